@@ -1,0 +1,36 @@
+#pragma once
+// What a structured operator's shape rule says about one output, and what is done with it.
+#include "aten/core/tensor.h"
+
+namespace flambeau {
+
+struct OutSpec {
+  DimVector sizes;
+  DimVector strides;  // empty: row-major
+  ScalarType dtype = ScalarType::Undefined;
+  Device device;
+  bool defined = true;  // false: this output is None
+};
+
+// A fresh output (no data for Meta).
+Tensor allocate(const OutSpec& spec);
+
+// An out= argument: checks dtype (RuntimeError "result type Float can't be cast to ...") and device,
+// resizes when the size differs, and offers `target()`, which the kernel fills: the tensor itself
+// when dtype and strides fit and it does not overlap an input, else a temporary that `commit()` copies.
+class OutTarget {
+ public:
+  OutTarget(const char* op, Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs);
+  Tensor& target() { return target_; }
+  void commit();
+
+ private:
+  Tensor& out_;
+  Tensor target_;
+};
+
+// In-place on `self`: RuntimeError when sizes differ from the spec's ("output with shape [3] doesn't
+// match the broadcast shape [2, 3]") or its dtype can't be cast back.
+void check_inplace(const char* op, const Tensor& self, const OutSpec& spec);
+
+}  // namespace flambeau

@@ -1,0 +1,61 @@
+#pragma once
+// One operator overload in the dispatcher: a static table of kernels by dispatch key.
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "aten/core/tensor.h"
+#include "c10/core/thread_state.h"
+
+namespace flambeau {
+
+class Stack;
+struct OperatorEntry;
+
+// A kernel for any operator: takes arguments from the stack, leaves results on it.
+using BoxedKernel = void (*)(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
+// Calls an unboxed kernel of this operator with the stack's values (generated).
+using UnboxingCaller = void (*)(void* kernel, DispatchKeySet keys, Stack& stack);
+
+struct OperatorEntry {
+  const char* name;    // "add.Tensor"
+  const char* schema;  // canonical text
+  void* kernels[kNumDispatchKeys];  // unboxed; first parameter is always DispatchKeySet
+  UnboxingCaller call_boxed;        // runs the entry's unboxed kernel on a stack
+  // Adapter with the operator's unboxed signature that boxes its arguments and calls `boxed[key]`.
+  void* boxing_adapter;
+  BoxedKernel boxed[kNumDispatchKeys] = {};
+
+  // The kernel to run for a non-empty key set; Error(NotImplemented) naming op and backend if none.
+  void* lookup(DispatchKeySet keys) const {
+    void* kernel = kernels[keys.highest()];
+    return kernel ? kernel : lookup_slow(keys);
+  }
+  // Falls through keys without a kernel; uses per-key global boxed fallbacks.
+  void* lookup_slow(DispatchKeySet keys) const;
+};
+
+[[gnu::always_inline]] inline DispatchKeySet effective_keys(DispatchKeySet keys) {
+  return DispatchKeySet((keys.bits() | thread_state.included) & ~thread_state.excluded);
+}
+
+inline DispatchKeySet keys_of(const Tensor& t) { return t.defined() ? t.keys() : DispatchKeySet(); }
+inline DispatchKeySet keys_of(TensorList list) {
+  DispatchKeySet keys;
+  for (const Tensor& t : list) keys = keys | keys_of(t);
+  return keys;
+}
+inline DispatchKeySet keys_of(const std::optional<Device>& device) {
+  return backend_key(device ? device->type : DeviceType::CPU);
+}
+
+// Registry over all generated tables (sorted by name).
+const OperatorEntry* find_operator(std::string_view name);
+const std::vector<OperatorEntry*>& all_operators();
+void register_operators(OperatorEntry* const* entries, size_t count);
+// A fallback for every operator that has no kernel for `key`; nullptr removes it.
+void set_boxed_fallback(DispatchKey key, BoxedKernel fallback);
+void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed);
+void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel);
+
+}  // namespace flambeau

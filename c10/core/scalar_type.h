@@ -1,0 +1,147 @@
+#pragma once
+// Element types: sizes, categories, names, promotion and the map to C++ types.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "c10/core/complex.h"
+#include "c10/core/half.h"
+
+namespace flambeau::c10 {
+
+enum class ScalarType : int8_t {
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Complex64,
+  Complex128,
+  Undefined,
+};
+inline constexpr int kNumScalarTypes = 12;
+
+constexpr int index_of(ScalarType t) { return static_cast<int>(t); }
+
+constexpr size_t element_size(ScalarType t) {
+  constexpr uint8_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0};
+  return kSizes[index_of(t)];
+}
+constexpr bool is_complex_type(ScalarType t) {
+  return t == ScalarType::Complex64 || t == ScalarType::Complex128;
+}
+constexpr bool is_floating_type(ScalarType t) {
+  return t >= ScalarType::Float16 && t <= ScalarType::Float64;
+}
+// bool counts as integral only where asked.
+constexpr bool is_integral_type(ScalarType t, bool include_bool) {
+  return (t >= ScalarType::UInt8 && t <= ScalarType::Int64) || (include_bool && t == ScalarType::Bool);
+}
+constexpr bool is_reduced_floating_type(ScalarType t) {
+  return t == ScalarType::Float16 || t == ScalarType::BFloat16;
+}
+constexpr bool is_differentiable_type(ScalarType t) {
+  return is_floating_type(t) || is_complex_type(t);
+}
+// The type of the real part (complex64 -> float32), the type itself when real.
+constexpr ScalarType to_real_type(ScalarType t) {
+  if (t == ScalarType::Complex64) return ScalarType::Float32;
+  return t == ScalarType::Complex128 ? ScalarType::Float64 : t;
+}
+constexpr ScalarType to_complex_type(ScalarType t) {
+  if (t == ScalarType::Float64 || t == ScalarType::Complex128) return ScalarType::Complex128;
+  return ScalarType::Complex64;
+}
+// The type in which kernels compute: float32 for the half types, itself otherwise.
+constexpr ScalarType compute_type(ScalarType t) {
+  return is_reduced_floating_type(t) ? ScalarType::Float32 : t;
+}
+
+// "float32"; with prefix "flambeau.float32" is the binding's business.
+const char* name_of(ScalarType t);
+ScalarType promote_types(ScalarType a, ScalarType b);
+// Whether a result of type `from` may be written into a tensor of type `to` (no category is lost).
+bool can_cast(ScalarType from, ScalarType to);
+
+inline void append_text(std::string& out, ScalarType t) { out.append(name_of(t)); }
+
+// Process-wide default for floating results; float32 until changed.
+ScalarType default_dtype();
+void set_default_dtype(ScalarType t);
+inline ScalarType default_complex_dtype() { return to_complex_type(default_dtype()); }
+
+template <ScalarType>
+struct CppTypeOf;
+template <typename>
+struct ScalarTypeOf;
+
+#define FLAMBEAU_MAP_TYPE(S, T)                                       \
+  template <>                                                         \
+  struct CppTypeOf<ScalarType::S> {                                   \
+    using type = T;                                                   \
+  };                                                                  \
+  template <>                                                         \
+  struct ScalarTypeOf<T> {                                            \
+    static constexpr ScalarType value = ScalarType::S;                \
+  };
+FLAMBEAU_MAP_TYPE(Bool, bool)
+FLAMBEAU_MAP_TYPE(UInt8, uint8_t)
+FLAMBEAU_MAP_TYPE(Int8, int8_t)
+FLAMBEAU_MAP_TYPE(Int16, int16_t)
+FLAMBEAU_MAP_TYPE(Int32, int32_t)
+FLAMBEAU_MAP_TYPE(Int64, int64_t)
+FLAMBEAU_MAP_TYPE(Float16, Half)
+FLAMBEAU_MAP_TYPE(BFloat16, BFloat16)
+FLAMBEAU_MAP_TYPE(Float32, float)
+FLAMBEAU_MAP_TYPE(Float64, double)
+FLAMBEAU_MAP_TYPE(Complex64, complex<float>)
+FLAMBEAU_MAP_TYPE(Complex128, complex<double>)
+#undef FLAMBEAU_MAP_TYPE
+
+template <ScalarType S>
+using cpp_type_t = typename CppTypeOf<S>::type;
+template <typename T>
+inline constexpr ScalarType scalar_type_of = ScalarTypeOf<T>::value;
+
+// Accumulator for sums of T: wide enough that a long sum keeps T's precision.
+template <typename T>
+struct AccumulateType {
+  using type = T;
+};
+template <>
+struct AccumulateType<Half> {
+  using type = float;
+};
+template <>
+struct AccumulateType<BFloat16> {
+  using type = float;
+};
+template <>
+struct AccumulateType<bool> {
+  using type = int64_t;
+};
+template <>
+struct AccumulateType<uint8_t> {
+  using type = int64_t;
+};
+template <>
+struct AccumulateType<int8_t> {
+  using type = int64_t;
+};
+template <>
+struct AccumulateType<int16_t> {
+  using type = int64_t;
+};
+template <>
+struct AccumulateType<int32_t> {
+  using type = int64_t;
+};
+template <typename T>
+using accumulate_t = typename AccumulateType<T>::type;
+
+}  // namespace flambeau::c10

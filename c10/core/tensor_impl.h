@@ -1,0 +1,109 @@
+#pragma once
+// The object behind a Tensor handle: storage, geometry, dtype, dispatch keys, autograd and Python slots.
+#include <memory>
+
+#include "c10/core/dispatch_key.h"
+#include "c10/core/scalar_type.h"
+#include "c10/core/sizes_and_strides.h"
+#include "c10/core/storage.h"
+
+namespace flambeau::c10 {
+
+class TensorImpl;
+
+// What autograd hangs on a tensor; the concrete type lives in aten/autograd, which core does not know.
+struct AutogradMetaBase {
+  virtual ~AutogradMetaBase() = default;
+};
+
+// The Python object of a tensor, at most one. Normally the object owns the TensorImpl; when the last
+// Python reference goes while C++ still holds the tensor, the binding flips the ownership so that the
+// same object (and its attributes) comes back on the next visit to Python.
+struct PyObjectSlot {
+  void* object = nullptr;
+  bool owned_by_impl = false;
+};
+// Set once by the binding; called (with the GIL taken inside) when an impl that owns its object dies.
+extern void (*release_py_object)(void* object);
+
+class TensorImpl final : public RefCounted {
+ public:
+  TensorImpl(Storage storage, ScalarType dtype, Device device);
+  ~TensorImpl() override;
+  static void* operator new(size_t bytes);
+  static void operator delete(void* p, size_t bytes);
+
+  IntArrayRef sizes() const { return geometry_.sizes(); }
+  IntArrayRef strides() const { return geometry_.strides(); }
+  int64_t dim() const { return static_cast<int64_t>(geometry_.dim()); }
+  int64_t numel() const { return numel_; }
+  int64_t storage_offset() const { return storage_offset_; }
+  ScalarType dtype() const { return dtype_; }
+  Device device() const { return device_; }
+  DispatchKeySet keys() const { return keys_; }
+  const Storage& storage() const { return storage_; }
+  bool is_contiguous() const { return contiguous_; }
+  // Whether the elements fill one block without gaps or overlap, in any order of dimensions.
+  bool is_non_overlapping_and_dense() const;
+  bool is_contiguous(MemoryFormat format) const;
+
+  // Address of element 0. nullptr for Meta and for tensors without elements.
+  void* data() const {
+    return static_cast<char*>(storage_->data()) + storage_offset_ * static_cast<int64_t>(element_size(dtype_));
+  }
+
+  void set_contiguous_sizes(IntArrayRef sizes);
+  void set_geometry(IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
+  void set_storage(Storage storage) { storage_ = std::move(storage); }
+  void set_dtype(ScalarType dtype) { dtype_ = dtype; }
+  void set_device(Device d) { device_ = d; }
+  void add_keys(DispatchKeySet keys) { keys_ = keys_ | keys; }
+  void remove_keys(DispatchKeySet keys) { keys_ = keys_ - keys; }
+
+  // The counter behind the in-place check. Views share it through the storage; a tensor detached from
+  // it by `.data` counts for itself.
+  uint32_t version() const { return own_version_ ? own_version_count_ : storage_->version(); }
+  void bump_version() {
+    if (own_version_) {
+      ++own_version_count_;
+    } else {
+      storage_->bump_version();
+    }
+  }
+  void detach_version_counter() { own_version_ = true; }
+
+  // 0-dim tensor made from a Python number: it takes part in promotion by category only.
+  bool is_wrapped_number() const { return wrapped_number_; }
+  void set_wrapped_number(bool value) { wrapped_number_ = value; }
+  bool is_inference() const { return inference_; }
+  void set_inference(bool value) { inference_ = value; }
+
+  AutogradMetaBase* autograd_meta() const { return autograd_meta_.get(); }
+  void set_autograd_meta(std::unique_ptr<AutogradMetaBase> meta) { autograd_meta_ = std::move(meta); }
+
+  PyObjectSlot& py_slot() { return py_slot_; }
+
+  // Takes over storage, geometry, dtype, device and backend key of `other` (Tensor.data = ..., set_).
+  void shallow_copy_from(const TensorImpl& other);
+
+ private:
+  void release_resources() override;
+  void refresh_flags();
+
+  Storage storage_;
+  std::unique_ptr<AutogradMetaBase> autograd_meta_;
+  PyObjectSlot py_slot_;
+  SizesAndStrides geometry_;
+  int64_t storage_offset_ = 0;
+  int64_t numel_ = 0;
+  DispatchKeySet keys_;
+  uint32_t own_version_count_ = 0;
+  Device device_;
+  ScalarType dtype_;
+  bool contiguous_ = true;
+  bool wrapped_number_ = false;
+  bool inference_ = false;
+  bool own_version_ = false;
+};
+
+}  // namespace flambeau::c10

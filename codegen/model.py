@@ -1,0 +1,377 @@
+"""The typed, target-free model of the two YAML files: what `load` builds and every target reads.
+
+Nothing here knows C++ or Python spelling. All classes are frozen; equal YAML gives equal models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a YAML file; line and column count from 1. Positions do not take part in equality of output."""
+
+    file: str
+    line: int
+    column: int
+
+
+# --- the schema language ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BaseType:
+    """``Tensor``, ``int``, ``Scalar``, ``ScalarType``, ``str``, ..."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    elem: Type
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """``elem[]`` or ``elem[size]``; a sized int list also accepts one int for all places."""
+
+    elem: Type
+    size: int | None = None
+
+
+Type = BaseType | OptionalType | ListType
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """``(a)``, ``(a!)``, ``(a -> *)``, ``(a|b!)``: the text's parts, kept so that printing is lossless."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    name: str
+    type: Type
+    default: str | None  # as written; None: required
+    alias: Alias | None
+    kwarg_only: bool
+    is_out: bool = False  # the trailing ``*, Tensor(a!) out`` group
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    name: str | None
+    type: Type
+    alias: Alias | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorName:
+    base: str  # "add", without the in-place underscore
+    overload: str  # "Tensor", "" when there is none
+    inplace: bool
+
+    def __str__(self) -> str:
+        name = self.base + ("_" if self.inplace else "")
+        return f"{name}.{self.overload}" if self.overload else name
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    name: OperatorName
+    args: tuple[Argument, ...]  # every argument in order, out arguments last
+    returns: tuple[Return, ...]
+
+
+# --- expressions -----------------------------------------------------------------------------
+# Scalar level: Var, Number, Prim only; the type is the loop's compute type throughout
+# (comparisons are bool). Tensor level: everything; `type` is a schema type.
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    name: str
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: bool | int | float | complex
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A string, None, or an enumerator such as a dtype name (type ScalarType)."""
+
+    value: str | None
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prim:
+    """Scalar level: a primitive of codegen/primitives.yaml applied to scalars."""
+
+    name: str
+    args: tuple[Expr, ...]
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Tensor level: one operator form; `args` are in schema order with defaults filled in."""
+
+    form: str  # "mul.Tensor": key into Model.forms
+    args: tuple[Expr, ...]
+    type: Type  # a ListType/BaseType, or TupleType for several results
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prop:
+    """``x.shape  x.ndim  x.numel  x.dtype  x.device  x.is_complex  x.is_floating_point  x.defined``."""
+
+    of: Expr
+    name: str
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Arithmetic, comparison or logic on ints, floats, bools: op is the Python symbol, or a host function.
+
+    Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)``.
+    """
+
+    op: str
+    args: tuple[Expr, ...]
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: Expr
+    other: Expr
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """A list or tuple display."""
+
+    items: tuple[Expr, ...]
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """``seq[i]`` on lists, shapes and tuples (never tensor indexing)."""
+
+    of: Expr
+    index: Expr
+    type: Type
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    items: tuple[Type, ...]
+
+
+Expr = Var | Number | Literal | Prim | Call | Prop | Host | If | Seq | Item
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One row of codegen/primitives.yaml: everything known about a scalar function."""
+
+    name: str
+    arity: int
+    result: str  # "same", "bool", "real"
+    domains: tuple[str, ...]  # of "bool", "integral", "floating", "complex": where it is defined
+    cpp: str  # format string over {0}, {1}...: scalar C++ (namespace vec)
+    cuda: str
+    partials: tuple[Expr | None, ...]  # scalar-level, over variables x0, x1, ...; None: not differentiable
+    operator: str | None  # operator form that does the same on tensors, for lowering
+    oracle: str  # Python expression over numpy (np), scipy.special (sp), x0, x1...
+    interval: tuple[tuple[float, float], ...]  # sample domain per argument
+    vectorises: bool  # whether the C++ spelling is branch-free
+
+
+# --- operators -------------------------------------------------------------------------------
+
+
+class Kind(Enum):
+    POINTWISE = "pointwise"
+    REDUCE = "reduce"
+    COMPOSITE = "composite"
+    VIEW = "view"
+    KERNELS = "kernels"
+
+
+class FormKind(Enum):
+    FUNCTIONAL = "functional"
+    INPLACE = "inplace"
+    OUT = "out"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One dispatcher entry: the operator itself or a variant derived from it."""
+
+    schema: Schema
+    kind: FormKind
+    numbers: tuple[str, ...]  # arguments that are Tensors in the operator and Scalars here
+    is_function: bool
+    is_method: bool
+
+    @property
+    def name(self) -> str:
+        return str(self.schema.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeRule:
+    """How compute and result dtypes follow from the operands.
+
+    name: promote (result = common), floating (integers become the default float), compare and
+    logical (result bool), real (complex gives its real type), integral (no floats), keep (first operand's).
+    """
+
+    name: str
+    allowed: tuple[str, ...]  # of bool, integral, floating, complex (half types follow floating)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """`cases` maps a value of the str argument `switch` to its expression; one case "" without switch."""
+
+    switch: str | None
+    cases: tuple[tuple[str, Expr], ...]
+    operands: tuple[str, ...]  # Tensor arguments, in order
+    params: tuple[str, ...]  # number arguments that the expression reads
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    let: tuple[tuple[str, Expr], ...]  # tensor-level, keepdim shapes, operands of map and finish
+    map: Expr  # scalar level over operands, let names and params
+    combine: str  # sum, prod, max, min, any, all
+    finish: Expr  # scalar level over acc, count, let names, params
+    dim: str | None  # the dims argument; None: all dims
+    keepdim: str | None
+    dtype: str | None  # the ScalarType? argument that overrides the result dtype
+    empty: str  # "identity" or "error"
+    operands: tuple[str, ...]
+    params: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    expr: Expr | None
+    cpp: str | None  # raw C++ body; counted
+    position: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A call of a handwritten C++ rule: ``name(arg, arg, ...)`` over the operator's arguments."""
+
+    name: str
+    args: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    by_backend: tuple[tuple[str, str], ...]  # ("CPU", "softmax_cpu")
+    shape: Rule | None  # None: dynamic, or an in-place operator on self
+    dynamic: str | None  # reason why the shape is data
+
+
+Body = Pointwise | Reduce | Composite | View | Kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Gradient of the named arguments (several when one call yields all), tensor level.
+
+    expr None: `none` (not differentiable). not_implemented formulas raise when they are reached.
+    """
+
+    args: tuple[str, ...]
+    expr: Expr | None
+    not_implemented: bool
+    origin: str  # "given" or "derived"
+    position: Position | None = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    formulas: tuple[Formula, ...]  # cover each differentiable argument once
+    forward: tuple[tuple[str, str | Expr], ...]  # output name -> "linear" | "elementwise" | expression
+    nondifferentiable_outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TestSpec:
+    """Sample domain per argument, sample calls, and the NumPy reference; see docs/adding-an-operator.md."""
+
+    intervals: tuple[tuple[str, tuple[float, float]], ...]
+    samples: tuple[str, ...]
+    reference: str | None
+    tolerance: float | None  # relative, float32; with the reason in `tolerance_reason`
+    tolerance_reason: str | None
+    errors: tuple[tuple[str, str, str], ...]  # (arguments, exception, message regex)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    schema: Schema
+    family: str
+    kind: Kind
+    body: Body
+    dtype: DTypeRule
+    forms: tuple[Form, ...]  # the functional (or declared) form first
+    derivative: Derivative | None  # None: composite differentiated through its parts
+    namespace: str  # "" (flambeau), "nn", "linalg", "special", ...
+    infix: str | None
+    doc: str
+    test: TestSpec
+    extra: tuple[tuple[str, object], ...]  # vmap, autocast, onnx, shard: kept for later targets
+    internal: bool  # made by the generator (a fused derivative): no Python binding
+    position: Position = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.schema.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    operators: tuple[Operator, ...]  # YAML order, internal ones after their origin
+    primitives: dict[str, Primitive]
+
+    def form(self, name: str) -> tuple[Operator, Form]:
+        """The form called `name`, with the operator that it belongs to."""
+        return self._index()[name]
+
+    def _index(self) -> dict[str, tuple[Operator, Form]]:
+        return {f.name: (op, f) for op in self.operators for f in op.forms}
