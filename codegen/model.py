@@ -200,6 +200,8 @@ class Primitive:
 
     name: str
     arity: int
+    args: tuple[str, ...]  # per argument "same" (the compute type) or "bool" (a condition)
+    infix: str | None  # the Python operator that means it: "+", "<", "and", ...
     result: str  # "same", "bool", "real"
     domains: tuple[str, ...]  # of "bool", "integral", "floating", "complex": where it is defined
     cpp: str  # format string over {0}, {1}...: scalar C++ (namespace vec)

@@ -1,0 +1,153 @@
+"""What is wrong with the YAML, where, and what to do about it.
+
+Codes are stable: scripts and editors may match on them. `docs/spec-language.md` lists them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from codegen.model import Position
+
+CODES: dict[str, str] = {
+    # FB00xx: the YAML file itself
+    "FB0001": "broken YAML",
+    "FB0002": "tab in the indentation",
+    "FB0003": "duplicate key",
+    "FB0004": "not the expected YAML structure",
+    "FB0005": "file cannot be read",
+    # FB01xx: keys of an entry
+    "FB0101": "unknown key",
+    "FB0102": "missing key",
+    "FB0103": "value of the wrong kind",
+    "FB0104": "unknown value",
+    "FB0105": "not exactly one key that says how to compute",
+    "FB0106": "key that does not belong to this kind of operator",
+    "FB0107": "duplicate operator",
+    "FB0108": "reserved name",
+    "FB0109": "unknown backend",
+    "FB0110": "test specification that tests nothing",
+    # FB02xx: schemas
+    "FB0201": "broken schema syntax",
+    "FB0202": "unknown type",
+    "FB0203": "wrong alias annotation",
+    "FB0204": "wrong out argument",
+    "FB0205": "default that does not fit the type",
+    "FB0206": "duplicate or misplaced argument",
+    "FB0207": "in-place form that does not return self",
+    "FB0208": "variant that the schema does not allow",
+    "FB0209": "two forms with one name",
+    # FB03xx: expressions
+    "FB0301": "expression syntax",
+    "FB0302": "unknown name",
+    "FB0303": "unknown operator or primitive",
+    "FB0304": "wrong number of arguments",
+    "FB0305": "unknown argument name",
+    "FB0306": "type mismatch",
+    "FB0307": "construct outside the language",
+    "FB0308": "primitive not defined for a dtype",
+    "FB0309": "value that is never used",
+    # FB04xx: derivatives
+    "FB0401": "derivative of an unknown operator",
+    "FB0402": "missing derivative",
+    "FB0403": "superfluous derivative",
+    "FB0404": "derivative of a non-differentiable argument",
+    "FB0405": "forward rule for a non-existent output",
+    "FB0406": "wrong number of gradients",
+    "FB0407": "duplicate derivative",
+    "FB0408": "in-place call in a formula",
+    "FB0409": "key that names neither an argument nor an output",
+    # FB05xx: handwritten sources
+    "FB0501": "kernel without a definition",
+    "FB0502": "kernel that no entry declares",
+    "FB0503": "shape rule without a definition",
+    "FB0504": "view rule without a definition",
+    # FB06xx: the primitive table
+    "FB0601": "wrong row of the primitive table",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Diagnostic:
+    """One mistake. `length` is the number of characters that the caret underlines."""
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str
+    length: int = field(default=1, compare=False)
+
+    def as_json(self) -> dict[str, str | int]:
+        """Return the fields that `check --format json` prints."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+class Collector:
+    """Gathers diagnostics; all stages of loading share one, so that one run reports everything."""
+
+    def __init__(self) -> None:
+        self._found: dict[Diagnostic, None] = {}
+
+    def add(self, at: Position, code: str, message: str, hint: str = "", length: int = 1) -> None:
+        """Record one mistake; the same mistake at the same place counts once."""
+        assert code in CODES, code
+        diagnostic = Diagnostic(at.file, at.line, at.column, code, message, hint, max(1, length))
+        self._found.setdefault(diagnostic)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def sorted(self) -> list[Diagnostic]:
+        """All diagnostics in file order."""
+        return sorted(self._found)
+
+
+def closest(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that `word` was probably meant to be."""
+    from difflib import get_close_matches  # 10 ms to import, only needed for a mistake
+
+    matches = get_close_matches(word, list(candidates), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str], listing: str = "") -> str:
+    """Return "did you mean 'x'?", or the list of what is allowed when nothing is close."""
+    known = list(candidates)
+    match = closest(word, known)
+    if match is not None:
+        return f"did you mean '{match}'?"
+    if listing and len(known) <= 24:
+        return f"{listing}: {', '.join(known)}"
+    return ""
+
+
+def render_text(found: Iterable[Diagnostic], lines_of: Callable[[str], list[str]]) -> Iterator[str]:
+    """Yield one block per diagnostic: location, message, source line, caret, remedy."""
+    for d in found:
+        yield f"{d.file}:{d.line}:{d.column}: {d.code}: {d.message}"
+        lines = lines_of(d.file)
+        if 0 < d.line <= len(lines):
+            text = lines[d.line - 1]
+            gutter = f"{d.line:>6} | "
+            indent = "".join("\t" if c == "\t" else " " for c in text[: d.column - 1])
+            room = max(1, len(text) - d.column + 1)
+            yield gutter + text
+            yield " " * (len(gutter) - 2) + "| " + indent + "^" + "~" * (min(d.length, room) - 1)
+        if d.hint:
+            yield f"        hint: {d.hint}"
+
+
+def render_json(found: Iterable[Diagnostic]) -> str:
+    """Return the JSON list that `check --format json` prints."""
+    return json.dumps([d.as_json() for d in found], indent=1)

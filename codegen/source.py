@@ -1,0 +1,256 @@
+"""YAML with positions: every key, value and character of a scalar knows its line and column."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from codegen.diagnostics import Collector
+from codegen.model import Position
+
+_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 10 times faster
+
+
+class SourceFile:
+    """The text of a file, with its lines."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self.lines = text.split("\n")
+        self._starts = [0]
+        for line in self.lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def position(self, offset: int) -> Position:
+        """Return line and column (from 1) of a character offset."""
+        row = bisect_right(self._starts, offset) - 1
+        return Position(self.name, row + 1, offset - self._starts[row] + 1)
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the character offset of a line and column that count from 0."""
+        return self._starts[line] + column
+
+
+class Text:
+    """A scalar's value; `at(i)` is the place of its i-th character in the file.
+
+    Folding, indentation and escapes make a scalar's value differ from its source text; the map
+    between them is computed on first use, and only for scalars that span lines or hold escapes.
+    """
+
+    __slots__ = ("_end", "_map", "_source", "_start", "_style", "is_string", "value")
+
+    def __init__(self, source: SourceFile, node: yaml.ScalarNode, line_offset: int = 0) -> None:
+        self.value: str = node.value
+        self.is_string = node.tag == "tag:yaml.org,2002:str"
+        self._source = source
+        self._style: str = node.style or ""
+        self._start = source.offset(node.start_mark.line + line_offset, node.start_mark.column)
+        self._end = source.offset(node.end_mark.line + line_offset, node.end_mark.column)
+        self._map: list[int] | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where the scalar begins (its quote or block indicator)."""
+        return self._source.position(self._start)
+
+    @property
+    def length(self) -> int:
+        """Characters that the scalar takes on its first line."""
+        end = self._source.text.find("\n", self._start, self._end)
+        return max(1, (self._end if end < 0 else end) - self._start)
+
+    def at(self, offset: int) -> Position:
+        """Return the place of character `offset` of the value."""
+        if self._map is None:
+            self._map = self._align()
+        clamped = min(max(offset, 0), len(self._map) - 1)
+        return self._source.position(self._map[clamped])
+
+    def _align(self) -> list[int]:
+        raw = self._source.text[self._start : self._end]
+        if self._style in ("", "plain") and raw.rstrip() == self.value:
+            return list(range(self._start, self._start + len(self.value) + 1))
+        if self._style in ("|", ">"):
+            return self._align_raw(raw, raw.find("\n") + 1)
+        return self._align_raw(raw, 1 if self._style in ("'", '"') else 0)
+
+    def _align_raw(self, raw: str, at: int) -> list[int]:
+        """Walk value and source side by side; white space in the value matches any run of it."""
+        out: list[int] = []
+        for index, char in enumerate(self.value):
+            if char in " \n":
+                previous_blank = index > 0 and self.value[index - 1] in " \n"
+                if not previous_blank or (at < len(raw) and raw[at] == char):
+                    out.append(self._start + min(at, len(raw)))
+                    at += 1
+                else:
+                    out.append(self._start + min(at, len(raw)))
+                continue
+            while at < len(raw) and raw[at] in " \n" and raw[at] != char:
+                at += 1
+            out.append(self._start + min(at, len(raw)))
+            at += _width(raw, at, self._style)
+        out.append(self._start + min(at, len(raw)))
+        return out
+
+
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
+
+
+def _width(raw: str, at: int, style: str) -> int:
+    """Source characters that stand for one character of the value."""
+    if style == "'" and raw.startswith("''", at):
+        return 2
+    if style == '"':
+        escape = _ESCAPE.match(raw, at)
+        if escape:
+            return escape.end() - at
+    return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A YAML list."""
+
+    items: tuple[Node, ...]
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A YAML mapping in file order, duplicate keys already reported and dropped."""
+
+    items: tuple[tuple[Text, Node], ...]
+    position: Position
+
+    def get(self, key: str) -> Node | None:
+        """Return the value of `key`."""
+        for text, node in self.items:
+            if text.value == key:
+                return node
+        return None
+
+    def key(self, key: str) -> Text | None:
+        """Return the key itself, for its position."""
+        for text, _ in self.items:
+            if text.value == key:
+                return text
+        return None
+
+
+Node = Text | Sequence | Mapping
+
+
+def load_entries(path: Path, name: str, collector: Collector) -> tuple[SourceFile | None, list[Node]]:
+    """Read a file that holds a list; a syntax error in one entry leaves the others readable."""
+    try:
+        source = SourceFile(name, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        hint = "give a readable UTF-8 YAML file"
+        collector.add(Position(name, 1, 1), "FB0005", f"cannot read {name}: {error}", hint)
+        return None, []
+    try:
+        return source, _entries(source, source.text, 0, collector)
+    except yaml.YAMLError:
+        pass
+    nodes: list[Node] = []
+    for first_line, chunk in _chunks(source):
+        try:
+            nodes += _entries(source, chunk, first_line, collector)
+        except yaml.YAMLError as error:
+            _report(source, error, first_line, chunk, collector)
+    return source, nodes
+
+
+def _chunks(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """Split at the lines that begin an entry."""
+    starts = [i for i, line in enumerate(source.lines) if line.startswith("-")]
+    if not starts or starts[0] != 0:
+        starts.insert(0, 0)
+    for begin, end in zip(starts, [*starts[1:], len(source.lines)], strict=True):
+        yield begin, "\n".join(source.lines[begin:end])
+
+
+def _entries(source: SourceFile, text: str, line_offset: int, collector: Collector) -> list[Node]:
+    loader = _Loader(text)
+    try:
+        root = loader.get_single_node()
+    finally:
+        loader.dispose()
+    if root is None:
+        return []
+    node = _convert(source, root, line_offset, collector)
+    if isinstance(node, Sequence):
+        return list(node.items)
+    where = node.position
+    hint = "begin each entry with '- '"
+    collector.add(where, "FB0004", "expected a list of entries", hint)
+    return []
+
+
+def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collector) -> Node:
+    if isinstance(node, yaml.ScalarNode):
+        return Text(source, node, shift)
+    mark = node.start_mark
+    position = Position(source.name, mark.line + shift + 1, mark.column + 1)
+    if isinstance(node, yaml.SequenceNode):
+        items = tuple(_convert(source, item, shift, collector) for item in node.value)
+        return Sequence(items, position)
+    pairs: list[tuple[Text, Node]] = []
+    seen: dict[str, Text] = {}
+    for key_node, value_node in node.value:
+        key = _convert(source, key_node, shift, collector)
+        value = _convert(source, value_node, shift, collector)
+        if not isinstance(key, Text):
+            collector.add(key.position, "FB0004", "expected a plain key, got a list or mapping")
+            continue
+        first = seen.setdefault(key.value, key)
+        if first is not key:
+            hint = f"remove one; the first is in line {first.position.line}"
+            message = f"duplicate key '{key.value}'"
+            collector.add(key.position, "FB0003", message, hint, len(key.value))
+            continue
+        pairs.append((key, value))
+    return Mapping(tuple(pairs), position)
+
+
+def _report(
+    source: SourceFile, error: yaml.YAMLError, shift: int, chunk: str, collector: Collector
+) -> None:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = (mark.line if mark else 0) + shift
+    column = mark.column if mark else 0
+    tab = next(
+        (i for i, text in enumerate(chunk.split("\n")) if re.match(r" *\t", text)),
+        None,
+    )
+    if tab is not None:
+        row = tab + shift
+        at = Position(source.name, row + 1, source.lines[row].index("\t") + 1)
+        collector.add(at, "FB0002", "tab in the indentation", "YAML indents with spaces only")
+        return
+    line = min(line, len(source.lines) - 1)
+    problem = getattr(error, "problem", None) or str(error)
+    context = getattr(error, "context", None)
+    message = f"broken YAML: {problem}" + (f" {context}" if context else "")
+    hint = _yaml_hint(problem, source.lines[line])
+    collector.add(Position(source.name, line + 1, column + 1), "FB0001", message, hint)
+
+
+def _yaml_hint(problem: str, line: str) -> str:
+    if "mapping values are not allowed" in problem:
+        return "quote a value that contains ': '; check the indentation of this line and the one before"
+    if "block end" in problem or "block mapping" in problem or "expected ':'" in problem:
+        return "keys of one entry start in the same column, two spaces after '- '"
+    if "cannot start any token" in problem or "alias" in problem:
+        return "quote a value that begins with one of % @ ` & * ! | > [ {"
+    return "quote values that contain YAML's own characters, and check brackets and quotes"
+
+
