@@ -1,0 +1,165 @@
+"""Python expression syntax with YAML positions: what the scalar and the tensor level share."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from codegen.diagnostics import Collector
+from codegen.model import Expr, Position
+from codegen.source import Text
+
+CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
+
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.Not: "not", ast.Invert: "~"}
+
+INFIX_SYMBOLS = (*BINARY.values(), *COMPARE.values(), "~", "and", "or", "not", "if")
+
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+
+
+class Source:
+    """One expression's text, its tree, and the way back to the YAML file."""
+
+    def __init__(self, text: Text, collector: Collector, start: int = 0, end: int | None = None) -> None:
+        self.text = text
+        self.collector = collector
+        self.start = start
+        self.value = text.value[start:end]
+        self._line_starts = [0]
+        for line in self.value.split("\n"):
+            self._line_starts.append(self._line_starts[-1] + len(line) + 1)
+
+    def tree(self) -> ast.expr | None:
+        """Parse the text; a syntax error is reported and gives None."""
+        if not self.value.strip():
+            self.report(0, "FB0301", "empty expression", "write a Python expression")
+            return None
+        if not self._balanced():
+            return None
+        try:
+            # Parentheses let an expression span lines without backslashes.
+            return ast.parse(f"({self.value}\n)", mode="eval").body
+        except SyntaxError as error:
+            line = min(max((error.lineno or 1) - 1, 0), len(self._line_starts) - 2)
+            column = (error.offset or 1) - (2 if line == 0 else 1)
+            offset = min(max(self._line_starts[line] + column, 0), len(self.value) - 1)
+            message = f"syntax error: {error.msg}"
+            self.report(offset, "FB0301", message, "expressions are written as in Python")
+            return None
+
+    def _balanced(self) -> bool:
+        """Check brackets before Python does: it cannot know that we add a pair."""
+        stack: list[tuple[str, int]] = []
+        quote = ""
+        for i, char in enumerate(self.value):
+            if quote:
+                quote = "" if char == quote and self.value[i - 1] != "\\" else quote
+            elif char in "'\"":
+                quote = char
+            elif char in "([{":
+                stack.append((char, i))
+            elif char in _CLOSING:
+                if not stack or stack[-1][0] != _CLOSING[char]:
+                    hint = f"remove it, or open it with '{_CLOSING[char]}'"
+                    self.report(i, "FB0301", f"unbalanced '{char}'", hint)
+                    return False
+                stack.pop()
+        if stack:
+            char, i = stack[-1]
+            closing = next(c for c, o in _CLOSING.items() if o == char)
+            self.report(i, "FB0301", f"unbalanced '{char}'", f"close it with '{closing}'")
+        return not stack
+
+    def offset(self, node: ast.expr | ast.keyword) -> int:
+        """Return the offset of a node in the text."""
+        return self._offset(node.lineno, node.col_offset)
+
+    def _offset(self, lineno: int, column: int) -> int:
+        start = self._line_starts[lineno - 1]
+        line = self.value[start : self._line_starts[lineno] - 1]
+        column -= 1 if lineno == 1 else 0  # the parenthesis that we added
+        if not line.isascii():  # Python counts UTF-8 bytes
+            column = len(line.encode()[: max(column, 0)].decode(errors="ignore"))
+        return start + column
+
+    def position(self, node: ast.expr | ast.keyword) -> Position:
+        """Return the place of a node in the YAML file."""
+        return self.text.at(self.start + self.offset(node))
+
+    def length(self, node: ast.expr | ast.keyword) -> int:
+        """Return how many characters a node takes, as far as it stays in one line."""
+        if node.end_lineno is None or node.end_col_offset is None:
+            return 1
+        if node.end_lineno != node.lineno:
+            return self._line_starts[node.lineno] - 1 - self.offset(node)
+        return node.end_col_offset - node.col_offset
+
+    def shown(self, node: ast.expr) -> str:
+        """Return the node's own text."""
+        begin = self.offset(node)
+        if node.end_lineno is None or node.end_col_offset is None:
+            return ""
+        return self.value[begin : self._offset(node.end_lineno, node.end_col_offset)]
+
+    def report(self, offset: int, code: str, message: str, hint: str, length: int = 1) -> None:
+        """Report a mistake at an offset."""
+        self.collector.add(self.text.at(self.start + offset), code, message, hint, length)
+
+    def error(self, node: ast.expr | ast.keyword, code: str, message: str, hint: str = "") -> None:
+        """Report a mistake at a node."""
+        self.collector.add(self.position(node), code, message, hint, self.length(node))
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the direct parts of an expression."""
+    from codegen import model
+
+    match expr:
+        case model.Prim() | model.Call() | model.Host():
+            return expr.args
+        case model.Prop():
+            return (expr.of,)
+        case model.If():
+            return (expr.condition, expr.then, expr.other)
+        case model.Seq():
+            return expr.items
+        case model.Item():
+            return (expr.of, expr.index)
+        case _:
+            return ()
+
+
+def names_in(expr: Expr) -> set[str]:
+    """Return the variables that an expression reads."""
+    from codegen.model import Var
+
+    if isinstance(expr, Var):
+        return {expr.name}
+    found: set[str] = set()
+    for child in children(expr):
+        found |= names_in(child)
+    return found
