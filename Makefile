@@ -1,0 +1,132 @@
+# flambeau's commands. `make demo` and `make test` need only python >= 3.11, g++ >= 12 and make;
+# everything else is installed into .venv from the versions pinned in pyproject.toml.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+export PYTHONPATH := python
+# Results of compilation are shared by all checkouts, wherever they lie.
+export CCACHE_BASEDIR := /
+export CCACHE_NOHASHDIR := 1
+
+say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+
+.PHONY: help
+help:  ## this list
+	@echo "flambeau: a tensor framework generated from two YAML files"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
+
+# --- environment ---------------------------------------------------------------------------------
+.PHONY: preflight
+preflight:
+	@command -v $(PYTHON) >/dev/null || { echo "flambeau needs Python 3.11 or newer; '$(PYTHON)' was not found. Install it, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "flambeau needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | cut -d' ' -f2). Name another: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "flambeau needs Python's venv module; on Debian: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || { echo "flambeau needs Python's headers (Python.h); on Debian: apt install python3-dev" >&2; exit 1; }
+	@command -v $${CXX:-g++} >/dev/null || { echo "flambeau needs a C++20 compiler, g++ 12 or newer; '$${CXX:-g++}' was not found. Install it, or name one: make CXX=/path/to/g++" >&2; exit 1; }
+	@echo 'int main() { auto f = []<typename T>(T x) { return x; }; return f(0); }' | $${CXX:-g++} -std=c++20 -x c++ -fsyntax-only - 2>/dev/null || { echo "flambeau needs a C++20 compiler, g++ 12 or newer; '$${CXX:-g++}' is $$($${CXX:-g++} -dumpfullversion)" >&2; exit 1; }
+
+# One stamp per group of requirements; the hash of pyproject.toml's pins is make's own time check.
+$(VENV)/bin/python: | preflight
+	$(call say,Making the environment in $(VENV))
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -c 'import site, pathlib; pathlib.Path(site.getsitepackages()[0], "flambeau-source.pth").write_text(str(pathlib.Path("python").resolve()) + "\n")'
+
+$(VENV)/.%.installed: pyproject.toml python/build_support/requirements.py | $(VENV)/bin/python
+	$(call say,Installing the packages of '$*')
+	@$(PY) python/build_support/requirements.py $* > $(VENV)/$*.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r $(VENV)/$*.txt
+	@touch $@
+
+.PHONY: env
+env: preflight $(VENV)/.build.installed $(VENV)/.cache.installed  ## the build environment
+
+# --- generate and build -----------------------------------------------------------------------------
+.PHONY: codegen
+codegen: env  ## write torchgen_out/ and its MANIFEST from the YAML files
+	@$(PY) -m codegen generate --manifest
+
+.PHONY: codegen-check
+codegen-check: env  ## check the YAML files; verify that outputs reproduce the committed MANIFEST
+	$(call say,Checking the YAML files and the manifest of generated files)
+	@$(PY) -m codegen check
+	@$(PY) -m codegen generate --check
+
+.PHONY: where
+where: env  ## every place of an operator: make where OP=softmax
+	@$(PY) -m codegen where $(OP)
+
+build/build.ninja: CMakeLists.txt | env
+	$(call say,Configuring)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja --log-level=WARNING > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+	@mv build-configure.log build/configure.log
+
+.PHONY: build
+build: env build/build.ninja  ## the extension, in place
+	$(call say,Compiling (the first time takes minutes, later ones seconds))
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build -j $(JOBS)
+
+# --- the two commands -------------------------------------------------------------------------------
+.PHONY: demo
+demo: build $(VENV)/.demo.installed  ## build everything, train a network on handwritten digits
+	$(call say,Training a convolutional network on handwritten digits)
+	@$(PY) examples/digits.py --output build/demo
+
+.PHONY: test
+test: build cpp-test $(VENV)/.test.installed  ## build everything, run the test suite
+	$(call say,Running the Python tests)
+	@$(PY) -m pytest -n $(JOBS) test
+
+.PHONY: cpp-test
+cpp-test: env  ## C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+	$(call say,Building and running the C++ tests under sanitizers)
+	@for kind in address,undefined thread; do \
+	  dir=build/sanitize-$${kind%%,*}; \
+	  [ -f $$dir/build.ninja ] || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B $$dir -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DFLAMBEAU_TESTS=ON -DFLAMBEAU_INPLACE=OFF -DFLAMBEAU_SANITIZE=$$kind --log-level=WARNING > /dev/null; \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C $$dir -j $(JOBS) cpp_tests; \
+	  $(VENV)/bin/ctest --test-dir $$dir --output-on-failure; \
+	done
+
+.PHONY: lint
+lint: env $(VENV)/.lint.installed  ## what CI lints
+	$(call say,Linting)
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy codegen python/build_support
+	@$(VENV)/bin/yamllint -s native_functions.yaml derivatives.yaml codegen
+	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $(VENV)/bin/clang-format --dry-run --Werror
+	@$(VENV)/bin/gersemi --check --diff CMakeLists.txt test/cpp/CMakeLists.txt
+
+.PHONY: format
+format: env $(VENV)/.lint.installed  ## format all handwritten files
+	@$(VENV)/bin/ruff check --fix-only -q . ; $(VENV)/bin/ruff format -q .
+	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $(VENV)/bin/clang-format -i
+	@$(VENV)/bin/gersemi -i CMakeLists.txt test/cpp/CMakeLists.txt
+
+.PHONY: cuda-check
+cuda-check: env  ## compile the generated CUDA kernels (needs nvcc, no GPU)
+	@if command -v $${NVCC:-nvcc} >/dev/null; then \
+	  printf '\033[1m==> Compiling the CUDA kernels with %s\033[0m\n' "$$($${NVCC:-nvcc} --version | tail -1)"; \
+	  $(PY) -m codegen generate; \
+	  $(PY) python/build_support/cuda_check.py --nvcc $${NVCC:-nvcc} --jobs $(JOBS); \
+	else echo "cuda-check: skipped, no nvcc on the PATH (name one: make cuda-check NVCC=/path/to/nvcc)"; fi
+
+.PHONY: oracle
+oracle: $(VENV)/.oracle.installed  ## install PyTorch, which comparison tests and benchmarks use when present
+
+.PHONY: bench
+bench: build $(VENV)/.test.installed  ## time against PyTorch when it is installed (make oracle)
+	@$(PY) benchmarks/run.py --output build/bench
+
+.PHONY: reproducible
+reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel
+	@$(PY) python/build_support/reproducible.py
+
+.PHONY: clean
+clean:  ## remove everything built, keep the environment
+	@rm -rf build python/flambeau/*.so python/flambeau/lib
+	@git clean -qfdX torchgen_out
