@@ -41,7 +41,15 @@ class ListType:
     size: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """Several results, or a tuple display; never in a schema."""
+
+    items: tuple[ExprType, ...]
+
+
 Type = BaseType | OptionalType | ListType
+ExprType = Type | TupleType
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +104,14 @@ class Schema:
 @dataclass(frozen=True, slots=True)
 class Var:
     name: str
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
     value: bool | int | float | complex
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
@@ -112,7 +120,7 @@ class Literal:
     """A string, None, or an enumerator such as a dtype name (type ScalarType)."""
 
     value: str | None
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
@@ -131,17 +139,20 @@ class Call:
 
     form: str  # "mul.Tensor": key into Model.forms
     args: tuple[Expr, ...]
-    type: Type  # a ListType/BaseType, or TupleType for several results
+    type: ExprType  # TupleType for several results
     position: Position = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Prop:
-    """``x.shape  x.ndim  x.numel  x.dtype  x.device  x.is_complex  x.is_floating_point  x.defined``."""
+    """A property of a Tensor.
+
+    ``shape strides storage_offset ndim numel dtype device is_complex is_floating_point defined``.
+    """
 
     of: Expr
     name: str
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
@@ -149,12 +160,14 @@ class Prop:
 class Host:
     """Arithmetic, comparison or logic on ints, floats, bools: op is the Python symbol, or a host function.
 
-    Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)``.
+    Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)  conj
+    float  int``; ``slice(list, begin, end)`` for ``list[begin:end]``, either bound a None Literal;
+    on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=`` and ``conj`` only.
     """
 
     op: str
     args: tuple[Expr, ...]
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
@@ -163,7 +176,7 @@ class If:
     condition: Expr
     then: Expr
     other: Expr
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
@@ -172,7 +185,7 @@ class Seq:
     """A list or tuple display."""
 
     items: tuple[Expr, ...]
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
 
 
@@ -182,14 +195,8 @@ class Item:
 
     of: Expr
     index: Expr
-    type: Type
+    type: ExprType
     position: Position = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TupleType:
-    items: tuple[Type, ...]
-
 
 Expr = Var | Number | Literal | Prim | Call | Prop | Host | If | Seq | Item
 
@@ -206,7 +213,9 @@ class Primitive:
     domains: tuple[str, ...]  # of "bool", "integral", "floating", "complex": where it is defined
     cpp: str  # format string over {0}, {1}...: scalar C++ (namespace vec)
     cuda: str
-    partials: tuple[Expr | None, ...]  # scalar-level, over variables x0, x1, ...; None: not differentiable
+    partials: tuple[
+        Expr | None, ...
+    ]  # scalar-level, over variables x0, x1, ...; None: not differentiable
     operator: str | None  # operator form that does the same on tensors, for lowering
     oracle: str  # Python expression over numpy (np), scipy.special (sp), x0, x1...
     interval: tuple[tuple[float, float], ...]  # sample domain per argument
@@ -328,7 +337,9 @@ class Formula:
 @dataclass(frozen=True, slots=True)
 class Derivative:
     formulas: tuple[Formula, ...]  # cover each differentiable argument once
-    forward: tuple[tuple[str, str | Expr], ...]  # output name -> "linear" | "elementwise" | expression
+    forward: tuple[
+        tuple[str, str | Expr], ...
+    ]  # output name -> "linear" | "elementwise" | expression
     nondifferentiable_outputs: tuple[str, ...]
 
 

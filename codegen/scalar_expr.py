@@ -66,7 +66,9 @@ class ScalarParser:
             case ast.Call():
                 return self.call(node)
         hint = "use names, numbers, operators, `a if c else b` and calls of primitives"
-        self.source.error(node, "FB0307", f"not part of scalar expressions: {type(node).__name__}", hint)
+        self.source.error(
+            node, "FB0307", f"not part of scalar expressions: {type(node).__name__}", hint
+        )
         return None
 
     def name(self, node: ast.Name) -> Expr | None:
@@ -202,7 +204,9 @@ def is_condition(expr: Expr, primitives: Mapping[str, Primitive]) -> bool:
 DOMAINS = ("bool", "integral", "floating", "complex")
 
 
-def domains(expr: Expr, primitives: Mapping[str, Primitive]) -> tuple[set[str], dict[str, Position]]:
+def domains(
+    expr: Expr, primitives: Mapping[str, Primitive]
+) -> tuple[set[str], dict[str, Position]]:
     """Return the dtype categories in which every part is defined, and who excludes the others.
 
     The second result maps an excluded category to the place of the first part that excludes it.

@@ -1,6 +1,6 @@
 """PyTorch's schema language: text -> Schema -> the same text.
 
-    name.overload(Type(alias) arg=default, *, Type kwarg, Type(a!) out) -> (Type name, Type)
+name.overload(Type(alias) arg=default, *, Type kwarg, Type(a!) out) -> (Type name, Type)
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class _Parser:
         self.problems: list[SchemaError] = []
         self.offsets: dict[str, int] = {}
 
-    def fail(self, message: str, hint: str, offset: int | None = None, length: int = 1) -> SchemaError:
+    def fail(
+        self, message: str, hint: str, offset: int | None = None, length: int = 1
+    ) -> SchemaError:
         return SchemaError(self.at if offset is None else offset, length, "FB0201", message, hint)
 
     def skip(self) -> None:
@@ -109,7 +111,9 @@ class _Parser:
         match = _NAME.match(self.text, self.at)
         if not match:
             got = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
-            raise self.fail(f"expected {what}, got {got}", "a schema is name(Type arg, ...) -> Type")
+            raise self.fail(
+                f"expected {what}, got {got}", "a schema is name(Type arg, ...) -> Type"
+            )
         self.at = match.end()
         return match.group()
 
@@ -140,12 +144,16 @@ class _Parser:
         offset = self.at
         match = _ALIAS.match(self.text, self.at)
         if not match:
-            raise self.fail("expected ')' after an alias annotation", "write Tensor(a) or Tensor(a!)")
+            raise self.fail(
+                "expected ')' after an alias annotation", "write Tensor(a) or Tensor(a!)"
+            )
         self.at = match.end()
         body = _ALIAS_BODY.fullmatch(match.group(1))
         if not body:
             message = f"wrong alias annotation '{match.group()}'"
-            hint = "write (a) for a view, (a!) for an argument that is written to, (a -> *) for lists"
+            hint = (
+                "write (a) for a view, (a!) for an argument that is written to, (a -> *) for lists"
+            )
             self.problems.append(SchemaError(offset, len(match.group()), "FB0203", message, hint))
             return None
         after = body["after"]
@@ -216,7 +224,9 @@ class _Parser:
             return
         match = _NUMBER.match(self.text, self.at) or _NAME.match(self.text, self.at)
         if not match:
-            raise self.fail("expected a default value after '='", "for example =1, =None, =[], ='sum'")
+            raise self.fail(
+                "expected a default value after '='", "for example =1, =None, =[], ='sum'"
+            )
         self.at = match.end()
 
     def string(self) -> None:
@@ -259,7 +269,9 @@ def parse(text: str) -> Parsed:
     p.expect("(", "after the operator's name", "a schema is name(Type arg, ...) -> Type")
     args = p.arguments()
     p.skip()
-    p.expect("->", "after the arguments", "say what is returned: '-> Tensor', or '-> ()' for nothing")
+    p.expect(
+        "->", "after the arguments", "say what is returned: '-> Tensor', or '-> ()' for nothing"
+    )
     p.skip()
     returns_offset = p.at
     returns = p.returns()

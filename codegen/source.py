@@ -148,7 +148,9 @@ class Mapping:
 Node = Text | Sequence | Mapping
 
 
-def load_entries(path: Path, name: str, collector: Collector) -> tuple[SourceFile | None, list[Node]]:
+def load_entries(
+    path: Path, name: str, collector: Collector
+) -> tuple[SourceFile | None, list[Node]]:
     """Read a file that holds a list; a syntax error in one entry leaves the others readable."""
     try:
         source = SourceFile(name, path.read_text(encoding="utf-8"))
@@ -252,5 +254,3 @@ def _yaml_hint(problem: str, line: str) -> str:
     if "cannot start any token" in problem or "alias" in problem:
         return "quote a value that begins with one of % @ ` & * ! | > [ {"
     return "quote values that contain YAML's own characters, and check brackets and quotes"
-
-

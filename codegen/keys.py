@@ -1,0 +1,106 @@
+"""The keys of both YAML files, told once: the loader checks against these tables and the JSON
+schemas are made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+VARIANTS = ("function", "method", "inplace", "out")
+NAMESPACES = ("nn", "linalg", "special", "fft")
+DTYPE_RULES = ("promote", "floating", "compare", "logical", "real", "integral", "keep")
+CATEGORIES = ("bool", "integral", "floating", "complex")
+BACKENDS = ("CPU", "CUDA", "Meta")
+COMBINES = ("sum", "prod", "max", "min", "any", "all")
+EMPTY = ("identity", "error")
+INFIX = tuple("+ - * / // % ** @ == != < <= > >= & | ^ ~ << >>".split())
+# Kind keys: an entry has exactly one of them.
+KIND_KEYS = ("pointwise", "reduce", "composite", "cpp", "view", "kernels")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of an entry.
+
+    shape: text, list (of texts), lists (of lists), map, or any; several joined by '|'.
+    kinds: the kind keys beside which it may stand; empty: all.
+    """
+
+    doc: str
+    shape: str = "text"
+    values: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    required: bool = False
+
+
+ENTRY: dict[str, Key] = {
+    "func": Key("The schema: name.overload(Type arg=default, *, ...) -> Type.", required=True),
+    "family": Key("The family: the stem of its kernels, tests and outputs.", required=True),
+    "variants": Key("The forms that users see; default [function, method].", "list", VARIANTS),
+    "namespace": Key("Where the function lives; default the top level.", values=NAMESPACES),
+    "infix": Key("The Python operator that means this operator, on tensors.", values=INFIX),
+    "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
+    "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),
+    "reduce": Key("How fibers are reduced; see REDUCE.", "map"),
+    "let": Key("Tensor expressions computed before a reduction, with kept dims.", "map", (), ("reduce",)),
+    "composite": Key("A tensor expression over the arguments."),
+    "cpp": Key("C++ statements; for what the expression language cannot say."),
+    "view": Key("A handwritten view rule: rule(args)."),
+    "kernels": Key("Handwritten kernels by backend: {CPU: name_cpu}.", "map"),
+    "shape": Key("The shape rule, rule(args); or dynamic.", kinds=("kernels",)),
+    "reason": Key("Why the shape is dynamic.", kinds=("kernels",)),
+    "dtype": Key("The rule that gives compute and result dtypes; default promote.", values=DTYPE_RULES),
+    "dtypes": Key("The dtype categories that are accepted.", "list", CATEGORIES),
+    "doc": Key("Documentation: a summary line, then formula, shapes, errors, source.", required=True),
+    "test": Key("Sample domains, sample calls, reference; see TEST.", "map"),
+    "vmap": Key("Batching rule for operators where it cannot be derived.", "any"),
+    "autocast": Key("Cast policy under autocast.", "any"),
+    "onnx": Key("Export to ONNX.", "any"),
+    "shard": Key("Sharding rule for distributed tensors.", "any"),
+}
+EXTRA = ("vmap", "autocast", "onnx", "shard")
+
+REDUCE: dict[str, Key] = {
+    "map": Key("Scalar expression over the operands, applied to each element.", required=True),
+    "combine": Key("How mapped elements are joined.", values=COMBINES, required=True),
+    "finish": Key("Scalar expression over acc and count; default acc."),
+    "dim": Key("The argument that names the dims; default dim."),
+    "keepdim": Key("The argument that keeps reduced dims; default keepdim."),
+    "dtype": Key("The argument that overrides the dtype; default dtype."),
+    "empty": Key("What an empty fiber gives; default identity.", values=EMPTY),
+}
+
+SWITCH: dict[str, Key] = {
+    "switch": Key("The str argument that chooses.", required=True),
+    "cases": Key("Value -> scalar expression.", "map", required=True),
+}
+
+# Beside these, `test` takes any argument's name with [low, high].
+TEST: dict[str, Key] = {
+    "samples": Key("Python argument lists of sample calls.", "list"),
+    "reference": Key("A NumPy expression over the arguments that gives the result."),
+    "no_reference": Key("Why no NumPy expression can give the result."),
+    "errors": Key("Lists [arguments, exception, message pattern].", "lists"),
+    "tolerance": Key("Relative tolerance for float32."),
+    "tolerance_reason": Key("Why the default tolerance does not do."),
+}
+
+# Beside these, an entry takes argument names (or several joined by ', ') and output names.
+DERIVATIVE: dict[str, Key] = {
+    "name": Key("The operator: base.overload.", required=True),
+    "nondifferentiable": Key("Indices of outputs that have no gradient.", "list"),
+}
+FORWARD_RULES = ("linear", "elementwise")
+NO_GRADIENT = ("none", "not_implemented")
+
+# Names that generated C++ or formulas use themselves.
+RESERVED_ARGS = ("grad", "result", "output_mask", "acc", "count", "keys", "node", "spec", "entry")
+CPP_KEYWORDS = frozenset(
+    (
+        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept "
+        "const consteval constexpr constinit continue decltype default delete do double else enum "
+        "explicit export extern false float for friend goto if inline int long mutable namespace new "
+        "noexcept not not_eq nullptr operator or or_eq private protected public register requires return "
+        "short signed sizeof static struct switch template this throw true try typedef typeid typename "
+        "union unsigned using virtual void volatile while xor xor_eq"
+    ).split()
+)
