@@ -31,7 +31,7 @@ class ArrayRef {
   constexpr const T& operator[](size_t i) const { return data_[i]; }
   constexpr const T& front() const { return data_[0]; }
   constexpr const T& back() const { return data_[size_ - 1]; }
-  constexpr ArrayRef slice(size_t start, size_t count) const { return {data_ + start, count}; }
+  constexpr ArrayRef slice(size_t start, size_t count) const { return ArrayRef(data_ + start, count); }
   std::vector<T> vec() const { return std::vector<T>(begin(), end()); }
 
   friend constexpr bool operator==(ArrayRef a, ArrayRef b) {

@@ -6,27 +6,9 @@
 
 #include "c10/core/complex.h"
 #include "c10/core/half.h"
+#include "c10/core/scalar_type_id.h"
 
 namespace flambeau::c10 {
-
-enum class ScalarType : int8_t {
-  Bool,
-  UInt8,
-  Int8,
-  Int16,
-  Int32,
-  Int64,
-  Float16,
-  BFloat16,
-  Float32,
-  Float64,
-  Complex64,
-  Complex128,
-  Undefined,
-};
-inline constexpr int kNumScalarTypes = 12;
-
-constexpr int index_of(ScalarType t) { return static_cast<int>(t); }
 
 constexpr size_t element_size(ScalarType t) {
   constexpr uint8_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0};

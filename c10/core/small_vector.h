@@ -85,8 +85,8 @@ class SmallVector {
     size_ = n;
   }
 
-  operator ArrayRef<T>() const { return {data_, size_}; }  // NOLINT(google-explicit-constructor)
-  ArrayRef<T> ref() const { return {data_, size_}; }
+  operator ArrayRef<T>() const { return ArrayRef<T>(data_, size_); }  // NOLINT(google-explicit-constructor)
+  ArrayRef<T> ref() const { return ArrayRef<T>(data_, size_); }
   friend bool operator==(const SmallVector& a, const SmallVector& b) { return a.ref() == b.ref(); }
 
  private:

@@ -1,0 +1,68 @@
+#pragma once
+// The CPU generator: MT19937 (Matsumoto & Nishimura 1998) with PyTorch's stream and its ways of
+// making numbers from it, so that equal seeds give equal tensors. Hold `mutex()` while drawing.
+#include "c10/core/generator.h"
+
+namespace flambeau {
+
+class CpuGenerator final : public GeneratorImpl {
+ public:
+  static constexpr uint64_t kDefaultSeed = 67280421310721;
+  explicit CpuGenerator(uint64_t seed = kDefaultSeed);
+
+  void set_seed(uint64_t seed) override;
+  uint64_t seed() const override { return seed_; }
+  std::vector<uint8_t> state() const override;
+  void set_state(const std::vector<uint8_t>& state) override;
+
+  // Raw 32 bits; two draws, the first one in the upper half.
+  uint32_t random() {
+    if (next_ == kStateSize) refill();
+    return tempered_[next_++];
+  }
+  uint64_t random64() {
+    const uint64_t high = random();
+    return (high << 32) | random();
+  }
+  // [0, 1) on a grid of 2^-24 and 2^-53.
+  float uniform_float() { return static_cast<float>(random() & 0xffffffu) * 0x1p-24f; }
+  double uniform_double() {
+    return static_cast<double>(random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
+  }
+  // Box-Muller on two doubles; the second normal is kept for the next call.
+  double normal(double mean, double std);
+  float normal_float(float mean, float std);
+
+  // `n` draws each, in stream order.
+  void fill_uniform(float* out, int64_t n, float from, float to);
+  void fill_uniform(double* out, int64_t n, double from, double to);
+  // What randn and normal_ do: batched Box-Muller from 16 elements on, else one by one.
+  void fill_normal(float* out, int64_t n, float mean, float std);
+  void fill_normal(double* out, int64_t n, double mean, double std);
+  // Integers in [from, from + range); 64-bit draws where range >= 2^28.
+  void fill_integers(int64_t* out, int64_t n, uint64_t range, int64_t from);
+  // 1 where a uniform double is below p.
+  void fill_bernoulli(uint8_t* out, int64_t n, double p);
+  // A random permutation of 0 .. n-1 (Fisher-Yates, forward).
+  void permutation(int64_t* out, int64_t n);
+
+ private:
+  static constexpr int kStateSize = 624;
+  void refill();
+
+  uint64_t seed_ = 0;
+  uint32_t state_[kStateSize];
+  uint32_t tempered_[kStateSize];
+  int next_ = kStateSize;
+  bool has_next_normal_ = false;
+  double next_normal_ = 0;
+  bool has_next_normal_float_ = false;
+  float next_normal_float_ = 0;
+};
+
+// The process's generator.
+CpuGenerator& default_cpu_generator();
+// `generator` or the default one; RuntimeError when it is for another device.
+CpuGenerator& cpu_generator_or_default(GeneratorImpl* generator);
+
+}  // namespace flambeau

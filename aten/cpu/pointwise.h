@@ -1,0 +1,14 @@
+#pragma once
+// Runs a pointwise operator's contiguous loops over tensors of any dtype, shape and stride.
+#include "aten/core/pointwise_op.h"
+
+namespace flambeau {
+
+Tensor pointwise(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Scalar> params);
+// `self` is operand 0 as well.
+Tensor& pointwise_inplace(const PointwiseOp& op, Tensor& self, ArrayRef<Operand> operands,
+                          ArrayRef<Scalar> params);
+Tensor& pointwise_out(const PointwiseOp& op, Tensor& out, ArrayRef<Operand> operands,
+                      ArrayRef<Scalar> params);
+
+}  // namespace flambeau
