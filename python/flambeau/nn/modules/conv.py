@@ -1,0 +1,164 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.modules.linear import fill_uniformly
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+
+Size = int | tuple[int, ...]
+
+
+def as_tuple(value: Size, count: int) -> tuple[int, ...]:
+    """Repeat an int `count` times; check the length of a tuple."""
+    if isinstance(value, int):
+        return (value,) * count
+    if len(value) != count:
+        raise ValueError(f"expected one int or {count}, got {tuple(value)}")
+    return tuple(value)
+
+
+class _ConvNd(Module):
+    dims = 0
+    transposed = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size,
+        padding: Size | str,
+        output_padding: Size,
+        dilation: Size,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups:
+            raise ValueError("out_channels must be divisible by groups")
+        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+            raise ValueError(
+                f"padding_mode must be one of zeros, reflect, replicate, circular, but got padding_mode={padding_mode!r}"
+            )
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = as_tuple(kernel_size, self.dims)
+        self.stride = as_tuple(stride, self.dims)
+        self.padding = padding if isinstance(padding, str) else as_tuple(padding, self.dims)
+        self.dilation = as_tuple(dilation, self.dims)
+        self.output_padding = as_tuple(output_padding, self.dims)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        if padding == "same" and any(s != 1 for s in self.stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+        outer, inner = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (outer, inner // groups, *self.kernel_size)
+        self.weight = Parameter(flambeau.empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(flambeau.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        fill_uniformly(self.weight, self.bias)
+
+    def _margins(self) -> list[int]:
+        """Padding on both sides per dimension, last dimension first, as F.pad takes it."""
+        margins: list[int] = []
+        for d in reversed(range(self.dims)):
+            if self.padding == "same":
+                total = self.dilation[d] * (self.kernel_size[d] - 1)
+                margins += [total // 2, total - total // 2]
+            elif self.padding == "valid":
+                margins += [0, 0]
+            else:
+                margins += [self.padding[d], self.padding[d]]  # type: ignore[list-item]
+        return margins
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        ones, zeros = (1,) * self.dims, (0,) * self.dims
+        for name, default in (("padding", zeros), ("dilation", ones), ("output_padding", zeros), ("groups", 1)):
+            if getattr(self, name) != default:
+                text += f", {name}={getattr(self, name)!r}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+_CONV_DOC = """{N}-dimensional convolution (cross-correlation) over channels.
+
+    Args:
+        in_channels, out_channels: channels of input and output, divisible by `groups`.
+        kernel_size, stride, dilation: one int, or one per dimension.
+        padding: zeros added on both sides, or "same" or "valid".
+        groups: input and output channels are connected within this many groups.
+        bias: whether to learn a bias per output channel.
+        padding_mode: zeros, reflect, replicate or circular.
+    Shape: ``(batch, in_channels, *spatial)`` (batch may be missing) to ``(batch, out_channels, *out)``,
+        out = floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+    Raises: ValueError for arguments that do not fit, RuntimeError for an input that does not.
+"""
+
+
+class _Conv(_ConvNd):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias, padding_mode, device, dtype
+        )
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Convolve."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._margins(), mode=self.padding_mode)  # noqa: A001
+            padding = (0,) * self.dims
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[self.dims - 1]
+        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+class Conv1d(_Conv):
+    __doc__ = _CONV_DOC.format(N="1")
+    dims = 1
+
+
+class Conv2d(_Conv):
+    __doc__ = _CONV_DOC.format(N="2")
+    dims = 2
+
+
+class Conv3d(_Conv):
+    __doc__ = _CONV_DOC.format(N="3")
+    dims = 3

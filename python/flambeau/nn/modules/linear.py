@@ -1,0 +1,228 @@
+"""Layers that are one matrix product."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+
+
+def fill_uniformly(weight: Tensor, bias: Tensor | None) -> None:
+    """Draw weight and bias from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), the default of linear and conv layers."""
+    init.kaiming_uniform_(weight, a=math.sqrt(5))
+    if bias is not None:
+        fan_in = math.prod(weight.shape[1:])
+        bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
+        init.uniform_(bias, -bound, bound)
+
+
+class Identity(Module):
+    """Return the input; takes and ignores any arguments, to stand in for another layer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Return `input`."""
+        return input
+
+
+class Linear(Module):
+    r"""Affine map of the last dimension.
+
+    .. math:: y = x W^T + b
+
+    Args:
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        bias: whether to learn `b`.
+    Shape: ``(*, in_features)`` to ``(*, out_features)``.
+    Raises: RuntimeError if the last dimension is not ``in_features``.
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(flambeau.empty(out_features, in_features, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(flambeau.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        fill_uniformly(self.weight, self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Apply the map."""
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    r"""Bilinear map of two inputs.
+
+    .. math:: y_k = x_1^T W_k x_2 + b_k
+
+    Args:
+        in1_features: size of the last dimension of the first input.
+        in2_features: size of the last dimension of the second.
+        out_features: size of the last dimension of the output.
+        bias: whether to learn `b`.
+    Shape: ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(flambeau.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(flambeau.empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        bound = 1 / math.sqrt(self.in1_features)
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Apply the map."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class Flatten(Module):
+    """Join the dimensions from `start_dim` to `end_dim` into one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Flatten."""
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Split dimension `dim` into `unflattened_size`."""
+
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
+        super().__init__()
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Split."""
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+class Embedding(Module):
+    """A table of vectors, looked up by integer index.
+
+    Args:
+        num_embeddings: number of vectors.
+        embedding_dim: length of each.
+        padding_idx: index whose vector starts as 0 and receives no gradient.
+        max_norm: vectors looked up are first shortened to this norm, in place.
+        norm_type: order of that norm.
+        scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
+        sparse: only False is offered; gradients are dense.
+    Shape: ``(*)`` integers to ``(*, embedding_dim)``.
+    Raises: IndexError if an index is outside [0, num_embeddings).
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if sparse:
+            raise ValueError("Embedding: expected sparse=False, got True; gradients are dense")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        if _weight is None:
+            self.weight = Parameter(flambeau.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+            self.reset_parameters()
+        else:
+            self.weight = Parameter(_weight)
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with flambeau.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Embedding:
+        """Make a layer around a table of vectors of shape (count, length)."""
+        layer = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
+        layer.weight.requires_grad_(not freeze)
+        return layer
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Look up."""
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
+        )
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        if self.padding_idx is not None:
+            parts.append(f"padding_idx={self.padding_idx}")
+        if self.max_norm is not None:
+            parts.append(f"max_norm={self.max_norm}")
+        return ", ".join(parts)

@@ -1,0 +1,420 @@
+"""Module: the base of all layers and networks, a tree of parameters, buffers and submodules."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.modules.state import load_state_dict, state_dict
+from flambeau.nn.parameter import Parameter
+
+Self = TypeVar("Self", bound="Module")
+_hook_ids = itertools.count()
+
+
+class RemovableHandle:
+    """Returned by hook registrations; `remove()` (or leaving a `with` block) takes the hook out."""
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
+        self._hooks = hooks
+        self.id = next(_hook_ids)
+
+    def remove(self) -> None:
+        """Take the hook out; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class _Hook(NamedTuple):
+    call: Callable[..., Any]
+    with_kwargs: bool
+    always: bool = False
+
+
+class Module:
+    """A layer or network. Subclasses set attributes in ``__init__`` and define ``forward``.
+
+    Attributes that are `Parameter`, `Module` or registered buffers form the state that
+    ``parameters()``, ``state_dict()``, ``to()`` and ``train()`` act upon.
+    """
+
+    training: bool
+    forward: Callable[..., Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs:
+            raise TypeError(f"{type(self).__name__}.__init__() got arguments that no base class takes")
+        set_plainly = super().__setattr__
+        set_plainly("training", True)
+        set_plainly("_parameters", {})
+        set_plainly("_buffers", {})
+        set_plainly("_non_persistent_buffers_set", set())
+        set_plainly("_modules", {})
+        set_plainly("_forward_hooks", OrderedDict())
+        set_plainly("_forward_pre_hooks", OrderedDict())
+
+    # --- attributes ---------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_buffers", "_modules"):
+            entries = self.__dict__.get(table)
+            if entries is not None and name in entries:
+                return entries[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        parameters = self.__dict__.get("_parameters")
+        if isinstance(value, Parameter):
+            self._forget(name)
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._forget(name, keep="_modules")
+            self._table("_modules")[name] = value
+        elif parameters is not None and name in parameters:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign {type(value).__name__!r} object to parameter {name!r} "
+                    "(flambeau.nn.Parameter or None required)"
+                )
+            parameters[name] = None
+        elif name in self.__dict__.get("_modules", ()):
+            if value is not None:
+                raise TypeError(f"cannot assign {type(value).__name__!r} object as child module {name!r}")
+            self._modules[name] = None
+        elif name in self.__dict__.get("_buffers", ()):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign {type(value).__name__!r} object to buffer {name!r} (Tensor or None required)"
+                )
+            self._buffers[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        own = [*self._parameters, *self._buffers, *self._modules]
+        return sorted({*super().__dir__(), *own})
+
+    def _table(self, name: str) -> dict[str, Any]:
+        if name not in self.__dict__:
+            raise AttributeError(f"call {type(self).__name__}'s Module.__init__() before assigning parameters or modules")
+        return self.__dict__[name]  # type: ignore[no-any-return]
+
+    def _forget(self, name: str, keep: str = "") -> None:
+        self.__dict__.pop(name, None)
+        for table in ("_parameters", "_buffers", "_modules"):
+            if table != keep:
+                self._table(table).pop(name, None)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, or a place for one (None)."""
+        self._check_name(name, "parameter", self._table("_parameters"))
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign {type(param).__name__!r} object to parameter {name!r} "
+                "(flambeau.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(f"parameter {name!r} must be a leaf tensor; wrap it in Parameter(tensor.detach())")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but not learned; ``persistent=False`` keeps it out of the state dict."""
+        self._check_name(name, "buffer", self._table("_buffers"))
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)")
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under `name`."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name(name, "module", self._table("_modules"))
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _check_name(self, name: str, kind: str, own: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f"{kind} name can't contain '.', got {name!r}")
+        if name == "":
+            raise KeyError(f"{kind} name can't be empty string ''")
+        if hasattr(self, name) and name not in own:
+            raise KeyError(f"attribute {name!r} already exists")
+
+    # --- calling ------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (self._forward_hooks or self._forward_pre_hooks):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook in tuple(self._forward_pre_hooks.values()):
+            if hook.with_kwargs:
+                changed = hook.call(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+            else:
+                changed = hook.call(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        result = self.forward(*args, **kwargs)
+        for hook in tuple(self._forward_hooks.values()):
+            changed = hook.call(self, args, kwargs, result) if hook.with_kwargs else hook.call(self, args, result)
+            if changed is not None:
+                result = changed
+        return result
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args[, kwargs])`` before forward; what it returns replaces the arguments."""
+        return _register(self._forward_pre_hooks, _Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args[, kwargs], output)`` after forward; what it returns replaces the output."""
+        return _register(self._forward_hooks, _Hook(hook, with_kwargs), prepend)
+
+    # --- walking the tree -----------------------------------------------------------------------
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Yield this module and all below it with dotted names, each object once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, child in self._modules.items():
+            if child is not None:
+                yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """Yield this module and all below it."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Yield the direct submodules with their names, each object once."""
+        seen = set()
+        for name, child in self._modules.items():
+            if child is not None and child not in seen:
+                seen.add(child)
+                yield name, child
+
+    def children(self) -> Iterator[Module]:
+        """Yield the direct submodules."""
+        return (child for _, child in self.named_children())
+
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in module.__dict__[table].items():
+                if value is None or id(value) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(value))
+                yield f"{path}.{name}" if path else name, value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yield parameters with dotted names, each object once."""
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yield parameters, what an optimizer takes."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yield buffers with dotted names, each object once."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yield buffers."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Module:
+        """Return the module at the dotted path `target` ("" is this one)."""
+        module: Module = self
+        for name in target.split(".") if target else ():
+            child = getattr(module, name, None)
+            if not isinstance(child, Module):
+                raise AttributeError(f"{type(module).__name__} has no submodule {name!r} (looking for {target!r})")
+            module = child
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter at the dotted path `target`."""
+        path, _, name = target.rpartition(".")
+        parameter = self.get_submodule(path)._parameters.get(name)
+        if parameter is None:
+            raise AttributeError(f"{target!r} is not a parameter")
+        return parameter  # type: ignore[no-any-return]
+
+    # --- acting on the whole tree ---------------------------------------------------------------
+
+    def apply(self: Self, fn: Callable[[Module], None]) -> Self:
+        """Call `fn` on every module, children first."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor]) -> Self:
+        for child in self.children():
+            child._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is not None:
+                with flambeau.no_grad():
+                    parameter.data = fn(parameter.data)
+                    if parameter.grad is not None:
+                        parameter.grad = fn(parameter.grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Move to a device and cast floating tensors to a dtype: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``."""
+        device = kwargs.get("device")
+        dtype = kwargs.get("dtype")
+        for argument in args:
+            if isinstance(argument, Tensor):
+                device, dtype = argument.device, argument.dtype
+            elif isinstance(argument, flambeau.dtype):
+                dtype = argument
+            elif argument is not None and not isinstance(argument, bool):
+                device = argument
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+
+        def convert(tensor: Tensor) -> Tensor:
+            castable = tensor.is_floating_point() or tensor.is_complex()
+            return tensor.to(device=device or tensor.device, dtype=dtype if castable and dtype else tensor.dtype)
+
+        return self._apply(convert)
+
+    def float(self: Self) -> Self:
+        """Cast floating parameters and buffers to float32."""
+        return self.to(flambeau.float32)
+
+    def double(self: Self) -> Self:
+        """Cast floating parameters and buffers to float64."""
+        return self.to(flambeau.float64)
+
+    def half(self: Self) -> Self:
+        """Cast floating parameters and buffers to float16."""
+        return self.to(flambeau.float16)
+
+    def bfloat16(self: Self) -> Self:
+        """Cast floating parameters and buffers to bfloat16."""
+        return self.to(flambeau.bfloat16)
+
+    def cpu(self: Self) -> Self:
+        """Move to the CPU."""
+        return self.to("cpu")
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Switch dropout, batch norm and the like to training (or, False, to evaluation)."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        """Switch to evaluation."""
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Set whether all parameters collect gradients."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop (or, ``set_to_none=False``, zero) the gradients of all parameters."""
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                if set_to_none:
+                    parameter.grad = None
+                else:
+                    parameter.grad = flambeau.zeros_like(parameter.grad)
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """Return the parameters and persistent buffers by dotted name, detached but not copied."""
+        return state_dict(self, prefix, keep_vars)
+
+    def load_state_dict(self, state: dict[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy (or ``assign``) tensors of `state` into this tree; see `state.load_state_dict`."""
+        return load_state_dict(self, state, strict, assign)
+
+    def get_extra_state(self) -> Any:
+        """Return extra state for the state dict; define together with ``set_extra_state``."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over what ``get_extra_state`` returned."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state")
+
+    # --- printing ---------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """Return what stands between the parentheses when the module is printed."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [
+            f"({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._modules.items()
+        ]
+        if not children and len(lines) <= 1:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+def _register(hooks: OrderedDict[int, _Hook], hook: _Hook, first: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if first:
+        hooks.move_to_end(handle.id, last=False)
+    return handle

@@ -1,0 +1,203 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+
+
+class _BatchNorm(Module):
+    allowed_dims: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        place = {"device": device, "dtype": dtype}
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name in ("weight", "bias"):
+            self.register_parameter(name, Parameter(flambeau.empty(num_features, **place)) if affine else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", flambeau.zeros(num_features, **place) if tracked else None)
+        self.register_buffer("running_var", flambeau.ones(num_features, **place) if tracked else None)
+        self.register_buffer("num_batches_tracked", flambeau.tensor(0, dtype=flambeau.int64) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the running statistics."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Return to scale 1 and shift 0."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Normalise."""
+        if input.dim() not in self.allowed_dims:
+            wanted = " or ".join(f"{d}D" for d in self.allowed_dims)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+        update = self.training and self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if update:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        use_batch = self.training or self.running_mean is None
+        keep = not self.training or self.track_running_stats
+        mean, var = (self.running_mean, self.running_var) if keep else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, use_batch, momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+_BATCH_DOC = """Normalise each channel over the batch{where}, then scale and shift it.
+
+    In training the batch's mean and (biased) variance are used and the running statistics move by
+    `momentum` towards them (unbiased variance); in evaluation the running statistics are used.
+
+    Args:
+        num_features: number of channels (dimension 1).
+        eps: added to the variance.
+        momentum: weight of the new batch in the running statistics; None: a plain average.
+        affine: whether to learn scale and shift per channel.
+        track_running_stats: whether to keep running statistics.
+    Shape: {shape} to the same.
+    Source: Ioffe and Szegedy 2015, "Batch normalization".
+"""
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = _BATCH_DOC.format(where=" (and length)", shape="``(batch, channels)`` or ``(batch, channels, length)``")
+    allowed_dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = _BATCH_DOC.format(where=", height and width", shape="``(batch, channels, height, width)``")
+    allowed_dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = _BATCH_DOC.format(where=", depth, height and width", shape="``(batch, channels, depth, height, width)``")
+    allowed_dims = (5,)
+
+
+class LayerNorm(Module):
+    r"""Normalise the trailing dimensions to mean 0 and variance 1, then scale and shift.
+
+    .. math:: y = (x - \mathrm{mean}(x)) / \sqrt{\mathrm{var}(x) + \epsilon} \odot w + b
+
+    Args:
+        normalized_shape: sizes of the trailing dimensions that form one feature vector.
+        eps: added to the (biased) variance.
+        elementwise_affine: whether to learn `w` (and `b`), of shape ``normalized_shape``.
+        bias: whether to learn `b`.
+    Shape: ``(*, *normalized_shape)`` to the same.
+    Source: Ba, Kiros and Hinton 2016, "Layer normalization".
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = shape
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            values = Parameter(flambeau.empty(shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, values)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Return to scale 1 and shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Normalise."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalise groups of channels of each sample, then scale and shift each channel.
+
+    Args:
+        num_groups: number of groups, a divisor of `num_channels`.
+        num_channels: number of channels (dimension 1).
+        eps: added to the (biased) variance.
+        affine: whether to learn scale and shift per channel.
+    Shape: ``(batch, channels, *)`` to the same.
+    Source: Wu and He 2018, "Group normalization".
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError("num_channels must be divisible by num_groups")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name in ("weight", "bias"):
+            values = Parameter(flambeau.empty(num_channels, device=device, dtype=dtype)) if affine else None
+            self.register_parameter(name, values)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Return to scale 1 and shift 0."""
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        """Normalise."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"

@@ -1,0 +1,100 @@
+"""Data sets: things with samples."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+import flambeau
+from flambeau import Generator, Tensor
+
+Sample = TypeVar("Sample", covariant=True)
+
+
+class Dataset(Generic[Sample]):
+    """Samples by index: subclasses define ``__getitem__`` and, for most samplers, ``__len__``."""
+
+    def __getitem__(self, index: Any) -> Sample:
+        raise TypeError(f"{type(self).__name__} must define __getitem__")
+
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[Sample]):
+    """Samples as a stream: subclasses define ``__iter__``."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        raise TypeError(f"{type(self).__name__} must define __iter__")
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Sample i is the tuple of the i-th entries of tensors with equal first size."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(tensor.size(0) != tensors[0].size(0) for tensor in tensors):
+            raise AssertionError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return int(self.tensors[0].size(0))
+
+
+class Subset(Dataset[Any]):
+    """The samples of another data set at `indices`."""
+
+    def __init__(self, dataset: Dataset[Any], indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset[Any]):
+    """Data sets one after the other."""
+
+    def __init__(self, datasets: Sequence[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range for {len(self)} samples")
+        index %= len(self)
+        which = bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][index - before]
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+    """Split at random into parts of the given sizes, or of fractions that add up to 1.
+
+    Rounding leaves are dealt one by one to the first parts.
+    """
+    total = len(dataset)
+    if math.isclose(sum(lengths), 1.0) and sum(lengths) <= 1.0 + 1e-9:
+        sizes = [math.floor(total * fraction) for fraction in lengths]
+        for i in range(total - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    else:
+        sizes = [int(length) for length in lengths]
+    if sum(sizes) != total:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = flambeau.randperm(total, generator=generator).tolist()
+    ends = list(accumulate(sizes))
+    return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]

@@ -1,0 +1,121 @@
+"""Samplers: in which order a loader visits the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any
+
+import flambeau
+from flambeau import Generator
+
+
+class Sampler:
+    """Yields indices; subclasses define ``__iter__`` and, if they know it, ``__len__``."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"{type(self).__name__} must define __iter__")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, ..."""
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+def _seeded(generator: Generator | None) -> Generator:
+    """Return `generator`, or a new one whose seed is drawn from the default generator."""
+    if generator is not None:
+        return generator
+    seed = int(flambeau.empty((), dtype=flambeau.int64).random_().item())
+    fresh = Generator()
+    fresh.manual_seed(seed)
+    return fresh
+
+
+class RandomSampler(Sampler):
+    """All indices in random order, or `num_samples` drawn with replacement."""
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        if num_samples is not None and num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices one pass yields."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.data_source)
+        generator = _seeded(self.generator)
+        if self.replacement:
+            # Drawn 32 at a time, as PyTorch does, so that equal seeds give equal orders.
+            left = self.num_samples
+            while left > 0:
+                block = flambeau.randint(count, (32,), dtype=flambeau.int64, generator=generator)
+                yield from block.tolist()[: min(left, 32)]
+                left -= 32
+            return
+        left = self.num_samples
+        while left > 0:
+            yield from flambeau.randperm(count, generator=generator).tolist()[:left]
+            left -= count
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        order = flambeau.randperm(len(self.indices), generator=self.generator)
+        return (self.indices[i] for i in order.tolist())
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class BatchSampler(Sampler):
+    """Lists of `batch_size` indices of another sampler; the last may be shorter or is dropped."""
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for index in self.sampler:
+            batch.append(index)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        count = len(self.sampler)
+        return int(count // self.batch_size if self.drop_last else -(-count // self.batch_size))
