@@ -10,6 +10,8 @@ namespace flambeau {
 
 // Runs the boxed kernel (or fallback) of the outermost key in `keys`.
 void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
+// What a fallback does to go on: runs the kernel for `keys` (never empty) on the stack.
+void redispatch_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 
 namespace boxing {
 

@@ -19,9 +19,12 @@ class ArrayRef {
   ArrayRef(const std::vector<T>& v) : data_(v.data()), size_(v.size()) {}  // NOLINT
   template <size_t N>
   constexpr ArrayRef(const T (&a)[N]) : data_(a), size_(N) {}  // NOLINT
-  // The list lives until the end of the full expression, as a call's argument does.
+// The list lives until the end of the full expression, as a call's argument does.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"
   constexpr ArrayRef(const std::initializer_list<T>& l)  // NOLINT
       : data_(l.size() ? l.begin() : nullptr), size_(l.size()) {}
+#pragma GCC diagnostic pop
 
   constexpr const T* begin() const { return data_; }
   constexpr const T* end() const { return data_ + size_; }

@@ -46,6 +46,8 @@ constexpr ScalarType compute_type(ScalarType t) {
 
 // "float32"; with prefix "flambeau.float32" is the binding's business.
 const char* name_of(ScalarType t);
+// "Float": the name in the messages that users of PyTorch match on.
+const char* pytorch_name_of(ScalarType t);
 ScalarType promote_types(ScalarType a, ScalarType b);
 // Whether a result of type `from` may be written into a tensor of type `to` (no category is lost).
 bool can_cast(ScalarType from, ScalarType to);

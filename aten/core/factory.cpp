@@ -1,0 +1,77 @@
+#include "aten/core/factory.h"
+
+#include <cstring>
+
+#include "aten/core/shape.h"
+#include "c10/core/thread_state.h"
+
+namespace flambeau {
+namespace {
+
+Tensor over_new_storage(int64_t elements, ScalarType dtype, Device device) {
+  const size_t bytes = static_cast<size_t>(elements) * element_size(dtype);
+  auto impl = make_intrusive<TensorImpl>(make_intrusive<StorageImpl>(bytes, device), dtype, device);
+  if (thread_state.inference_mode) [[unlikely]] impl->set_inference(true);
+  return Tensor(std::move(impl));
+}
+
+}  // namespace
+
+Tensor empty_tensor(IntArrayRef sizes, ScalarType dtype, Device device) {
+  Tensor t = over_new_storage(numel_of(sizes), dtype, device);
+  t.impl()->set_contiguous_sizes(sizes);
+  return t;
+}
+
+Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device) {
+  check(sizes.size() == strides.size(), "mismatch in length of strides and shape: got sizes ", sizes,
+        " and strides ", strides);
+  int64_t elements = numel_of(sizes) ? 1 : 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    check(strides[d] >= 0, "negative strides are not supported, got strides ", strides);
+    if (elements) elements += (sizes[d] - 1) * strides[d];
+  }
+  Tensor t = over_new_storage(elements, dtype, device);
+  t.impl()->set_geometry(sizes, strides, 0);
+  return t;
+}
+
+Tensor empty_like_tensor(const Tensor& self) { return empty_like_tensor(self, self.dtype()); }
+
+Tensor empty_like_tensor(const Tensor& self, ScalarType dtype) {
+  if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense()) {
+    return empty_strided_tensor(self.sizes(), self.strides(), dtype, self.device());
+  }
+  return empty_tensor(self.sizes(), dtype, self.device());
+}
+
+Tensor zeros_tensor(IntArrayRef sizes, ScalarType dtype, Device device) {
+  Tensor t = empty_tensor(sizes, dtype, device);
+  if (t.numel() == 0 || device.is_meta()) return t;
+  if (device.is_cpu()) {
+    std::memset(t.data(), 0, t.storage()->nbytes());
+  } else {
+    fill_with(t, 0);
+  }
+  return t;
+}
+
+Tensor scalar_tensor(const Scalar& value, ScalarType dtype, Device device) {
+  Tensor t = empty_tensor({}, dtype, device);
+  if (device.is_cpu()) {
+    value.store(dtype, t.data());
+  } else if (!device.is_meta()) {
+    fill_with(t, value);
+  }
+  return t;
+}
+
+Tensor wrapped_number_tensor(const Scalar& value) {
+  Tensor t = scalar_tensor(value, value.is_floating() ? ScalarType::Float64
+                                  : value.is_complex() ? ScalarType::Complex128
+                                                       : value.dtype());
+  t.impl()->set_wrapped_number(true);
+  return t;
+}
+
+}  // namespace flambeau

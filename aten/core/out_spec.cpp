@@ -1,0 +1,71 @@
+#include "aten/core/out_spec.h"
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+
+namespace flambeau {
+namespace {
+
+void check_castable(ScalarType from, ScalarType to) {
+  check(can_cast(from, to), "result type ", pytorch_name_of(from),
+        " can't be cast to the desired output type ", pytorch_name_of(to));
+}
+
+void resize_output(Tensor& out, const OutSpec& spec) {
+  const DimVector strides = spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides;
+  int64_t elements = numel_of(spec.sizes) ? 1 : 0;
+  for (size_t d = 0; elements && d < strides.size(); ++d) elements += (spec.sizes[d] - 1) * strides[d];
+  const size_t bytes = static_cast<size_t>(out.storage_offset() + elements) * element_size(out.dtype());
+  if (bytes > out.storage()->nbytes()) out.storage()->resize(bytes);
+  out.impl()->set_geometry(spec.sizes, strides, out.storage_offset());
+}
+
+bool overlaps_any(const Tensor& out, ArrayRef<const Tensor*> inputs) {
+  for (const Tensor* input : inputs) {
+    if (input && input->defined() && overlap_of(out, *input) != Overlap::No) return true;
+  }
+  return false;
+}
+
+bool has_strides_of(const Tensor& out, const OutSpec& spec) {
+  return spec.strides.empty() ? out.is_contiguous() : out.strides() == spec.strides.ref();
+}
+
+}  // namespace
+
+Tensor allocate(const OutSpec& spec) {
+  if (!spec.defined) return Tensor();
+  if (spec.strides.empty()) return empty_tensor(spec.sizes, spec.dtype, spec.device);
+  return empty_strided_tensor(spec.sizes, spec.strides, spec.dtype, spec.device);
+}
+
+OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs)
+    : out_(out) {
+  check_castable(spec.dtype, out.dtype());
+  check(out.device() == spec.device, op, ": expected out on device ", spec.device, ", got ",
+        out.device());
+  if (out.sizes() == spec.sizes.ref()) {
+    check(!has_internal_overlap(out), op,
+          ": unsupported operation: more than one element of the written-to tensor refers to a single "
+          "memory location. Please clone() the tensor before performing the operation.");
+  } else {
+    resize_output(out, spec);
+  }
+  const bool fits = out.dtype() == spec.dtype && has_strides_of(out, spec) && !overlaps_any(out, inputs);
+  target_ = fits ? out : allocate(spec);
+}
+
+void OutTarget::commit() {
+  if (!target_.is_same(out_)) copy_into(out_, target_);
+}
+
+void check_inplace(const char* op, const Tensor& self, const OutSpec& spec) {
+  check(self.sizes() == spec.sizes.ref(), "output with shape ", self.sizes(),
+        " doesn't match the broadcast shape ", spec.sizes);
+  check_castable(spec.dtype, self.dtype());
+  check(!has_internal_overlap(self), op,
+        ": unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory location. Please clone() the tensor before performing the operation.");
+}
+
+}  // namespace flambeau

@@ -1,0 +1,23 @@
+#include "aten/core/promotion.h"
+
+namespace flambeau {
+namespace {
+
+// `lower` has less say: it counts only when its category is the higher one.
+ScalarType combine(ScalarType higher, ScalarType lower) {
+  if (higher == ScalarType::Undefined) return lower;
+  if (is_complex_type(higher)) return higher;
+  if (is_floating_type(higher)) return is_complex_type(lower) ? to_complex_type(higher) : higher;
+  if (higher == ScalarType::Bool || is_floating_type(lower) || is_complex_type(lower)) {
+    return promote_types(higher, lower);
+  }
+  return higher;
+}
+
+}  // namespace
+
+ScalarType TypePromotion::result() const {
+  return combine(dimensioned_, combine(zero_dim_, number_));
+}
+
+}  // namespace flambeau

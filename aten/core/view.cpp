@@ -1,0 +1,34 @@
+#include "aten/core/view.h"
+
+#include "c10/core/thread_state.h"
+
+namespace flambeau {
+
+void (*note_view)(const Tensor& base, const Tensor& view, bool multi_output) = nullptr;
+
+namespace {
+
+Tensor view_of(const Tensor& self, const ViewGeometry& g, bool multi_output) {
+  const ScalarType dtype = g.dtype == ScalarType::Undefined ? self.dtype() : g.dtype;
+  Tensor view(make_intrusive<TensorImpl>(self.storage(), dtype, self.device()));
+  view.impl()->set_geometry(g.sizes, g.strides, g.storage_offset);
+  if (self.impl()->is_inference()) {
+    view.impl()->set_inference(true);
+  } else if (note_view && !thread_state.inference_mode) {
+    note_view(self, view, multi_output);
+  }
+  return view;
+}
+
+}  // namespace
+
+Tensor as_view(const Tensor& self, const ViewGeometry& geometry) { return view_of(self, geometry, false); }
+
+std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>& geometries) {
+  std::vector<Tensor> views;
+  views.reserve(geometries.size());
+  for (const ViewGeometry& g : geometries) views.push_back(view_of(self, g, true));
+  return views;
+}
+
+}  // namespace flambeau

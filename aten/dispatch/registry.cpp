@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "aten/dispatch/boxing.h"
+#include "aten/dispatch/operator_entry.h"
+
+namespace flambeau {
+namespace {
+
+std::vector<OperatorEntry*>& entries() {
+  static auto* const all = new std::vector<OperatorEntry*>;
+  return *all;
+}
+
+// Registration happens at load and from Python; calls never take this lock.
+std::mutex& registration_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+std::atomic<BoxedKernel> fallbacks[kNumDispatchKeys];
+
+bool by_name(const OperatorEntry* a, std::string_view name) { return a->name < name; }
+
+}  // namespace
+
+void register_operators(OperatorEntry* const* first, size_t count) {
+  const std::lock_guard lock(registration_mutex());
+  std::vector<OperatorEntry*>& all = entries();
+  all.insert(all.end(), first, first + count);
+  std::sort(all.begin(), all.end(), [](const OperatorEntry* a, const OperatorEntry* b) {
+    return std::string_view(a->name) < b->name;
+  });
+  const auto twin = std::adjacent_find(all.begin(), all.end(), [](auto* a, auto* b) {
+    return std::string_view(a->name) == b->name;
+  });
+  check(twin == all.end(), "operator ", twin == all.end() ? "" : (*twin)->name, " is registered twice");
+}
+
+const std::vector<OperatorEntry*>& all_operators() { return entries(); }
+
+const OperatorEntry* find_operator(std::string_view name) {
+  const std::vector<OperatorEntry*>& all = entries();
+  const auto at = std::lower_bound(all.begin(), all.end(), name, by_name);
+  return at != all.end() && name == (*at)->name ? *at : nullptr;
+}
+
+void set_boxed_fallback(DispatchKey key, BoxedKernel fallback) {
+  fallbacks[static_cast<int>(key)].store(fallback, std::memory_order_release);
+}
+
+void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed) {
+  const std::lock_guard lock(registration_mutex());
+  op.kernels[static_cast<int>(key)] = unboxed;
+  op.boxed[static_cast<int>(key)] = nullptr;
+}
+
+void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
+  const std::lock_guard lock(registration_mutex());
+  check(!kernel || op.boxing_adapter, op.name, ": expected an operator that can be boxed");
+  op.boxed[static_cast<int>(key)] = kernel;
+  op.kernels[static_cast<int>(key)] = kernel ? op.boxing_adapter : nullptr;
+}
+
+namespace {
+
+BoxedKernel boxed_kernel_of(const OperatorEntry& op, int key) {
+  if (op.boxed[key]) return op.boxed[key];
+  return op.kernels[key] ? nullptr : fallbacks[key].load(std::memory_order_acquire);
+}
+
+// The outermost key that has a kernel or a fallback; -1 if there is none.
+int runnable_key(const OperatorEntry& op, DispatchKeySet keys) {
+  while (!keys.empty()) {
+    const int key = keys.highest();
+    if (op.kernels[key] || (op.boxing_adapter && boxed_kernel_of(op, key))) return key;
+    keys = keys.below(static_cast<DispatchKey>(key));
+  }
+  return -1;
+}
+
+[[noreturn]] void fail_lookup(const OperatorEntry& op, DispatchKeySet keys) {
+  const DispatchKeySet backends = keys & kBackendKeys;
+  std::string supported;
+  for (int key = 0; key < kNumDispatchKeys; ++key) {
+    if (!op.kernels[key] || !kBackendKeys.has(static_cast<DispatchKey>(key))) continue;
+    if (!supported.empty()) supported.append(", ");
+    supported.append(name_of(static_cast<DispatchKey>(key)));
+  }
+  const char* backend = backends.empty() ? "(no backend)" : name_of(static_cast<DispatchKey>(backends.highest()));
+  fail(ErrorKind::NotImplemented, "Could not run '", op.name, "' with arguments from the '", backend,
+       "' backend: it has kernels for [", supported, "]");
+}
+
+}  // namespace
+
+void* OperatorEntry::lookup_slow(DispatchKeySet keys) const {
+  const int key = runnable_key(*this, keys);
+  if (key < 0) fail_lookup(*this, keys);
+  return kernels[key] ? kernels[key] : boxing_adapter;
+}
+
+void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  const int key = runnable_key(op, keys);
+  if (key < 0) fail_lookup(op, keys);
+  const BoxedKernel kernel = boxed_kernel_of(op, key);
+  check(kernel != nullptr, op.name, ": expected a boxed kernel for ", name_of(static_cast<DispatchKey>(key)));
+  kernel(op, keys, stack);
+}
+
+void redispatch_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  op.call_boxed(op.lookup(keys), keys, stack);
+}
+
+}  // namespace flambeau

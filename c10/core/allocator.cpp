@@ -1,0 +1,227 @@
+// The caching CPU allocator. Blocks up to 1 MB: thread-local size classes (small_blocks.h). Larger
+// ones: mapped with 2 MB alignment and huge pages, kept in one list after use, oldest evicted first
+// beyond the cap. glibc would unmap them at once, and faulting fresh pages costs more than most kernels.
+#include "c10/core/allocator.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "c10/core/check.h"
+#include "c10/core/small_blocks.h"
+
+namespace flambeau::c10 {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Rounds up to huge pages and to an eighth of an octave, so that similar sizes share blocks.
+size_t large_bytes(size_t bytes) {
+  const size_t octave = size_t{1} << (63 - __builtin_clzll(bytes));
+  const size_t step = std::max(kHugePage, octave / 8);
+  return (bytes + step - 1) / step * step;
+}
+
+// A quarter of the machine's memory, or FLAMBEAU_CPU_CACHE_BYTES.
+size_t cache_cap() {
+  if (const char* text = std::getenv("FLAMBEAU_CPU_CACHE_BYTES")) return std::strtoull(text, nullptr, 10);
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4;
+}
+
+void* map_huge(size_t bytes) {
+  void* raw = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
+  if (aligned > start) munmap(raw, aligned - start);
+  const size_t tail = start + kHugePage - aligned;
+  if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  void* block = reinterpret_cast<void*>(aligned);
+#ifdef MADV_HUGEPAGE
+  madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+  return block;
+}
+
+class LargeBlocks {
+ public:
+  // Null when nothing of that size is kept.
+  void* take(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = blocks_.size(); i-- > 0;) {  // the latest is the likeliest to be in the cache
+      if (blocks_[i].bytes != bytes) continue;
+      void* data = blocks_[i].data;
+      blocks_.erase(blocks_.begin() + static_cast<ptrdiff_t>(i));
+      cached_ -= bytes;
+      return data;
+    }
+    return nullptr;
+  }
+
+  void keep(void* data, size_t bytes) noexcept {
+    static const size_t cap = cache_cap();
+    if (!small_blocks::kReuse || bytes > cap) {
+      munmap(data, bytes);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    size_t evicted = 0;
+    while (cached_ + bytes > cap) {
+      munmap(blocks_[evicted].data, blocks_[evicted].bytes);
+      cached_ -= blocks_[evicted++].bytes;
+    }
+    blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<ptrdiff_t>(evicted));
+    blocks_.push_back({data, bytes});
+    cached_ += bytes;
+  }
+
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    for (const Block& b : blocks_) munmap(b.data, b.bytes);
+    blocks_.clear();
+    cached_ = 0;
+  }
+
+  size_t cached() {
+    const std::lock_guard lock(mutex_);
+    return cached_;
+  }
+
+ private:
+  struct Block {
+    void* data;
+    size_t bytes;
+  };
+  std::mutex mutex_;
+  std::vector<Block> blocks_;
+  size_t cached_ = 0;
+};
+
+class CpuAllocator final : public Allocator {
+ public:
+  void* allocate(size_t bytes) override {
+    if (bytes == 0) return nullptr;
+    if (bytes > small_blocks::kMaxSmallBytes) return allocate_large(bytes);
+    small_blocks::ThreadLists* lists = small_blocks::thread_lists;
+    const bool hit = lists && lists->head[small_blocks::class_of(bytes)];
+    void* data = small_blocks::allocate(bytes);
+    count(static_cast<int64_t>(bytes), hit);
+    return data;
+  }
+
+  void deallocate(void* data, size_t bytes) noexcept override {
+    if (!data) return;
+    if (bytes > small_blocks::kMaxSmallBytes) {
+      large_.keep(data, large_bytes(bytes));
+    } else {
+      small_blocks::deallocate(data, bytes);
+    }
+    publish(-static_cast<int64_t>(bytes));
+  }
+
+  AllocatorStats stats() const override {
+    AllocatorStats s;
+    small_blocks::for_each_thread(
+        [](void* context, const small_blocks::ThreadLists& lists) {
+          AllocatorStats& sum = *static_cast<AllocatorStats*>(context);
+          sum.allocated_bytes += lists.unpublished_bytes.load(std::memory_order_relaxed);
+          sum.allocations += lists.allocations.load(std::memory_order_relaxed);
+          sum.cache_hits += lists.cache_hits.load(std::memory_order_relaxed);
+        },
+        &s);
+    s.allocated_bytes += published_.load(std::memory_order_relaxed);
+    s.peak_allocated_bytes = std::max(peak_.load(std::memory_order_relaxed), s.allocated_bytes);
+    s.cached_bytes = small_blocks::cached_bytes() + static_cast<int64_t>(large_.cached());
+    return s;
+  }
+
+  void reset_peak() override { peak_.store(stats().allocated_bytes, std::memory_order_relaxed); }
+
+  void empty_cache() override {
+    small_blocks::release_cached();
+    large_.clear();
+  }
+
+ private:
+  void* allocate_large(size_t bytes) {
+    check_size(bytes);
+    const size_t rounded = large_bytes(bytes);
+    void* data = large_.take(rounded);
+    const bool hit = data != nullptr;
+    if (!data) data = map_huge(rounded);
+    if (!data) {
+      empty_cache();
+      data = map_huge(rounded);
+    }
+    if (!data) {
+      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
+           bytes, " bytes");
+    }
+    count(static_cast<int64_t>(bytes), hit);
+    return data;
+  }
+
+  static void check_size(size_t bytes) {
+    if (bytes > (size_t{1} << 62)) {
+      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
+           bytes, " bytes");
+    }
+  }
+
+  void count(int64_t bytes, bool hit) {
+    if (small_blocks::ThreadLists* lists = small_blocks::thread_lists) {
+      small_blocks::add_owned(lists->allocations, 1);
+      if (hit) small_blocks::add_owned(lists->cache_hits, 1);
+    }
+    publish(bytes);
+  }
+
+  // Threads gather small changes and publish them from 256 KB on: the peak is exact to that much.
+  void publish(int64_t bytes) noexcept {
+    small_blocks::ThreadLists* lists = small_blocks::thread_lists;
+    int64_t change = bytes;
+    if (lists) {
+      change += lists->unpublished_bytes.load(std::memory_order_relaxed);
+      const bool small = change < kPublishBytes && change > -kPublishBytes;
+      lists->unpublished_bytes.store(small ? change : 0, std::memory_order_relaxed);
+      if (small) return;
+    }
+    const int64_t now = published_.fetch_add(change, std::memory_order_relaxed) + change;
+    int64_t peak = peak_.load(std::memory_order_relaxed);
+    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
+  }
+
+  static constexpr int64_t kPublishBytes = 256 << 10;
+  mutable LargeBlocks large_;
+  std::atomic<int64_t> published_{0};
+  std::atomic<int64_t> peak_{0};
+};
+
+constexpr int kNumDeviceTypes = static_cast<int>(DeviceType::PrivateUse3) + 1;
+std::atomic<Allocator*> registered[kNumDeviceTypes];
+
+}  // namespace
+
+Allocator* cpu_allocator() {
+  static Allocator* const instance = new CpuAllocator;
+  return instance;
+}
+
+Allocator* allocator_of(DeviceType t) {
+  Allocator* a = registered[static_cast<int>(t)].load(std::memory_order_acquire);
+  if (a) [[likely]] return a;
+  check(t == DeviceType::CPU, "no allocator is registered for device type ", name_of(t));
+  set_allocator(t, cpu_allocator());
+  return cpu_allocator();
+}
+
+void set_allocator(DeviceType t, Allocator* allocator) {
+  registered[static_cast<int>(t)].store(allocator, std::memory_order_release);
+}
+
+}  // namespace flambeau::c10

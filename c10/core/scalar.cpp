@@ -1,0 +1,158 @@
+#include "c10/core/scalar.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "c10/core/dtype_dispatch.h"
+
+namespace flambeau::c10 {
+namespace {
+
+// Whether `value` is outside T. Negative integers may wrap into an unsigned type of their magnitude.
+template <typename T>
+bool overflows(int64_t value) {
+  if constexpr (std::is_same_v<T, bool> || !std::is_integral_v<T>) {
+    return false;
+  } else if constexpr (std::is_unsigned_v<T>) {
+    const uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+    return magnitude > std::numeric_limits<T>::max();
+  } else {
+    return value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max();
+  }
+}
+
+template <typename T>
+bool overflows(double value) {
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>) {
+    return false;
+  } else if constexpr (std::is_integral_v<T>) {
+    const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    const bool above = value > -limit || (std::is_signed_v<T> && value == -limit);
+    return !(above && value < limit);  // NaN overflows
+  } else {
+    return std::isfinite(value) && std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max());
+  }
+}
+
+template <typename T>
+T from_real(double value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    // Out of range is undefined in C++; wrapping is what vectorised conversions give on x86.
+    if (!(value >= -0x1p63 && value < 0x1p63)) return static_cast<T>(std::numeric_limits<int64_t>::min());
+    return static_cast<T>(static_cast<int64_t>(value));
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace
+
+ScalarType Scalar::dtype() const {
+  switch (tag_) {
+    case Tag::Bool: return ScalarType::Bool;
+    case Tag::Int: return ScalarType::Int64;
+    case Tag::Double: return default_dtype();
+    default: return default_complex_dtype();
+  }
+}
+
+template <typename T>
+T Scalar::to() const {
+  if constexpr (is_complex_v<T>) {
+    return T(to_complex());
+  } else {
+    if (is_integral(true)) {
+      if (overflows<T>(int_)) {
+        fail(ErrorKind::Runtime, "value cannot be converted to type ", pytorch_name_of(scalar_type_of<T>),
+             " without overflow");
+      }
+      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+        return T(static_cast<float>(int_));
+      } else {
+        return static_cast<T>(int_);
+      }
+    }
+    check(!is_complex() || im_ == 0, "value cannot be converted to type ",
+          pytorch_name_of(scalar_type_of<T>), " without overflow");
+    check(!overflows<T>(re_), "value cannot be converted to type ", pytorch_name_of(scalar_type_of<T>),
+          " without overflow");
+    return from_real<T>(re_);
+  }
+}
+
+template bool Scalar::to<bool>() const;
+template uint8_t Scalar::to<uint8_t>() const;
+template int8_t Scalar::to<int8_t>() const;
+template int16_t Scalar::to<int16_t>() const;
+template int32_t Scalar::to<int32_t>() const;
+template int64_t Scalar::to<int64_t>() const;
+template Half Scalar::to<Half>() const;
+template BFloat16 Scalar::to<BFloat16>() const;
+template float Scalar::to<float>() const;
+template double Scalar::to<double>() const;
+template complex<float> Scalar::to<complex<float>>() const;
+template complex<double> Scalar::to<complex<double>>() const;
+
+void Scalar::store(ScalarType t, void* destination) const {
+  dispatch_all(t, "Scalar.store", [&]<typename T>() {
+    T value;
+    if constexpr (is_complex_v<T>) {
+      value = T(to_complex());
+    } else if (!is_integral(true)) {
+      value = from_real<T>(re_);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      value = int_ != 0;
+    } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      value = T(static_cast<float>(int_));
+    } else {
+      value = static_cast<T>(int_);
+    }
+    std::memcpy(destination, &value, sizeof value);
+  });
+}
+
+Scalar Scalar::load(ScalarType t, const void* source) {
+  Scalar result;
+  dispatch_all(t, "Scalar.load", [&]<typename T>() {
+    T value;
+    std::memcpy(static_cast<void*>(&value), source, sizeof value);
+    result = Scalar(value);
+  });
+  return result;
+}
+
+Scalar Scalar::operator-() const {
+  if (is_complex()) return Scalar(complex<double>(-re_, -im_));
+  // Unsigned arithmetic: the negative of the least int64 wraps instead of being undefined.
+  if (is_integral(true)) return Scalar(static_cast<int64_t>(0 - static_cast<uint64_t>(int_)));
+  return Scalar(-re_);
+}
+
+bool Scalar::equals(const Scalar& o) const {
+  if (is_integral(true) && o.is_integral(true)) return int_ == o.int_;
+  return to_complex() == o.to_complex();
+}
+
+void append_text(std::string& out, const Scalar& value) {
+  switch (value.tag()) {
+    case Scalar::Tag::Bool: append_text(out, value.to_bool()); break;
+    case Scalar::Tag::Int: append_integer(out, value.to<int64_t>()); break;
+    case Scalar::Tag::Double: append_real(out, value.to_double()); break;
+    case Scalar::Tag::Complex: {
+      const complex<double> c = value.to_complex();
+      out.push_back('(');
+      append_real(out, c.re);
+      if (!(c.im < 0)) out.push_back('+');
+      append_real(out, c.im);
+      out.append("j)");
+      break;
+    }
+  }
+}
+
+}  // namespace flambeau::c10

@@ -1,0 +1,80 @@
+#include "c10/core/scalar_type.h"
+
+#include <atomic>
+
+#include "c10/core/check.h"
+#include "c10/core/dtype_dispatch.h"
+
+namespace flambeau::c10 {
+namespace {
+
+std::atomic<ScalarType> default_type{ScalarType::Float32};
+
+ScalarType promote_integers(ScalarType a, ScalarType b) {
+  if (a == ScalarType::Bool) return b;
+  if (b == ScalarType::Bool) return a;
+  // uint8 does not fit into int8: both go to int16. Every wider type holds every narrower one.
+  if (a != b && (a == ScalarType::UInt8 || b == ScalarType::UInt8) &&
+      (a == ScalarType::Int8 || b == ScalarType::Int8)) {
+    return ScalarType::Int16;
+  }
+  return a > b ? a : b;
+}
+
+ScalarType promote_floats(ScalarType a, ScalarType b) {
+  if (a == b) return a;
+  if (is_reduced_floating_type(a) && is_reduced_floating_type(b)) return ScalarType::Float32;
+  return a > b ? a : b;
+}
+
+// The order of lossless categories: bool < integer < real < complex.
+int category(ScalarType t) {
+  if (t == ScalarType::Bool) return 0;
+  if (is_integral_type(t, false)) return 1;
+  return is_floating_type(t) ? 2 : 3;
+}
+
+}  // namespace
+
+const char* name_of(ScalarType t) {
+  static constexpr const char* kNames[] = {"bool",    "uint8",    "int8",    "int16",   "int32",
+                                           "int64",   "float16",  "bfloat16", "float32", "float64",
+                                           "complex64", "complex128", "undefined"};
+  return kNames[index_of(t)];
+}
+
+const char* pytorch_name_of(ScalarType t) {
+  static constexpr const char* kNames[] = {"Bool", "Byte",  "Char",   "Short",        "Int",
+                                           "Long", "Half",  "BFloat16", "Float",      "Double",
+                                           "ComplexFloat", "ComplexDouble", "Undefined"};
+  return kNames[index_of(t)];
+}
+
+ScalarType promote_types(ScalarType a, ScalarType b) {
+  if (a == b || b == ScalarType::Undefined) return a;
+  if (a == ScalarType::Undefined) return b;
+  if (is_complex_type(a) || is_complex_type(b)) {
+    const bool wide = to_real_type(a) == ScalarType::Float64 || to_real_type(b) == ScalarType::Float64;
+    return wide ? ScalarType::Complex128 : ScalarType::Complex64;
+  }
+  if (is_floating_type(a) && is_floating_type(b)) return promote_floats(a, b);
+  if (is_floating_type(a)) return a;
+  if (is_floating_type(b)) return b;
+  return promote_integers(a, b);
+}
+
+bool can_cast(ScalarType from, ScalarType to) { return category(from) <= category(to); }
+
+ScalarType default_dtype() { return default_type.load(std::memory_order_relaxed); }
+
+void set_default_dtype(ScalarType t) {
+  check_type(is_floating_type(t), "set_default_dtype: only floating-point types are supported as the "
+             "default type, got ", t);
+  default_type.store(t, std::memory_order_relaxed);
+}
+
+void fail_dtype(const char* op, ScalarType got) {
+  fail(ErrorKind::NotImplemented, "\"", op, "\" not implemented for '", pytorch_name_of(got), "'");
+}
+
+}  // namespace flambeau::c10

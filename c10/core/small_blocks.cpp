@@ -1,0 +1,162 @@
+#include "c10/core/small_blocks.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "c10/core/check.h"
+
+namespace flambeau::c10::small_blocks {
+
+thread_local constinit ThreadLists* thread_lists = nullptr;
+
+namespace {
+
+// Blocks that no thread holds, and the threads alive. Never destroyed: threads may outlive main.
+struct Shared {
+  std::mutex mutex;
+  FreeBlock* head[kNumClasses] = {};
+  uint32_t count[kNumClasses] = {};
+  std::vector<ThreadLists*> threads;
+  ThreadLists ended;
+};
+Shared& shared() {
+  static Shared* const instance = new Shared;
+  return *instance;
+}
+
+// The shared lists take this many times what one thread may keep.
+constexpr uint32_t kSharedLimit = 4;
+
+void push(FreeBlock*& head, uint32_t& count, void* p) {
+  FreeBlock* block = static_cast<FreeBlock*>(p);
+  block->next = head;
+  head = block;
+  ++count;
+}
+
+void* pop(FreeBlock*& head, uint32_t& count) {
+  FreeBlock* block = head;
+  head = block->next;
+  --count;
+  return block;
+}
+
+void* system_allocate(int index) {
+  void* p = std::aligned_alloc(64, class_bytes(index));
+  if (!p) {
+    release_cached();
+    p = std::aligned_alloc(64, class_bytes(index));
+  }
+  if (!p) {
+    fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
+         class_bytes(index), " bytes");
+  }
+  return p;
+}
+
+// Moves all of a thread's blocks to the shared lists, or to the system where those are full.
+void surrender(ThreadLists& lists, Shared& s) {
+  for (int i = 0; i < kNumClasses; ++i) {
+    while (lists.head[i]) {
+      void* p = pop(lists.head[i], lists.count[i]);
+      if (s.count[i] < kSharedLimit * class_limit(i)) {
+        push(s.head[i], s.count[i], p);
+      } else {
+        std::free(p);
+      }
+    }
+  }
+}
+
+// Stays readable after ThreadEnd is gone: nothing restarts the lists then.
+thread_local constinit bool thread_ended = false;
+
+struct ThreadEnd {
+  ThreadLists lists;
+  ThreadEnd() {
+    Shared& s = shared();
+    const std::lock_guard lock(s.mutex);
+    s.threads.push_back(&lists);
+  }
+  ~ThreadEnd() {
+    thread_lists = nullptr;
+    thread_ended = true;
+    Shared& s = shared();
+    const std::lock_guard lock(s.mutex);
+    surrender(lists, s);
+    std::erase(s.threads, &lists);
+    add_owned(s.ended.unpublished_bytes, lists.unpublished_bytes.load(std::memory_order_relaxed));
+    add_owned(s.ended.allocations, lists.allocations.load(std::memory_order_relaxed));
+    add_owned(s.ended.cache_hits, lists.cache_hits.load(std::memory_order_relaxed));
+  }
+};
+}  // namespace
+
+ThreadLists* start_thread_lists() {
+  if (thread_ended) return nullptr;
+  thread_local ThreadEnd end;
+  thread_lists = &end.lists;
+  return thread_lists;
+}
+
+void* allocate_slow(int index) {
+  if (!thread_lists) start_thread_lists();
+  Shared& s = shared();
+  {
+    const std::lock_guard lock(s.mutex);
+    if (s.head[index]) return pop(s.head[index], s.count[index]);
+  }
+  return system_allocate(index);
+}
+
+void deallocate_slow(void* block, int index) noexcept {
+  if (!kReuse) {
+    std::free(block);
+    return;
+  }
+  if (!thread_lists && start_thread_lists()) {
+    push(thread_lists->head[index], thread_lists->count[index], block);
+    return;
+  }
+  Shared& s = shared();
+  {
+    const std::lock_guard lock(s.mutex);
+    if (s.count[index] < kSharedLimit * class_limit(index)) {
+      push(s.head[index], s.count[index], block);
+      return;
+    }
+  }
+  std::free(block);
+}
+
+void release_cached() {
+  ThreadLists* own = thread_lists;
+  Shared& s = shared();
+  const std::lock_guard lock(s.mutex);
+  for (int i = 0; i < kNumClasses; ++i) {
+    while (own && own->head[i]) std::free(pop(own->head[i], own->count[i]));
+    while (s.head[i]) std::free(pop(s.head[i], s.count[i]));
+  }
+}
+
+int64_t cached_bytes() {
+  ThreadLists* own = thread_lists;
+  Shared& s = shared();
+  const std::lock_guard lock(s.mutex);
+  int64_t total = 0;
+  for (int i = 0; i < kNumClasses; ++i) {
+    const int64_t blocks = int64_t{s.count[i]} + (own ? own->count[i] : 0);
+    total += blocks * static_cast<int64_t>(class_bytes(i));
+  }
+  return total;
+}
+
+void for_each_thread(void (*fn)(void* context, const ThreadLists& lists), void* context) {
+  Shared& s = shared();
+  const std::lock_guard lock(s.mutex);
+  fn(context, s.ended);
+  for (const ThreadLists* lists : s.threads) fn(context, *lists);
+}
+
+}  // namespace flambeau::c10::small_blocks
