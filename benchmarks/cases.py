@@ -1,0 +1,119 @@
+"""The benchmark cases: each is setup code and a timed statement, run alike by both frameworks.
+
+`torch` is the framework under test (flambeau or PyTorch). A case may give `per` (how many units one
+run of the statement stands for) and `unit`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    group: str
+    name: str
+    setup: str
+    statement: str
+    per: int = 1
+
+
+def pointwise(name, expression, size):
+    millions = size >> 20
+    return Case("pointwise", f"{name} {millions}M", f"a = torch.rand({size}); b = torch.rand({size})", expression)
+
+
+def product(n):
+    return Case("matmul", f"mm {n}", f"a = torch.randn({n}, {n}); b = torch.randn({n}, {n})", "torch.mm(a, b)")
+
+
+def conv(channels, out, size, kernel, stride):
+    setup = (
+        f"x = torch.randn(8, {channels}, {size}, {size}); w = torch.randn({out}, {channels}, {kernel}, {kernel}); "
+        f"conv = torch.nn.functional.conv2d"
+    )
+    return Case(
+        "conv", f"{channels}-{out} {size}² {kernel}x{kernel}/{stride}", setup, f"conv(x, w, None, {stride}, {kernel // 2})"
+    )
+
+
+ONE = "a = torch.ones(1); b = torch.ones(1)"
+ONE_GRAD = "a = torch.ones(1, requires_grad=True); b = torch.ones(1)"
+MATRIX = "x = torch.randn(64, 64)"
+CHAIN = """
+def forward():
+    y = x
+    for _ in range(1000):
+        y = y * 1.0001
+    return y
+x = torch.ones(1, requires_grad=True)
+import time
+def backward():
+    y = forward()
+    start = time.perf_counter()
+    y.backward(torch.ones(1))
+    spent = time.perf_counter() - start
+    x.grad = None
+    return spent
+"""
+TRAIN = """
+nn = torch.nn
+torch.manual_seed(0)
+model = nn.Sequential(
+    nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+    nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Dropout(0.25), nn.Linear(64, 10))
+optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+x = torch.randn(32, 1, 8, 8); y = torch.randint(0, 10, (32,))
+def step():
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+MLP = """
+nn = torch.nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x = torch.randn(64, 64); y = torch.randint(0, 10, (64,))
+def step():
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+CASES = [
+    Case("overhead", "a + b, one element", ONE, "a + b"),
+    Case("overhead", "a + b, one element, with grad", ONE_GRAD, "a + b"),
+    Case("overhead", "a + 1, one element", ONE, "a + 1"),
+    Case("overhead", "torch.add(a, b, out=c)", ONE + "; c = torch.ones(1)", "torch.add(a, b, out=c)"),
+    Case("views", "transpose", MATRIX, "x.transpose(0, 1)"),
+    Case("views", "view", MATRIX, "x.view(4096)"),
+    Case("views", "x[3]", MATRIX, "x[3]"),
+    Case("views", "x[1:5, ::2]", MATRIX, "x[1:5, ::2]"),
+    Case("views", "unsqueeze", MATRIX, "x.unsqueeze(0)"),
+    Case("autograd", "backward, per node of 1000", CHAIN, "backward()", 1000),
+    pointwise("a + b", "a + b", 4 << 20),
+    pointwise("a + b", "a + b", 16 << 20),
+    pointwise("a * 2", "a * 2", 16 << 20),
+    pointwise("exp", "a.exp()", 4 << 20),
+    pointwise("tanh", "a.tanh()", 4 << 20),
+    pointwise("sigmoid", "a.sigmoid()", 4 << 20),
+    pointwise("gelu", "torch.nn.functional.gelu(a)", 4 << 20),
+    Case("pointwise", "exp 16K, in cache", "a = torch.rand(16384); o = torch.empty(16384)", "torch.exp(a, out=o)"),
+    Case("pointwise", "log 16K, in cache", "a = torch.rand(16384); o = torch.empty(16384)", "torch.log(a, out=o)"),
+    Case("pointwise", "row broadcast 4M", "a = torch.rand(2048, 2048); b = torch.rand(2048)", "a + b"),
+    Case("pointwise", "transposed 4M", "a = torch.rand(2048, 2048); b = torch.rand(2048, 2048).t()", "a + b"),
+    Case("reduction", "sum 16M", "a = torch.rand(1 << 24)", "a.sum()"),
+    Case("reduction", "sum rows 4M", "a = torch.rand(2048, 2048)", "a.sum(1)"),
+    Case("reduction", "sum columns 4M", "a = torch.rand(2048, 2048)", "a.sum(0)"),
+    Case("reduction", "softmax 4096 x 1024", "a = torch.randn(4096, 1024)", "torch.softmax(a, 1)"),
+    Case("reduction", "layer_norm 4096 x 1024", "a = torch.randn(4096, 1024)", "torch.nn.functional.layer_norm(a, (1024,))"),
+    *(product(n) for n in (64, 128, 256, 512, 1024, 2048)),
+    Case("matmul", "bmm 64 x 64²", "a = torch.randn(64, 64, 64); b = torch.randn(64, 64, 64)", "torch.bmm(a, b)"),
+    Case("matmul", "mv 2048", "a = torch.randn(2048, 2048); b = torch.randn(2048)", "torch.mv(a, b)"),
+    conv(3, 64, 112, 7, 2),
+    conv(64, 64, 56, 3, 1),
+    conv(128, 128, 28, 3, 1),
+    conv(256, 256, 14, 3, 1),
+    conv(512, 512, 7, 3, 1),
+    conv(64, 256, 56, 1, 1),
+    Case("training", "digits network, batch 32", TRAIN, "step()"),
+    Case("training", "MLP, batch 64", MLP, "step()"),
+]

@@ -1,0 +1,49 @@
+"""One side of the benchmark: ``worker.py flambeau`` or ``worker.py torch``.
+
+Reads case numbers from standard input, one a line, and answers each with the seconds that one run
+of its statement took (the least of several batches). An empty line ends it.
+"""
+
+import importlib
+import sys
+import time
+
+from cases import CASES
+
+
+def seconds(case, namespace, budget=0.15):
+    """Median over batches of the time per run; batches are long enough for the clock."""
+    code = compile(case.statement, case.name, "eval")
+    if case.statement == "backward()":
+        return sorted(eval(code, namespace) for _ in range(15))[7] / case.per
+    for _ in range(3):
+        eval(code, namespace)
+    loop = f"def run(n):\n    start = clock()\n    for _ in range(n):\n        {case.statement}\n    return clock() - start\n"
+    exec(loop, namespace)
+    run = namespace["run"]
+    once = max(run(1), 1e-8)
+    count = max(1, min(int(budget / 5 / once), 200_000))
+    return sorted(run(count) / count for _ in range(5))[2] / case.per
+
+
+def main():
+    torch = importlib.import_module(sys.argv[1])
+    print("ready", flush=True)
+    prepared = {}
+    for line in sys.stdin:
+        if not line.strip():
+            break
+        case = CASES[int(line)]
+        try:
+            if case not in prepared:
+                prepared.clear()
+                namespace = {"torch": torch, "clock": time.perf_counter}
+                exec(case.setup, namespace)
+                prepared[case] = namespace
+            print(seconds(case, prepared[case]), flush=True)
+        except Exception as error:
+            print(f"error {type(error).__name__}: {error}".replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()
