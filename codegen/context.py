@@ -1,0 +1,45 @@
+"""What all entries share while their expressions are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from codegen.diagnostics import Collector
+from codegen.entries import Draft
+from codegen.model import ExprType, Primitive
+from codegen.overloads import Forms
+from codegen.scalar_expr import InfixTable
+from codegen.tensor_expr import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Names that expressions may refer to, and where mistakes go."""
+
+    collector: Collector
+    primitives: Mapping[str, Primitive]
+    table: InfixTable
+    forms: Forms
+    infix: Mapping[str, Sequence[str]]
+    broken: Sequence[str]  # operators whose own entries have mistakes
+
+    @classmethod
+    def of(
+        cls, drafts: Iterable[Draft], primitives: Mapping[str, Primitive], collector: Collector
+    ) -> Context:
+        """Collect what the entries declare."""
+        drafts = tuple(drafts)
+        infix: dict[str, list[str]] = {}
+        for draft in drafts:
+            if draft.infix and draft.schema.name.base not in infix.setdefault(draft.infix, []):
+                infix[draft.infix].append(draft.schema.name.base)
+        forms = Forms([form for draft in drafts for form in draft.forms])
+        broken = tuple(draft.name for draft in drafts if draft.broken)
+        return cls(collector, primitives, InfixTable(primitives), forms, infix, broken)
+
+    def scope(
+        self, variables: Mapping[str, ExprType], reader: str, inplace_allowed: bool = False
+    ) -> Scope:
+        """Return the scope of a tensor expression."""
+        return Scope(self.forms, self.infix, variables, reader, inplace_allowed)

@@ -1,0 +1,188 @@
+"""One entry of native_functions.yaml: keys, schema and forms, before its expressions are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codegen import keys
+from codegen.diagnostics import Collector, did_you_mean
+from codegen.fields import Fields, check_keys, is_identifier
+from codegen.forms import can_inplace, can_out, derive, is_tensor
+from codegen.model import Form, Kind, Position, Schema
+from codegen.schema import SchemaError, parse
+from codegen.schema_check import check_schema
+from codegen.source import Mapping, Node, Text
+
+_KINDS = {kind.value: kind for kind in Kind} | {"cpp": Kind.COMPOSITE}
+
+
+@dataclass(slots=True)
+class Draft:
+    """An entry whose keys and schema are known."""
+
+    fields: Fields
+    func: Text
+    schema: Schema
+    offsets: dict[str, int]
+    kind: Kind
+    kind_key: str
+    family: str
+    variants: tuple[str, ...]
+    scalars: tuple[tuple[str, ...], ...]
+    namespace: str
+    infix: str | None
+    doc: str
+    forms: tuple[Form, ...]
+    broken: bool = False  # a mistake was found that leaves the operator unusable
+
+    @property
+    def name(self) -> str:
+        """The operator's name with its overload."""
+        return str(self.schema.name)
+
+    @property
+    def position(self) -> Position:
+        """Where the entry begins."""
+        return self.fields.node.position
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether users never see the operator."""
+        return self.schema.name.base.startswith("_")
+
+    def argument_position(self, name: str) -> Position:
+        """Where an argument stands in the schema."""
+        return self.func.at(self.offsets.get(name, 0))
+
+
+def read_entry(node: Node, collector: Collector) -> Draft | None:
+    """Read one entry; None when too little is known to go on."""
+    if not isinstance(node, Mapping):
+        hint = "write '- func: name(...) -> Type' and its keys below"
+        collector.add(node.position, "FB0004", "expected an entry with keys", hint)
+        return None
+    fields = Fields(node, collector)
+    kind_key = _kind(fields)
+    check_keys(fields, keys.ENTRY, kind_key)
+    func = fields.scalar("func")
+    parsed = None if func is None else _parse_schema(func, collector)
+    family = _family(fields)
+    variants = fields.choices("variants", keys.VARIANTS)
+    namespace = fields.choice("namespace", keys.NAMESPACES) or ""
+    infix = fields.choice("infix", keys.INFIX)
+    doc = _doc(fields)
+    if func is None or parsed is None or kind_key is None:
+        return None
+    schema, offsets, broken = parsed
+    broken |= not check_schema(schema, offsets, func, kind_key, collector)
+    chosen = _variants(fields, schema, variants)
+    scalars = _scalars(fields, schema)
+    forms = () if broken else tuple(derive(schema, chosen, scalars))
+    return Draft(
+        fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
+        namespace, infix, doc, forms, broken,
+    )  # fmt: skip
+
+
+def _parse_schema(
+    func: Text, collector: Collector
+) -> tuple[Schema, dict[str, int], bool] | None:
+    try:
+        parsed = parse(func.value)
+    except SchemaError as error:
+        at = func.at(error.offset)
+        collector.add(at, error.code, error.message, error.hint, error.length)
+        return None
+    for problem in parsed.problems:
+        at = func.at(problem.offset)
+        collector.add(at, problem.code, problem.message, problem.hint, problem.length)
+    return parsed.schema, parsed.offsets, bool(parsed.problems)
+
+
+def _kind(fields: Fields) -> str | None:
+    """Return the one key that says how the operator computes."""
+    given = [key for key in keys.KIND_KEYS if fields.node.get(key) is not None]
+    if len(given) == 1:
+        return given[0]
+    allowed = ", ".join(keys.KIND_KEYS)
+    if given:
+        at = fields.key_position(given[1])
+        message = f"'{given[1]}' beside '{given[0]}': an operator computes in one way"
+        fields.collector.add(at, "FB0105", message, f"keep one of {allowed}", len(given[1]))
+        return given[0]
+    message = "no key says how the operator computes"
+    typo = [did_you_mean(k.value, keys.KIND_KEYS) for k, _ in fields.node.items if k.value not in keys.ENTRY]
+    hint = next((t for t in typo if t), f"give exactly one of {allowed}")
+    fields.collector.add(fields.node.position, "FB0105", message, hint)
+    return None
+
+
+def _family(fields: Fields) -> str:
+    text = fields.scalar("family")
+    if text is None:
+        return ""
+    if not is_identifier(text.value) or text.value != text.value.lower():
+        message = f"family: expected a lower-case identifier, got '{text.value}'"
+        hint = "a family names files: letters, digits and _"
+        fields.collector.add(text.position, "FB0103", message, hint, text.length)
+    return text.value
+
+
+def _doc(fields: Fields) -> str:
+    text = fields.scalar("doc")
+    if text is not None and not text.value.strip():
+        hint = "begin with one line that says what the operator computes"
+        fields.collector.add(text.position, "FB0103", "doc is empty", hint)
+    return text.value.strip() if text is not None else ""
+
+
+def _variants(
+    fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None
+) -> tuple[str, ...]:
+    has_self = any(a.name == "self" and is_tensor(a.type) for a in schema.args)
+    if given is None:
+        return ("function", "method") if has_self else ("function",)
+    kept: list[str] = []
+    for variant, text in given:
+        problem = _variant_problem(variant, schema, has_self)
+        if problem:
+            message, hint = problem
+            fields.collector.add(text.position, "FB0208", message, hint, text.length)
+        else:
+            kept.append(variant)
+    return tuple(kept)
+
+
+def _variant_problem(variant: str, schema: Schema, has_self: bool) -> tuple[str, str] | None:
+    if variant == "method" and not has_self:
+        return "variant method without an argument 'self'", "remove it, or call the tensor self"
+    if variant in ("inplace", "out") and schema.name.inplace:
+        return f"variant {variant} of an in-place operator", "declare the functional operator"
+    if variant == "inplace" and not can_inplace(schema):
+        hint = "an in-place form takes a Tensor self and returns one Tensor"
+        return "variant inplace does not fit the schema", hint
+    if variant == "out" and not can_out(schema):
+        return "variant out does not fit the schema", "an out form returns new Tensors only"
+    return None
+
+
+def _scalars(fields: Fields, schema: Schema) -> tuple[tuple[str, ...], ...]:
+    """`scalars: [[other], [self]]`: one overload for each inner list."""
+    tensors = [a.name for a in schema.args if is_tensor(a.type)]
+    found: list[tuple[str, ...]] = []
+    for group in fields.lists("scalars"):
+        names: list[str] = []
+        for text in group:
+            if text.value in tensors:
+                names.append(text.value)
+                continue
+            hint = did_you_mean(text.value, tensors, "Tensor arguments")
+            message = f"scalars: '{text.value}' is not a Tensor argument"
+            fields.collector.add(text.position, "FB0104", message, hint, text.length)
+        if names and len(names) == len(tensors):
+            message = "scalars: no Tensor argument is left"
+            at = group[0].position
+            fields.collector.add(at, "FB0104", message, "keep at least one Tensor argument")
+        elif names:
+            found.append(tuple(names))
+    return tuple(found)

@@ -1,0 +1,141 @@
+"""Typed access to the keys of a YAML mapping; every wrong value is reported where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from codegen import keys
+from codegen.diagnostics import Collector, did_you_mean
+from codegen.model import Position
+from codegen.source import Mapping as Node
+from codegen.source import Sequence, Text
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_SHAPES = {Text: "text", Sequence: "list", Node: "map"}
+_SHOWN = {"text": "one value", "list": "a list", "lists": "a list of lists", "map": "a mapping"}
+
+
+def is_identifier(text: str) -> bool:
+    """Whether the text is a name in C++ and Python."""
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
+class Fields:
+    """The keys of one mapping."""
+
+    def __init__(self, node: Node, collector: Collector) -> None:
+        self.node = node
+        self.collector = collector
+
+    def key_position(self, key: str) -> Position:
+        """Where a key stands; the mapping itself when it is absent."""
+        text = self.node.key(key)
+        return self.node.position if text is None else text.position
+
+    def scalar(self, key: str) -> Text | None:
+        """Return a scalar value."""
+        node = self.node.get(key)
+        return node if isinstance(node, Text) else None
+
+    def text(self, key: str) -> str | None:
+        """Return a scalar's text."""
+        node = self.scalar(key)
+        return None if node is None else node.value
+
+    def map(self, key: str) -> Fields | None:
+        """Return a mapping value."""
+        node = self.node.get(key)
+        return Fields(node, self.collector) if isinstance(node, Node) else None
+
+    def texts(self, key: str) -> tuple[Text, ...]:
+        """Return the items of a list of scalars."""
+        node = self.node.get(key)
+        if not isinstance(node, Sequence):
+            return ()
+        return tuple(self._scalars(node, key))
+
+    def _scalars(self, node: Sequence, key: str) -> Iterable[Text]:
+        for item in node.items:
+            if isinstance(item, Text):
+                yield item
+            else:
+                message = f"{key}: expected one value per item"
+                self.collector.add(item.position, "FB0103", message, "write [a, b, c]")
+
+    def lists(self, key: str) -> tuple[tuple[Text, ...], ...]:
+        """Return a list of lists of scalars."""
+        node = self.node.get(key)
+        if not isinstance(node, Sequence):
+            return ()
+        found: list[tuple[Text, ...]] = []
+        for item in node.items:
+            if isinstance(item, Sequence):
+                found.append(tuple(self._scalars(item, key)))
+            else:
+                message = f"{key}: expected a list of lists"
+                self.collector.add(item.position, "FB0103", message, "write [[a, b], [c]]")
+        return tuple(found)
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str | None:
+        """Return a value out of `allowed`."""
+        text = self.scalar(key)
+        if text is None or self.known(key, text, allowed):
+            return None if text is None else text.value
+        return None
+
+    def choices(self, key: str, allowed: tuple[str, ...]) -> tuple[tuple[str, Text], ...] | None:
+        """Return a list of values out of `allowed`; None when the key is absent."""
+        if not isinstance(self.node.get(key), Sequence):
+            return None
+        return tuple((t.value, t) for t in self.texts(key) if self.known(key, t, allowed))
+
+    def known(self, key: str, text: Text, allowed: Iterable[str]) -> bool:
+        """Check one value; report an unknown one."""
+        values = tuple(allowed)
+        if text.value in values:
+            return True
+        message = f"{key}: unknown value '{text.value}'"
+        hint = did_you_mean(text.value, values, "allowed")
+        self.collector.add(text.position, "FB0104", message, hint, text.length)
+        return False
+
+
+def check_keys(
+    fields: Fields,
+    table: Mapping[str, keys.Key],
+    kind: str | None = None,
+    names: Iterable[str] | None = None,
+) -> None:
+    """Report unknown, missing and misplaced keys, and values of the wrong kind.
+
+    `names` are further keys that are allowed: the arguments of the operator.
+    """
+    further = set(names or ())
+    for key, value in fields.node.items:
+        spec = table.get(key.value)
+        if spec is None:
+            if key.value not in further:
+                hint = did_you_mean(key.value, [*table, *further], "keys")
+                message = f"unknown key '{key.value}'"
+                fields.collector.add(key.position, "FB0101", message, hint, len(key.value))
+        elif spec.kinds and kind is not None and kind not in spec.kinds:
+            message = f"'{key.value}' does not belong to a {kind} operator"
+            hint = f"it goes with {', '.join(spec.kinds)}"
+            fields.collector.add(key.position, "FB0106", message, hint, len(key.value))
+        else:
+            _check_shape(fields, key, value, spec)
+    for name, spec in table.items():
+        if spec.required and fields.node.get(name) is None:
+            message = f"missing key '{name}'"
+            fields.collector.add(fields.node.position, "FB0102", message, f"{name}: {spec.doc}")
+
+
+def _check_shape(fields: Fields, key: Text, value: Text | Sequence | Node, spec: keys.Key) -> None:
+    have = _SHAPES[type(value)]
+    wanted = ["list" if w == "lists" else w for w in spec.shape.split("|")]
+    if "any" in wanted or have in wanted:
+        return
+    expected = " or ".join(_SHOWN[w] for w in spec.shape.split("|"))
+    message = f"{key.value}: expected {expected}, got {_SHOWN[have]}"
+    fields.collector.add(value.position, "FB0103", message, f"{key.value}: {spec.doc}")

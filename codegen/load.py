@@ -1,0 +1,143 @@
+"""Both YAML files -> Model, or every mistake in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from codegen import keys
+from codegen.bodies import build_body, read_dtype
+from codegen.context import Context
+from codegen.derivative_entries import (
+    match_entries,
+    needs_derivative,
+    read_derivative,
+    report_missing,
+)
+from codegen.diagnostics import Collector, Diagnostic
+from codegen.entries import Draft, read_entry
+from codegen.kernel_scan import Sources, check_sources
+from codegen.model import Body, Derivative, DTypeRule, Model, Operator, TestSpec
+from codegen.primitives import load_primitives
+from codegen.source import Node, load_entries
+from codegen.test_spec import read_test
+
+ROOT = Path(__file__).resolve().parent.parent
+NATIVE = ROOT / "native_functions.yaml"
+DERIVATIVES = ROOT / "derivatives.yaml"
+
+
+def shown_path(path: Path) -> str:
+    """Return how messages call a file: relative to the repository, or as it was given."""
+    full = path.resolve()
+    return full.relative_to(ROOT).as_posix() if full.is_relative_to(ROOT) else str(path)
+
+
+def load(
+    native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Path = ROOT
+) -> tuple[Model | None, list[Diagnostic]]:
+    """Load and validate; the model is None when there is any mistake.
+
+    `root` holds aten/, whose kernels and rules are compared with what the entries declare.
+    """
+    collector = Collector()
+    primitives = load_primitives(collector)
+    _, nodes = load_entries(native, shown_path(native), collector)
+    drafts = _drafts(nodes, collector)
+    context = Context.of(drafts, primitives, collector)
+    bodies = {d.name: None if d.broken else build_body(d, context) for d in drafts}
+    dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
+    tests = {d.name: read_test(d, context) for d in drafts}
+    _, derivative_nodes = load_entries(derivatives, shown_path(derivatives), collector)
+    given = _derivatives(derivative_nodes, drafts, dtypes, context)
+    check_sources(drafts, bodies, Sources(root), context)
+    if len(collector):
+        return None, collector.sorted()
+    operators = tuple(
+        _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name])
+        for d in drafts
+        if (body := bodies[d.name]) is not None
+    )
+    return Model(operators, primitives), []
+
+
+def _drafts(nodes: Sequence[Node], collector: Collector) -> list[Draft]:
+    """Read all entries; an operator or form that exists already is dropped."""
+    drafts: list[Draft] = []
+    operators: dict[str, Draft] = {}
+    forms: dict[str, Draft] = {}
+    for node in nodes:
+        draft = read_entry(node, collector)
+        if draft is None:
+            continue
+        first = operators.setdefault(draft.name, draft)
+        if first is not draft:
+            hint = f"rename one of them; the first is in line {first.position.line}"
+            message = f"duplicate operator '{draft.name}'"
+            collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name))
+            continue
+        for form in draft.forms:
+            other = forms.setdefault(form.name, draft)
+            if other is not draft:
+                message = f"form '{form.name}' of '{draft.name}' is also a form of '{other.name}'"
+                hint = f"change an overload name or the variants; see line {other.position.line}"
+                collector.add(draft.func.at(0), "FB0209", message, hint, len(draft.name))
+        drafts.append(draft)
+    return drafts
+
+
+def _derivatives(
+    nodes: Sequence[Node],
+    drafts: Sequence[Draft],
+    dtypes: dict[str, DTypeRule],
+    context: Context,
+) -> dict[str, Derivative]:
+    """Read all derivative entries, and report operators that lack one."""
+    by_name = {draft.name: draft for draft in drafts}
+    entries = match_entries(nodes, by_name, context)
+    found: dict[str, Derivative] = {}
+    for name, entry in entries.items():
+        if entry.draft.broken:
+            continue
+        derivative = read_derivative(entry, dtypes[name], context)
+        if derivative is not None:
+            found[name] = derivative
+    for draft in drafts:
+        if draft.name not in entries and not draft.broken and needs_derivative(draft, dtypes[draft.name]):
+            report_missing(draft, context)
+    return found
+
+
+def _operator(
+    draft: Draft, body: Body, dtype: DTypeRule, derivative: Derivative | None, test: TestSpec
+) -> Operator:
+    extra = tuple((key, _plain_value(draft.fields.node.get(key))) for key in keys.EXTRA)
+    return Operator(
+        schema=draft.schema,
+        family=draft.family,
+        kind=draft.kind,
+        body=body,
+        dtype=dtype,
+        forms=draft.forms,
+        derivative=derivative,
+        namespace=draft.namespace,
+        infix=draft.infix,
+        doc=draft.doc,
+        test=test,
+        extra=tuple((key, value) for key, value in extra if value is not None),
+        internal=False,
+        position=draft.position,
+    )
+
+
+def _plain_value(node: Node | None) -> object:
+    """Return plain, hashable Python data of keys that are passed through."""
+    from codegen.source import Mapping, Text
+
+    if node is None:
+        return None
+    if isinstance(node, Text):
+        return node.value
+    if isinstance(node, Mapping):
+        return tuple((key.value, _plain_value(value)) for key, value in node.items)
+    return tuple(_plain_value(item) for item in node.items)
