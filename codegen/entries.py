@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codegen import keys
@@ -32,8 +33,8 @@ class Draft:
     namespace: str
     infix: str | None
     doc: str
-    forms: tuple[Form, ...]
-    broken: bool = False  # a mistake was found that leaves the operator unusable
+    broken: bool  # a mistake was found that leaves the operator unusable
+    forms: tuple[Form, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,11 +78,21 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     broken |= not check_schema(schema, offsets, func, kind_key, collector)
     chosen = _variants(fields, schema, variants)
     scalars = _scalars(fields, schema)
-    forms = () if broken else tuple(derive(schema, chosen, scalars))
     return Draft(
         fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
-        namespace, infix, doc, forms, broken,
+        namespace, infix, doc, broken,
     )  # fmt: skip
+
+
+def derive_forms(drafts: Iterable[Draft]) -> None:
+    """Give each entry its forms; names depend on which overloads its neighbours have."""
+    sound = [draft for draft in drafts if not draft.broken]
+    bare_out = {
+        d.schema.name.base for d in sound if not d.schema.name.overload and "out" in d.variants
+    }
+    for draft in sound:
+        taken = draft.schema.name.base in bare_out
+        draft.forms = tuple(derive(draft.schema, draft.variants, draft.scalars, taken))
 
 
 def _parse_schema(

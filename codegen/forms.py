@@ -34,9 +34,15 @@ def is_tensor(type_: Type) -> bool:
 
 
 def derive(
-    schema: Schema, variants: Sequence[str], scalars: Sequence[tuple[str, ...]]
+    schema: Schema,
+    variants: Sequence[str],
+    scalars: Sequence[tuple[str, ...]],
+    out_taken: bool = False,
 ) -> Iterator[Form]:
-    """Yield the declared form first, then number overloads, in-place forms and out forms."""
+    """Yield the declared form first, then number overloads, in-place forms and out forms.
+
+    `out_taken`: another operator of the same base name, without overload, has the form `.out`.
+    """
     function, method = "function" in variants, "method" in variants
     if writes_self(schema):
         yield Form(schema, FormKind.INPLACE, (), function, method)
@@ -57,7 +63,7 @@ def derive(
                 yield Form(inplace, FormKind.INPLACE, form.numbers, unary and function, True)
     if "out" in variants:
         for form in functional:
-            yield Form(out_schema(form.schema), FormKind.OUT, form.numbers, function, False)
+            yield Form(out_schema(form.schema, out_taken), FormKind.OUT, form.numbers, function, False)
 
 
 def with_numbers(schema: Schema, numbers: Sequence[str]) -> Schema:
@@ -89,10 +95,11 @@ def inplace_schema(schema: Schema) -> Schema:
     return Schema(name, args, (Return(None, TENSOR, written),))
 
 
-def out_schema(schema: Schema) -> Schema:
+def out_schema(schema: Schema, out_taken: bool = False) -> Schema:
     """`topk` -> `topk.out(..., *, Tensor(a!) values, Tensor(b!) indices) -> (...)`."""
     overload = schema.name.overload
-    out_name = "out" if overload in ("", "Tensor") else f"{overload}_out"
+    plain = ("",) if out_taken else ("", "Tensor")
+    out_name = "out" if overload in plain else f"{overload}_out"
     outs: list[Argument] = []
     returns: list[Return] = []
     for i, result in enumerate(schema.returns):

@@ -19,12 +19,12 @@ from codegen.model import (
 )
 from codegen.overloads import (
     BOOL,
+    DTYPE,
     FLOAT,
     INT,
     INTS,
     NONE,
     SCALAR,
-    STR,
     TENSOR,
     AnyType,
     is_tensor,
@@ -52,8 +52,9 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "conj": (1, 1),
     "float": (1, 1),
     "int": (1, 1),
+    "default_dtype": (0, 0),
 }
-ALWAYS = ("len", "wrap", "has_value", "value")  # host functions even of Tensors
+ALWAYS = ("len", "wrap", "has_value", "value", "default_dtype")  # host functions even of Tensors
 _NUMBERS = (BOOL, INT, FLOAT)
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
@@ -232,6 +233,8 @@ _CALL_HINTS = {
 
 
 def _call_type(name: str, types: list[AnyType]) -> AnyType | None:
+    if name == "default_dtype":
+        return DTYPE
     first = types[0]
     match name:
         case "len":
@@ -253,7 +256,7 @@ def _call_type(name: str, types: list[AnyType]) -> AnyType | None:
         case "conj":
             return SCALAR if first == SCALAR else first if first in (INT, FLOAT) else None
         case "float" | "int":
-            return {"float": FLOAT, "int": INT}[name] if first in _NUMBERS else None
+            return {"float": FLOAT, "int": INT}[name] if first in (*_NUMBERS, SCALAR) else None
     return None
 
 
@@ -265,5 +268,3 @@ def _extremum(types: list[AnyType]) -> AnyType | None:
         return None
     return FLOAT if FLOAT in types else INT
 
-
-__all__ = ["ALWAYS", "FUNCTIONS", "STR"]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from codegen import keys
 from codegen.bodies import build_body, read_dtype
 from codegen.context import Context
 from codegen.derivative_entries import (
+    Entry,
     match_entries,
     needs_derivative,
     read_derivative,
     report_missing,
 )
 from codegen.diagnostics import Collector, Diagnostic
-from codegen.entries import Draft, read_entry
+from codegen.entries import Draft, derive_forms, read_entry
 from codegen.kernel_scan import Sources, check_sources
 from codegen.model import Body, Derivative, DTypeRule, Model, Operator, TestSpec
+from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
-from codegen.source import Node, load_entries
+from codegen.source import Mapping as MapNode
+from codegen.source import Node, Text, load_entries
 from codegen.test_spec import read_test
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,11 +37,15 @@ def shown_path(path: Path) -> str:
 
 
 def load(
-    native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Path = ROOT
+    native: Path = NATIVE,
+    derivatives: Path = DERIVATIVES,
+    root: Path = ROOT,
+    keep_going: bool = False,
 ) -> tuple[Model | None, list[Diagnostic]]:
     """Load and validate; the model is None when there is any mistake.
 
     `root` holds aten/, whose kernels and rules are compared with what the entries declare.
+    `keep_going`: give a model of the operators without mistakes instead of none.
     """
     collector = Collector()
     primitives = load_primitives(collector)
@@ -49,52 +56,59 @@ def load(
     dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
     tests = {d.name: read_test(d, context) for d in drafts}
     _, derivative_nodes = load_entries(derivatives, shown_path(derivatives), collector)
-    given = _derivatives(derivative_nodes, drafts, dtypes, context)
+    entries = match_entries(derivative_nodes, {d.name: d for d in drafts}, context)
+    given = _derivatives(entries, drafts, dtypes, context)
     check_sources(drafts, bodies, Sources(root), context)
-    if len(collector):
+    if len(collector) and not keep_going:
         return None, collector.sorted()
     operators = tuple(
         _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name])
         for d in drafts
         if (body := bodies[d.name]) is not None
     )
-    return Model(operators, primitives), []
+    if len(collector):
+        places = [(d.name, d.position) for d in drafts]
+        places += [(name, entry.fields.node.position) for name, entry in entries.items()]
+        operators = sound_operators(operators, collector.sorted(), places)
+    return Model(operators, primitives), collector.sorted()
 
 
 def _drafts(nodes: Sequence[Node], collector: Collector) -> list[Draft]:
-    """Read all entries; an operator or form that exists already is dropped."""
-    drafts: list[Draft] = []
-    operators: dict[str, Draft] = {}
-    forms: dict[str, Draft] = {}
+    """Read all entries; an operator that exists already is dropped."""
+    drafts: dict[str, Draft] = {}
     for node in nodes:
         draft = read_entry(node, collector)
         if draft is None:
             continue
-        first = operators.setdefault(draft.name, draft)
+        first = drafts.setdefault(draft.name, draft)
         if first is not draft:
             hint = f"rename one of them; the first is in line {first.position.line}"
             message = f"duplicate operator '{draft.name}'"
             collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name))
-            continue
+    derive_forms(drafts.values())
+    _check_forms(drafts.values(), collector)
+    return list(drafts.values())
+
+
+def _check_forms(drafts: Iterable[Draft], collector: Collector) -> None:
+    """Two operators must not derive a form of one name."""
+    forms: dict[str, Draft] = {}
+    for draft in drafts:
         for form in draft.forms:
             other = forms.setdefault(form.name, draft)
             if other is not draft:
                 message = f"form '{form.name}' of '{draft.name}' is also a form of '{other.name}'"
                 hint = f"change an overload name or the variants; see line {other.position.line}"
                 collector.add(draft.func.at(0), "FB0209", message, hint, len(draft.name))
-        drafts.append(draft)
-    return drafts
 
 
 def _derivatives(
-    nodes: Sequence[Node],
+    entries: Mapping[str, Entry],
     drafts: Sequence[Draft],
-    dtypes: dict[str, DTypeRule],
+    dtypes: Mapping[str, DTypeRule],
     context: Context,
 ) -> dict[str, Derivative]:
     """Read all derivative entries, and report operators that lack one."""
-    by_name = {draft.name: draft for draft in drafts}
-    entries = match_entries(nodes, by_name, context)
     found: dict[str, Derivative] = {}
     for name, entry in entries.items():
         if entry.draft.broken:
@@ -132,12 +146,10 @@ def _operator(
 
 def _plain_value(node: Node | None) -> object:
     """Return plain, hashable Python data of keys that are passed through."""
-    from codegen.source import Mapping, Text
-
     if node is None:
         return None
     if isinstance(node, Text):
         return node.value
-    if isinstance(node, Mapping):
+    if isinstance(node, MapNode):
         return tuple((key.value, _plain_value(value)) for key, value in node.items)
     return tuple(_plain_value(item) for item in node.items)

@@ -161,7 +161,7 @@ class Host:
     """Arithmetic, comparison or logic on ints, floats, bools: op is the Python symbol, or a host function.
 
     Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)  conj
-    float  int``; ``slice(list, begin, end)`` for ``list[begin:end]``, either bound a None Literal;
+    float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, either bound a None Literal;
     on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=`` and ``conj`` only.
     """
 

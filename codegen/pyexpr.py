@@ -93,7 +93,10 @@ class Source:
         if stack:
             char, i = stack[-1]
             closing = next(c for c, o in _CLOSING.items() if o == char)
-            self.report(i, "FB0301", f"unbalanced '{char}'", f"close it with '{closing}'")
+            hint = f"close it with '{closing}'"
+            if self.text.is_plain:
+                hint += "; inside {...} or [...] quote an expression that contains a comma"
+            self.report(i, "FB0301", f"unbalanced '{char}'", hint)
         return not stack
 
     def offset(self, node: ast.expr | ast.keyword) -> int:

@@ -169,13 +169,17 @@ class ScalarParser:
             names = ", ".join(f"x{i}" for i in range(primitive.arity))
             self.source.error(node, "FB0304", message, f"call {primitive.name}({names})")
             return None
+        conditions = [a is not None and is_condition(a, self.table.primitives) for a in args]
+        compares_conditions = primitive.result == "bool" and all(conditions)
         typed: list[Expr] = []
         for operand, arg, kind in zip(operands, args, primitive.args, strict=True):
             if arg is None:
                 continue
             if kind == "bool":
                 typed.append(self.condition(arg))
-            elif is_condition(arg, self.table.primitives) and not isinstance(arg, Number):
+            elif compares_conditions or isinstance(arg, Number):
+                typed.append(arg)
+            elif is_condition(arg, self.table.primitives):
                 message = f"{primitive.name}: expected a number, got a condition"
                 hint = f"write (1 if {self.source.shown(operand)} else 0)"
                 self.source.error(operand, "FB0306", message, hint)

@@ -61,6 +61,11 @@ class Text:
         return self._source.position(self._start)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the scalar stands without quotes, where YAML ends it at some characters."""
+        return self._style in ("", "plain")
+
+    @property
     def length(self) -> int:
         """Characters that the scalar takes on its first line."""
         end = self._source.text.find("\n", self._start, self._end)

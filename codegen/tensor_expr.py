@@ -341,7 +341,9 @@ class TensorParser:
         values = self.visit_all([k.value for k in node.keywords])
         name = node.func.id
         forms = self.scope.forms.named(name)
-        if not forms and name not in host_expr.FUNCTIONS:
+        of_tensor = args is not None and any(has_tensor(type_of(a)) for a in args)
+        known = name in host_expr.FUNCTIONS and (not of_tensor or name in host_expr.ALWAYS)
+        if not forms and not known:
             self._unknown_call(node.func)
             return None
         if args is None or values is None:
@@ -350,8 +352,7 @@ class TensorParser:
             self.source.error(node, "FB0307", "`**` is not part of expressions", "name each argument")
             return None
         kwargs = {k.arg: v for k, v in zip(node.keywords, values, strict=True) if k.arg}
-        on_host = name in host_expr.FUNCTIONS and not any(has_tensor(type_of(a)) for a in args)
-        if (on_host and not kwargs) or name in host_expr.ALWAYS or not forms:
+        if (known and not kwargs) or not forms:
             return host_expr.call(self.source, node, name, args)
         return self._resolve(node, name, args, kwargs)
 
@@ -403,5 +404,3 @@ def _tuple_fits(have: TupleType, want: TupleType) -> bool:
     pairs = zip(have.items, want.items, strict=True)
     return all(not isinstance(w, TupleType) and rank(h, w) is not None for h, w in pairs)
 
-
-__all__ = ["SCALAR", "TENSOR", "Call", "Scope", "TensorParser", "plain"]

@@ -1,0 +1,38 @@
+"""`python -m codegen COMMAND`: the generator's command line."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "generate": "write torchgen_out/ (only what changed); --check verifies the MANIFEST",
+    "check": "validate both YAML files; --format json for tools",
+    "explain": "everything derived from an operator's entry, with provenance",
+    "matrix": "operators by artefact: given, derived, missing",
+    "where": "every place of an operator or family, as file:line",
+    "diff": "operators and outputs that changed against a git revision",
+    "new": "scaffold an entry, a derivative and a test",
+    "schemas": "write the JSON schemas of both YAML files",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Run one command; each is imported alone, so that `generate` starts quickly."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print("usage: python -m codegen COMMAND [options]\n")
+        for name, summary in COMMANDS.items():
+            print(f"  {name:<10} {summary}")
+        return 0
+    if argv[0] not in COMMANDS:
+        from codegen.diagnostics import did_you_mean
+
+        hint = did_you_mean(argv[0], COMMANDS, "commands")
+        print(f"codegen: unknown command '{argv[0]}'; {hint}", file=sys.stderr)
+        return 2
+    code: int = import_module(f"codegen.commands.{argv[0]}").run(argv[1:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""`generate`: both YAML files -> torchgen_out/."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from codegen import output
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="codegen generate", description=__doc__)
+    parser.add_argument("--native-functions", type=Path, default=output.ROOT / "native_functions.yaml")
+    parser.add_argument("--derivatives", type=Path, default=output.ROOT / "derivatives.yaml")
+    parser.add_argument("--output", type=Path, default=output.OUTPUT)
+    parser.add_argument("--check", action="store_true", help="write nothing; verify the MANIFEST")
+    parser.add_argument("--manifest", action="store_true", help="write the MANIFEST too")
+    parser.add_argument("--keep-going", action="store_true", help="leave out operators with mistakes")
+    return parser.parse_args(argv)
+
+
+def run(argv: list[str]) -> int:
+    """Write what changed. Nothing is loaded or rendered when the inputs are those of the last run."""
+    options = _arguments(argv)
+    start = time.perf_counter()
+    inputs = (options.native_functions, options.derivatives)
+    stamp = output.input_hash(inputs, f"keep_going={options.keep_going}")
+    has_manifest = (options.output / output.MANIFEST).is_file()
+    idle = not options.check and (has_manifest or not options.manifest)
+    if idle and output.is_current(options.output, stamp):
+        print(f"{options.output.name}: up to date")
+        return 0
+    files = _render(options)
+    if files is None:
+        return 1
+    if options.check:
+        return _verify(options.output / output.MANIFEST, files)
+    options.output.mkdir(parents=True, exist_ok=True)
+    changes = output.write_files(options.output, files)
+    if options.manifest:
+        output.write_manifest(options.output, files)
+    output.write_stamp(options.output, stamp)
+    seconds = time.perf_counter() - start
+    counts = f"{len(changes.written)} written, {len(changes.removed)} removed, {changes.unchanged} unchanged"
+    print(f"{options.output.name}: {len(files)} files: {counts} ({seconds:.2f} s)")
+    return 0
+
+
+def _render(options: argparse.Namespace) -> dict[str, str] | None:
+    from codegen.commands.check import print_text
+    from codegen.emit import emit_all
+    from codegen.load import load
+
+    model, found = load(options.native_functions, options.derivatives, keep_going=options.keep_going)
+    if found:
+        print_text(found, sys.stderr)
+    return None if model is None else emit_all(model)
+
+
+def _verify(path: Path, files: dict[str, str]) -> int:
+    """Compare with the committed manifest."""
+    committed = output.read_manifest(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    fresh = output.read_manifest(output.manifest(files))
+    if committed == fresh:
+        print(f"{output.MANIFEST}: {len(fresh)} outputs reproduce")
+        return 0
+    for name in sorted(committed.keys() | fresh.keys()):
+        if committed.get(name) != fresh.get(name):
+            state = "new" if name not in committed else "gone" if name not in fresh else "differs"
+            print(f"{output.MANIFEST}: {state:<8} {name}", file=sys.stderr)
+    print("run `make codegen` and commit torchgen_out/MANIFEST", file=sys.stderr)
+    return 1

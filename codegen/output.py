@@ -1,0 +1,125 @@
+"""Writing torchgen_out/: only what changed, no orphans, a manifest, and a stamp for the no-op."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "torchgen_out"
+MANIFEST = "MANIFEST"
+STAMP = ".stamp"
+KEPT = ("README.md", MANIFEST, STAMP)
+_SOURCES = {
+    "codegen": (".py", ".j2", ".yaml"),
+    "aten/ops": (".cpp", ".cu", ".cuh"),
+    "aten/core": ("shape_rules.cpp",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a run did to the output folder."""
+
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    unchanged: int
+
+
+def walk(folder: Path) -> Iterator[str]:
+    """Yield every file below a folder, relative to it."""
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        with os.scandir(folder / below) as entries:
+            for entry in entries:
+                path = f"{below}/{entry.name}" if below else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(path)
+                else:
+                    yield path
+
+
+def input_hash(inputs: Iterable[Path], options: str = "") -> str:
+    """Hash everything that the outputs depend on: YAML, generator, handwritten sources."""
+    digest = hashlib.sha256(f"{sys.version}\n{options}\n".encode())
+    files = list(inputs)
+    for folder, suffixes in _SOURCES.items():
+        base = ROOT / folder
+        if base.is_dir():
+            names = sorted(n for n in walk(base) if n.endswith(suffixes))
+            files += [base / name for name in names]
+    for path in files:
+        data = path.read_bytes() if path.is_file() else b""
+        digest.update(f"{path}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def is_current(folder: Path, inputs: str) -> bool:
+    """Whether the stamp says that these inputs gave exactly the files that are there."""
+    stamp = folder / STAMP
+    if not stamp.is_file():
+        return False
+    lines = stamp.read_text(encoding="utf-8").splitlines()
+    if not lines or lines[0] != inputs:
+        return False
+    return lines[1:] == list(_state(folder))
+
+
+def write_stamp(folder: Path, inputs: str) -> None:
+    """Record the inputs and the state of every output."""
+    text = "\n".join([inputs, *_state(folder)]) + "\n"
+    (folder / STAMP).write_text(text, encoding="utf-8")
+
+
+def _state(folder: Path) -> Iterator[str]:
+    """Size and time of each output: an edit by hand shows."""
+    for path in sorted(walk(folder)):
+        if path not in KEPT:
+            stat = (folder / path).stat()
+            yield f"{stat.st_size} {stat.st_mtime_ns} {path}"
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> Changes:
+    """Write what differs, remove what is no output any more."""
+    written: list[str] = []
+    for path, text in files.items():
+        target = folder / path
+        data = text.encode()
+        if target.is_file() and target.read_bytes() == data:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        written.append(path)
+    removed = sorted(p for p in walk(folder) if p not in files and p not in KEPT)
+    for path in removed:
+        target = folder / path
+        target.unlink()
+        parent = target.parent
+        while parent != folder and not any(parent.iterdir()):
+            parent.rmdir()
+            parent = parent.parent
+    return Changes(tuple(written), tuple(removed), len(files) - len(written))
+
+
+def manifest(files: Mapping[str, str]) -> str:
+    """Return one line per output: path and sha256."""
+    lines = [f"{path} {hashlib.sha256(text.encode()).hexdigest()}\n" for path, text in sorted(files.items())]
+    return "".join(lines)
+
+
+def write_manifest(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the manifest unless it says the same already."""
+    path, text = folder / MANIFEST, manifest(files)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def read_manifest(text: str) -> dict[str, str]:
+    """Return path -> sha256."""
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if line)
