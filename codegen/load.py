@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from codegen import keys
@@ -70,7 +72,15 @@ def load(
         places = [(d.name, d.position) for d in drafts]
         places += [(name, entry.fields.node.position) for name, entry in entries.items()]
         operators = sound_operators(operators, collector.sorted(), places)
-    return Model(operators, primitives), collector.sorted()
+    return _complete(Model(operators, primitives)), collector.sorted()
+
+
+def _complete(model: Model) -> Model:
+    """Add derived gradients, and the fused operators that they need."""
+    if find_spec("codegen.autodiff") is None:
+        return model
+    completed: Model = import_module("codegen.autodiff").complete(model)
+    return completed
 
 
 def _drafts(nodes: Sequence[Node], collector: Collector) -> list[Draft]:

@@ -1,0 +1,94 @@
+"""`explain OP`: everything derived from an operator's entry, with provenance."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from codegen import model
+from codegen.commands.check import print_text
+from codegen.diagnostics import did_you_mean
+from codegen.load import DERIVATIVES, load
+from codegen.model import Model, Operator
+from codegen.places import of_operators, select
+from codegen.provenance import ABSENT, artefacts
+from codegen.schema import show_schema
+from codegen.show import show
+
+
+def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
+    """Load the specification and find the operators called `name`; None after an error message."""
+    loaded, found = load(keep_going=True)
+    if found:
+        print_text(found, sys.stderr)
+    assert loaded is not None
+    operators = select(loaded, name)
+    if operators:
+        return loaded, operators
+    names = {n for op in loaded.operators for n in (op.name, op.schema.name.base, op.family)}
+    hint = did_you_mean(name, sorted(names))
+    print(f"{prog}: no operator or family is called '{name}'; {hint}".rstrip("; "), file=sys.stderr)
+    return None
+
+
+def run(argv: list[str]) -> int:
+    """Print one block per operator."""
+    parser = argparse.ArgumentParser(prog="codegen explain", description=__doc__)
+    parser.add_argument("operator", help="an operator, a form such as add_.Tensor, or a family")
+    result = chosen(parser.parse_args(argv).operator, "explain")
+    if result is None:
+        return 1
+    for op in result[1]:
+        print("\n".join(_block(op)), end="\n\n")
+    return 0
+
+
+def _block(op: Operator) -> Iterator[str]:
+    yield show_schema(op.schema)
+    yield f"  {op.position.file}:{op.position.line}   family {op.family}, {op.kind.value}"
+    yield f"  dtype: {op.dtype.name}, accepts {', '.join(op.dtype.allowed)}"
+    yield from (f"  {line}" for line in _body(op))
+    yield "  forms:"
+    for form in op.forms:
+        users = [w for w, on in (("function", form.is_function), ("method", form.is_method)) if on]
+        note = f"  [{', '.join(users)}]" if users else "  [C++ only]"
+        yield f"    {show_schema(form.schema)}{note}"
+    yield from _derivative(op)
+    yield "  artefacts:"
+    for artefact in artefacts(op):
+        if artefact.status != ABSENT or artefact.detail:
+            yield f"    {artefact.name:<10} {artefact.status:<8} {artefact.detail}"
+    yield "  places:"
+    yield from (f"    {place}" for place in of_operators([op], DERIVATIVES))
+
+
+def _body(op: Operator) -> Iterator[str]:
+    match op.body:
+        case model.Pointwise(switch=switch, cases=cases):
+            for value, expr in cases:
+                yield f"pointwise{f' [{switch}={value}]' if switch else ''}: {show(expr)}"
+        case model.Reduce():
+            for name, expr in op.body.let:
+                yield f"let {name}: {show(expr)}"
+            yield f"map: {show(op.body.map)}"
+            yield f"combine: {op.body.combine}, empty: {op.body.empty}"
+            yield f"finish: {show(op.body.finish)}"
+        case model.Composite(expr=expr):
+            yield f"composite: {show(expr)}" if expr is not None else "composite: raw C++"
+        case model.View(rule=rule):
+            yield f"view: {rule.name}({', '.join(rule.args)})"
+        case model.Kernels(by_backend=kernels):
+            yield "kernels: " + ", ".join(f"{backend}: {name}" for backend, name in kernels)
+
+
+def _derivative(op: Operator) -> Iterator[str]:
+    if op.derivative is None:
+        return
+    yield "  gradients:"
+    for formula in op.derivative.formulas:
+        text = show(formula.expr) if formula.expr is not None else "none"
+        text = "not_implemented" if formula.not_implemented else text
+        yield f"    {', '.join(formula.args)}: {text}   ({formula.origin})"
+    for name, rule in op.derivative.forward:
+        yield f"    forward {name}: {rule if isinstance(rule, str) else show(rule)}"

@@ -1,0 +1,21 @@
+"""`where OP`: every place of an operator or family, as file:line."""
+
+from __future__ import annotations
+
+import argparse
+
+from codegen.commands.explain import chosen
+from codegen.load import DERIVATIVES
+from codegen.places import of_operators
+
+
+def run(argv: list[str]) -> int:
+    """Print one place per line, in the form that editors open."""
+    parser = argparse.ArgumentParser(prog="codegen where", description=__doc__)
+    parser.add_argument("operator", help="an operator, a form such as add_.Tensor, or a family")
+    result = chosen(parser.parse_args(argv).operator, "where")
+    if result is None:
+        return 1
+    for place in of_operators(result[1], DERIVATIVES):
+        print(place)
+    return 0

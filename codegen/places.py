@@ -1,0 +1,102 @@
+"""Where an operator or family lives: every file and line that belongs to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen.kernel_scan import Sources
+from codegen.model import Kernels, Model, Operator, View
+from codegen.output import ROOT, walk
+from codegen.source import SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place, with what it is."""
+
+    file: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+def select(model: Model, name: str) -> list[Operator]:
+    """Return the operators called `name`: a form, an operator with all its overloads, or a family."""
+    exact = [op for op in model.operators if any(form.name == name for form in op.forms)]
+    by_base = [op for op in model.operators if name in (op.schema.name.base, str(op.schema.name))]
+    found = {op.name: op for op in (*exact, *by_base)}
+    if not found:
+        found = {op.name: op for op in model.operators if op.family == name}
+    return list(found.values())
+
+
+def of_operators(operators: Iterable[Operator], derivatives: Path) -> Iterator[Place]:
+    """Yield the places of some operators: YAML, kernels, tests, docs, outputs."""
+    chosen = list(operators)
+    for op in chosen:
+        yield Place(op.position.file, op.position.line, f"{op.name}: entry")
+        yield from _derivative(op, derivatives)
+        yield from _definitions(op)
+    for family in sorted({op.family for op in chosen}):
+        yield from _family_files(family)
+    yield from _mentions(chosen)
+
+
+def _derivative(op: Operator, path: Path) -> Iterator[Place]:
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    pattern = re.compile(rf"^- name: ['\"]?{re.escape(op.name)}['\"]?\s*$", re.MULTILINE)
+    for match in pattern.finditer(source.text):
+        at = source.position(match.start())
+        yield Place(path.name, at.line, f"{op.name}: derivative")
+
+
+def _definitions(op: Operator) -> Iterator[Place]:
+    sources = Sources(ROOT)
+    wanted: dict[str, str] = {}
+    if isinstance(op.body, Kernels):
+        wanted |= {name: f"{backend} kernel" for backend, name in op.body.by_backend}
+        if op.body.shape is not None:
+            wanted[op.body.shape.name] = "shape rule"
+    elif isinstance(op.body, View):
+        wanted[op.body.rule.name] = "view rule"
+    places = (*sources.family(op.family), *sources.family("view"), *sources.generic_rules())
+    seen: set[tuple[str, int]] = set()
+    for definition in places:
+        key = (definition.position.file, definition.position.line)
+        if definition.name in wanted and key not in seen:
+            seen.add(key)
+            what = f"{op.name}: {wanted[definition.name]} {definition.name}"
+            yield Place(*key, what)
+
+
+def _family_files(family: str) -> Iterator[Place]:
+    for folder in ("aten/ops", "test", "docs", "benchmarks", "examples", "python"):
+        base = ROOT / folder
+        for path in sorted(walk(base)) if base.is_dir() else ():
+            stem = Path(path).stem
+            in_family = folder == "aten/ops" and path.startswith(f"{family}/")
+            if in_family or stem in (family, f"test_{family}"):
+                yield Place(f"{folder}/{path}", 1, f"{family}: file of the family")
+
+
+def _mentions(operators: list[Operator]) -> Iterator[Place]:
+    """Yield the first line of each output that speaks of one of the operators' schemas or forms."""
+    output = ROOT / "torchgen_out"
+    names = sorted({form.name for op in operators for form in op.forms}, key=len, reverse=True)
+    words = sorted({n.replace(".", "_") for n in names} | set(names), key=len, reverse=True)
+    if not words or not output.is_dir():
+        return
+    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, words))})(?![\w])")
+    for path in sorted(walk(output)):
+        if path.startswith(".") or path in ("MANIFEST", "README.md"):
+            continue
+        text = (output / path).read_text(encoding="utf-8")
+        match = pattern.search(text)
+        if match:
+            line = text.count("\n", 0, match.start()) + 1
+            yield Place(f"torchgen_out/{path}", line, "generated")

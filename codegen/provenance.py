@@ -1,0 +1,152 @@
+"""Per operator and artefact: is it given in the YAML, derived by the generator, or missing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codegen.forms import tensor_args
+from codegen.model import FormKind, Kernels, Kind, Model, Operator
+
+ARTEFACTS = (
+    "functional", "in-place", "out", "numbers", "shape", "cpu", "cuda", "backward", "forward",
+    "python", "docs", "samples", "reference", "lowering", "vmap", "autocast", "onnx", "shard",
+)  # fmt: skip
+GIVEN, DERIVED, MISSING, ABSENT = "given", "derived", "missing", "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """One cell of the matrix. ABSENT: the operator has no use for it."""
+
+    name: str
+    status: str
+    detail: str
+
+
+def artefacts(op: Operator) -> Iterator[Artefact]:
+    """Yield every artefact of one operator."""
+    yield from _forms(op)
+    yield _shape(op)
+    yield from _backends(op)
+    yield _backward(op)
+    yield _forward(op)
+    public = not op.schema.name.base.startswith("_") and not op.internal
+    yield Artefact("python", DERIVED if public else ABSENT, "binding and stub" if public else "internal")
+    yield Artefact("docs", GIVEN if op.doc else MISSING, op.doc.split("\n")[0])
+    yield _samples(op)
+    yield _reference(op)
+    lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE) and not _raw(op)
+    yield Artefact("lowering", DERIVED if lowered else ABSENT, "from the expression" if lowered else "")
+    extra = dict(op.extra)
+    for name in ("vmap", "autocast", "onnx", "shard"):
+        yield Artefact(name, GIVEN if name in extra else ABSENT, str(extra.get(name, "")))
+
+
+def _raw(op: Operator) -> bool:
+    from codegen.model import Composite
+
+    return isinstance(op.body, Composite) and op.body.cpp is not None
+
+
+def _forms(op: Operator) -> Iterator[Artefact]:
+    own = op.forms[0]
+    yield Artefact("functional" if not own.schema.name.inplace else "in-place", GIVEN, own.name)
+    rows = {
+        "in-place": [f for f in op.forms[1:] if f.kind is FormKind.INPLACE and not f.numbers],
+        "out": [f for f in op.forms if f.kind is FormKind.OUT and not f.numbers],
+        "numbers": [f for f in op.forms if f.numbers],
+    }
+    for name, forms in rows.items():
+        if name == "in-place" and own.schema.name.inplace:
+            yield Artefact("functional", ABSENT, "")
+            continue
+        yield Artefact(name, DERIVED if forms else ABSENT, ", ".join(f.name for f in forms))
+
+
+def _shape(op: Operator) -> Artefact:
+    body = op.body
+    if not isinstance(body, Kernels):
+        return Artefact("shape", DERIVED, f"from the {op.kind.value} body")
+    if body.shape is not None:
+        return Artefact("shape", GIVEN, f"{body.shape.name}({', '.join(body.shape.args)})")
+    if body.dynamic is not None:
+        return Artefact("shape", ABSENT, f"dynamic: {body.dynamic}")
+    return Artefact("shape", DERIVED, "that of self")
+
+
+def _backends(op: Operator) -> Iterator[Artefact]:
+    if isinstance(op.body, Kernels):
+        kernels = dict(op.body.by_backend)
+        for backend in ("CPU", "CUDA"):
+            status = GIVEN if backend in kernels else MISSING
+            yield Artefact(backend.lower(), status, kernels.get(backend, "no kernel"))
+        return
+    for backend in ("cpu", "cuda"):
+        yield Artefact(backend, DERIVED, f"from the {op.kind.value} body")
+
+
+def _backward(op: Operator) -> Artefact:
+    has_tensors = bool(tensor_args(op.schema))
+    if op.derivative is None:
+        if op.kind is Kind.COMPOSITE and has_tensors:
+            return Artefact("backward", DERIVED, "through its parts")
+        return Artefact("backward", ABSENT, "not differentiable")
+    given = [", ".join(f.args) for f in op.derivative.formulas if f.origin == "given" and f.expr]
+    derived = [", ".join(f.args) for f in op.derivative.formulas if f.origin == "derived"]
+    gaps = [", ".join(f.args) for f in op.derivative.formulas if f.not_implemented]
+    if gaps:
+        return Artefact("backward", MISSING, f"not implemented: {', '.join(gaps)}")
+    if given:
+        more = f"; derived: {', '.join(derived)}" if derived else ""
+        return Artefact("backward", GIVEN, ", ".join(given) + more)
+    if derived:
+        return Artefact("backward", DERIVED, ", ".join(derived))
+    return Artefact("backward", ABSENT, "none")
+
+
+def _forward(op: Operator) -> Artefact:
+    if op.derivative is None:
+        return Artefact("forward", *_backward_parts(op))
+    if op.derivative.forward:
+        rules = ", ".join(
+            f"{name}: {rule if isinstance(rule, str) else 'formula'}" for name, rule in op.derivative.forward
+        )
+        return Artefact("forward", GIVEN, rules)
+    if op.kind is Kind.POINTWISE:
+        return Artefact("forward", DERIVED, "from the partial derivatives")
+    if _backward(op).status in (ABSENT, MISSING):
+        return Artefact("forward", ABSENT, "not differentiable")
+    return Artefact("forward", MISSING, "no rule in derivatives.yaml")
+
+
+def _backward_parts(op: Operator) -> tuple[str, str]:
+    backward = _backward(op)
+    return backward.status, backward.detail
+
+
+def _samples(op: Operator) -> Artefact:
+    if op.test.samples:
+        return Artefact("samples", GIVEN, f"{len(op.test.samples)} sample calls")
+    if op.kind is Kind.POINTWISE:
+        domains = ", ".join(f"{name} in [{low:g}, {high:g}]" for name, (low, high) in op.test.intervals)
+        return Artefact("samples", DERIVED, domains or "default domains")
+    internal = op.schema.name.base.startswith("_") or op.internal
+    return Artefact("samples", ABSENT if internal else MISSING, "")
+
+
+def _reference(op: Operator) -> Artefact:
+    if op.test.reference is not None:
+        return Artefact("reference", GIVEN, op.test.reference)
+    if op.kind is Kind.POINTWISE:
+        return Artefact("reference", DERIVED, "from the primitives' oracles")
+    return Artefact("reference", ABSENT, "tested through its users or by properties")
+
+
+def totals(model: Model) -> dict[str, dict[str, int]]:
+    """Return artefact -> status -> count."""
+    table = {name: {GIVEN: 0, DERIVED: 0, MISSING: 0, ABSENT: 0} for name in ARTEFACTS}
+    for op in model.operators:
+        for artefact in artefacts(op):
+            table[artefact.name][artefact.status] += 1
+    return table
