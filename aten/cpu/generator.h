@@ -31,9 +31,8 @@ class CpuGenerator final : public GeneratorImpl {
   }
   // Box-Muller on two doubles; the second normal is kept for the next call.
   double normal(double mean, double std);
-  float normal_float(float mean, float std);
 
-  // `n` draws each, in stream order.
+  // `n` draws each, in stream order. Half types: cast float draws.
   void fill_uniform(float* out, int64_t n, float from, float to);
   void fill_uniform(double* out, int64_t n, double from, double to);
   // What randn and normal_ do: batched Box-Muller from 16 elements on, else one by one.
@@ -41,7 +40,7 @@ class CpuGenerator final : public GeneratorImpl {
   void fill_normal(double* out, int64_t n, double mean, double std);
   // Integers in [from, from + range); 64-bit draws where range >= 2^28.
   void fill_integers(int64_t* out, int64_t n, uint64_t range, int64_t from);
-  // 1 where a uniform double is below p.
+  // 1 where a uniform double is below p; as bytes, also of bool.
   void fill_bernoulli(uint8_t* out, int64_t n, double p);
   // A random permutation of 0 .. n-1 (Fisher-Yates, forward).
   void permutation(int64_t* out, int64_t n);
@@ -56,8 +55,6 @@ class CpuGenerator final : public GeneratorImpl {
   int next_ = kStateSize;
   bool has_next_normal_ = false;
   double next_normal_ = 0;
-  bool has_next_normal_float_ = false;
-  float next_normal_float_ = 0;
 };
 
 // The process's generator.

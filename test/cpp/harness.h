@@ -1,0 +1,72 @@
+#pragma once
+// The smallest test harness that reports file, line and values: TEST(name) { EXPECT(x == y); }.
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "c10/core/check.h"
+
+namespace flambeau::testing {
+
+struct Case {
+  const char* name;
+  void (*run)();
+  Case* next;
+};
+inline Case* cases = nullptr;
+inline int failures = 0;
+
+struct Registration {
+  explicit Registration(Case* c) {
+    c->next = cases;
+    cases = c;
+  }
+};
+
+inline void report(bool ok, const char* file, int line, const std::string& what) {
+  if (ok) return;
+  ++failures;
+  std::fprintf(stderr, "%s:%d: failed: %s\n", file, line, what.c_str());
+}
+
+// Whether `body` throws an Error of this kind whose message contains `phrase`.
+template <typename Body>
+bool throws(ErrorKind kind, std::string_view phrase, const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    const bool match = e.kind() == kind && std::string_view(e.what()).find(phrase) != std::string_view::npos;
+    if (!match) std::fprintf(stderr, "  got error kind %d: %s\n", static_cast<int>(e.kind()), e.what());
+    return match;
+  }
+  return false;
+}
+
+inline int run_all(std::string_view only) {
+  int count = 0;
+  for (Case* c = cases; c; c = c->next) {
+    if (std::string_view(c->name).find(only) == std::string_view::npos) continue;
+    ++count;
+    try {
+      c->run();
+    } catch (const std::exception& e) {
+      report(false, c->name, 0, std::string("unexpected exception: ") + e.what());
+    }
+  }
+  std::printf("%d tests, %d failures\n", count, failures);
+  return failures || count == 0 ? 1 : 0;
+}
+
+}  // namespace flambeau::testing
+
+#define TEST(name)                                                                       \
+  static void test_##name();                                                             \
+  static ::flambeau::testing::Case case_##name{#name, test_##name, nullptr};             \
+  static const ::flambeau::testing::Registration registration_##name{&case_##name};      \
+  static void test_##name()
+#define EXPECT(...) ::flambeau::testing::report(static_cast<bool>(__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
+#define EXPECT_EQ(a, b)                                                                            \
+  ::flambeau::testing::report((a) == (b), __FILE__, __LINE__,                                      \
+                              ::flambeau::text_of(#a " == " #b ", got ", (a), " and ", (b)))
