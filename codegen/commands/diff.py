@@ -1,0 +1,97 @@
+"""`diff REV`: operators and outputs that changed against a git revision."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from codegen import output
+from codegen.commands.check import print_text
+from codegen.emit import emit_all
+from codegen.load import DERIVATIVES, NATIVE, ROOT, load
+from codegen.model import Model, Operator
+from codegen.output import MANIFEST, OUTPUT
+from codegen.schema import show_schema
+
+_ASPECTS: dict[str, Callable[[Operator], object]] = {
+    "schema": lambda op: show_schema(op.schema),
+    "family": lambda op: op.family,
+    "body": lambda op: op.body,
+    "dtype": lambda op: op.dtype,
+    "forms": lambda op: tuple((f.name, f.is_function, f.is_method) for f in op.forms),
+    "derivative": lambda op: op.derivative,
+    "namespace": lambda op: op.namespace,
+    "infix": lambda op: op.infix,
+    "doc": lambda op: op.doc,
+    "test": lambda op: op.test,
+    "rules": lambda op: op.extra,
+}
+
+
+def run(argv: list[str]) -> int:
+    """Print what a revision would see: + added, - removed, ~ changed."""
+    parser = argparse.ArgumentParser(prog="codegen diff", description=__doc__)
+    parser.add_argument("revision", help="a git revision, for example HEAD or main")
+    revision = parser.parse_args(argv).revision
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            old = _load_revision(revision, Path(folder))
+        except subprocess.CalledProcessError as error:
+            print(f"diff: {error.stderr.decode().strip()}", file=sys.stderr)
+            return 2
+    new, found = load(keep_going=True)
+    if found:
+        print_text(found, sys.stderr)
+    assert new is not None
+    changes = list(_operators(old, new))
+    print("\n".join(changes) or "no operator changed")
+    print("\n".join(_outputs(revision, new)))
+    return 0
+
+
+def _git(*args: str) -> bytes:
+    result = subprocess.run(["git", *args], cwd=ROOT, capture_output=True, check=True)
+    return result.stdout
+
+
+def _load_revision(revision: str, folder: Path) -> Model:
+    for source in (NATIVE, DERIVATIVES):
+        (folder / source.name).write_bytes(_git("show", f"{revision}:{source.name}"))
+    # Mistakes of the past are not this command's business.
+    model, _ = load(folder / NATIVE.name, folder / DERIVATIVES.name, keep_going=True)
+    assert model is not None
+    return model
+
+
+def _operators(old: Model, new: Model) -> Iterator[str]:
+    before = {op.name: op for op in old.operators}
+    after = {op.name: op for op in new.operators}
+    for name, op in after.items():
+        if name not in before:
+            yield f"+ {name}   ({op.position.file}:{op.position.line})"
+        elif aspects := _changed(before[name], op):
+            yield f"~ {name}: {', '.join(aspects)}   ({op.position.file}:{op.position.line})"
+    yield from (f"- {name}" for name in before if name not in after)
+
+
+def _changed(old: Operator, new: Operator) -> list[str]:
+    return [name for name, aspect in _ASPECTS.items() if aspect(old) != aspect(new)]
+
+
+def _outputs(revision: str, model: Model) -> Iterator[str]:
+    """Compare fresh outputs with the revision's manifest, or with the files that are there."""
+    fresh = output.read_manifest(output.manifest(emit_all(model)))
+    try:
+        text = _git("show", f"{revision}:{OUTPUT.name}/{MANIFEST}").decode()
+    except subprocess.CalledProcessError:
+        yield f"{OUTPUT.name}: {len(fresh)} outputs; {revision} has no {MANIFEST} to compare with"
+        return
+    old = output.read_manifest(text)
+    changed = [name for name in sorted(old.keys() | fresh.keys()) if old.get(name) != fresh.get(name)]
+    yield f"{OUTPUT.name}: {len(changed)} of {len(fresh)} outputs change"
+    for name in changed:
+        yield f"  {'+' if name not in old else '-' if name not in fresh else '~'} {name}"
