@@ -1,0 +1,146 @@
+#pragma once
+// Host arithmetic of the tensor-level expression language, with Python's meaning.
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "aten/core/shape.h"
+#include "c10/core/scalar.h"
+
+namespace flambeau::host {
+
+template <typename T>
+const T& value(const std::optional<T>& option, std::string_view op, std::string_view name) {
+  check(option.has_value(), op, ": expected ", name, ", got None");
+  return *option;
+}
+template <typename T>
+bool has_value(const std::optional<T>& option) {
+  return option.has_value();
+}
+inline bool has_value(const GeneratorImpl* generator) { return generator != nullptr; }
+
+inline int64_t floor_divide(int64_t a, int64_t b) {
+  check(b != 0, "integer division by zero in an operator's formula");
+  const int64_t quotient = a / b;
+  return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+inline double floor_divide(double a, double b) { return std::floor(a / b); }
+inline int64_t modulo(int64_t a, int64_t b) { return a - b * floor_divide(a, b); }
+inline double modulo(double a, double b) { return a - b * std::floor(a / b); }
+inline double power(double a, double b) { return std::pow(a, b); }
+
+template <typename T>
+T minimum(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+T maximum(T a, T b) {
+  return a < b ? b : a;
+}
+template <typename T, typename... Rest>
+T minimum(T a, T b, Rest... rest) {
+  return minimum(minimum(a, b), rest...);
+}
+template <typename T, typename... Rest>
+T maximum(T a, T b, Rest... rest) {
+  return maximum(maximum(a, b), rest...);
+}
+inline int64_t minimum(IntArrayRef list) {
+  check(!list.empty(), "min() of an empty list in an operator's formula");
+  int64_t least = list[0];
+  for (const int64_t v : list) least = v < least ? v : least;
+  return least;
+}
+inline int64_t maximum(IntArrayRef list) {
+  check(!list.empty(), "max() of an empty list in an operator's formula");
+  int64_t most = list[0];
+  for (const int64_t v : list) most = v > most ? v : most;
+  return most;
+}
+template <typename T>
+T absolute(T a) {
+  return a < 0 ? -a : a;
+}
+inline int64_t sum(IntArrayRef list) {
+  int64_t total = 0;
+  for (const int64_t v : list) total += v;
+  return total;
+}
+inline int64_t product(IntArrayRef list) {
+  int64_t total = 1;
+  for (const int64_t v : list) total *= v;
+  return total;
+}
+
+inline int64_t length(IntArrayRef list) { return static_cast<int64_t>(list.size()); }
+inline int64_t length(TensorList list) { return static_cast<int64_t>(list.size()); }
+inline int64_t wrap(int64_t dim, int64_t ndim) { return wrap_dim(dim, ndim); }
+inline int64_t place(int64_t index, size_t size) {
+  const auto n = static_cast<int64_t>(size);
+  check_index(index >= -n && index < n, "index ", index, " is out of range for a list of ", n);
+  return index < 0 ? index + n : index;
+}
+inline int64_t at(IntArrayRef list, int64_t index) {
+  return list[static_cast<size_t>(place(index, list.size()))];
+}
+inline const Tensor& at(TensorList list, int64_t index) {
+  return list[static_cast<size_t>(place(index, list.size()))];
+}
+
+inline DimVector range(int64_t start, int64_t stop, int64_t step = 1) {
+  check(step != 0, "range() with step 0 in an operator's formula");
+  DimVector out;
+  for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step) out.push_back(i);
+  return out;
+}
+inline DimVector range(int64_t stop) { return range(0, stop); }
+
+// Lists: join, repeat and slice, of ints or tensors.
+template <typename T>
+struct ListOf {
+  using type = SmallVector<T, 5>;
+};
+template <>
+struct ListOf<Tensor> {
+  using type = std::vector<Tensor>;
+};
+template <typename T>
+typename ListOf<T>::type join(ArrayRef<T> a, ArrayRef<T> b) {
+  typename ListOf<T>::type out;
+  for (const T& v : a) out.push_back(v);
+  for (const T& v : b) out.push_back(v);
+  return out;
+}
+template <typename T>
+typename ListOf<T>::type repeat(ArrayRef<T> a, int64_t count) {
+  typename ListOf<T>::type out;
+  for (int64_t i = 0; i < count; ++i) {
+    for (const T& v : a) out.push_back(v);
+  }
+  return out;
+}
+template <typename T>
+typename ListOf<T>::type slice_of(ArrayRef<T> a, std::optional<int64_t> begin, std::optional<int64_t> end) {
+  const auto n = static_cast<int64_t>(a.size());
+  const auto clip = [n](int64_t i) { return i < 0 ? (i + n < 0 ? 0 : i + n) : (i > n ? n : i); };
+  typename ListOf<T>::type out;
+  for (int64_t i = clip(begin.value_or(0)); i < clip(end.value_or(n)); ++i) {
+    out.push_back(a[static_cast<size_t>(i)]);
+  }
+  return out;
+}
+inline DimVector slice(IntArrayRef a, std::optional<int64_t> begin, std::optional<int64_t> end) {
+  return slice_of<int64_t>(a, begin, end);
+}
+inline std::vector<Tensor> slice(TensorList a, std::optional<int64_t> begin, std::optional<int64_t> end) {
+  return slice_of<Tensor>(a, begin, end);
+}
+
+inline Scalar conj(const Scalar& s) { return s.conj(); }
+inline double to_float(const Scalar& s) { return s.to_double(); }
+inline int64_t to_int(const Scalar& s) { return s.to_int64(); }
+inline ScalarType default_dtype() { return flambeau::default_dtype(); }
+
+}  // namespace flambeau::host

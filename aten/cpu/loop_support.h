@@ -1,0 +1,157 @@
+#pragma once
+// What generated loop files need beside vector math. They are compiled once per instruction set, so
+// everything is in an unnamed namespace: no two sets may share one definition.
+#include "aten/core/loop_types.h"
+#include "aten/cpu/vecmath.h"
+#include "c10/core/complex.h"
+
+namespace flambeau::loops {
+namespace {
+
+template <typename T>
+struct RealOf {
+  using type = T;
+};
+template <typename T>
+struct RealOf<complex<T>> {
+  using type = T;
+};
+template <typename T>
+using real_t = typename RealOf<T>::type;
+
+// The k-th param; each has a slot of 16 bytes.
+template <typename T>
+inline T param(const void* params, int k) {
+  return *reinterpret_cast<const T*>(static_cast<const char*>(params) + 16 * k);
+}
+
+// A value as the output's type; the real part where the output is real.
+template <typename Out, typename Value>
+inline Out store_as(Value value) {
+  if constexpr (is_complex_v<Value> && !is_complex_v<Out>) {
+    return static_cast<Out>(value.re);
+  } else {
+    return static_cast<Out>(value);
+  }
+}
+
+template <typename T>
+inline uint32_t divides_by_zero(T divisor) {
+  if constexpr (static_cast<T>(0.5) == static_cast<T>(0)) {
+    return divisor == T(0) ? kIntegerDivisionByZero : 0;
+  } else {
+    return 0;
+  }
+}
+
+// The number of reduced elements, in the accumulator's type; a double where that is a small integer.
+template <typename Acc>
+inline auto count_as(int64_t elements) {
+  if constexpr (is_complex_v<Acc>) {
+    return Acc(static_cast<real_t<Acc>>(elements));
+  } else if constexpr (sizeof(Acc) >= 4) {
+    return static_cast<Acc>(elements);
+  } else {
+    return static_cast<double>(elements);
+  }
+}
+
+template <typename T>
+constexpr bool is_integer() {
+  return !is_complex_v<T> && static_cast<real_t<T>>(0.5) == static_cast<real_t<T>>(0);
+}
+template <typename T>
+constexpr T lowest() {
+  if constexpr (!is_integer<T>()) {
+    return -T(__builtin_inf());
+  } else if constexpr (T(-1) > T(0)) {
+    return T(0);
+  } else {
+    return T(uint64_t{1} << (8 * sizeof(T) - 1));
+  }
+}
+template <typename T>
+constexpr T highest() {
+  return is_integer<T>() ? T(~lowest<T>()) : T(__builtin_inf());
+}
+template <>
+constexpr bool lowest<bool>() {
+  return false;
+}
+template <>
+constexpr bool highest<bool>() {
+  return true;
+}
+
+// The five loops of one reduction. Long fibers are halved down to blocks, and a block keeps kLanes
+// partial results, so that the rounding error of a sum grows with log2(n) + kBlock / kLanes.
+template <typename F>
+struct Reduction {
+  using Acc = typename F::Acc;
+  static constexpr int64_t kLanes = 64 / sizeof(Acc) * 4;
+  static constexpr int64_t kBlock = kLanes * 64;
+
+  static Acc block(int64_t begin, int64_t end, char* const* in, const void* params) {
+    Acc lanes[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = F::identity();
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+#pragma omp simd
+      for (int64_t l = 0; l < kLanes; ++l) {
+        lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
+      }
+    }
+    for (int64_t l = 0; i + l < end; ++l) lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
+    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+      for (int64_t l = 0; l < width; ++l) lanes[l] = F::combine(lanes[l], lanes[l + width]);
+    }
+    return lanes[0];
+  }
+  static Acc range(int64_t begin, int64_t end, char* const* in, const void* params) {
+    if (end - begin <= kBlock) return block(begin, end, in, params);
+    const int64_t blocks = (end - begin + kBlock - 1) / kBlock;
+    const int64_t middle = begin + blocks / 2 * kBlock;
+    return F::combine(range(begin, middle, in, params), range(middle, end, in, params));
+  }
+
+  static void init(int64_t n, void* acc) {
+    for (int64_t i = 0; i < n; ++i) static_cast<Acc*>(acc)[i] = F::identity();
+  }
+  static void inner(int64_t n, char* const* in, const void* params, void* acc) {
+    Acc* total = static_cast<Acc*>(acc);
+    // Short fibers: the lanes' set-up would cost more than it saves.
+    if (n < kLanes) {
+      Acc sum = *total;
+      for (int64_t i = 0; i < n; ++i) sum = F::combine(sum, F::map(in, i, params));
+      *total = sum;
+      return;
+    }
+    *total = F::combine(*total, range(0, n, in, params));
+  }
+  static void outer(int64_t n, char* const* in, const void* params, void* acc) {
+    Acc* total = static_cast<Acc*>(acc);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) total[i] = F::combine(total[i], F::map(in, i, params));
+  }
+  static void merge(int64_t n, const void* other, void* acc) {
+    Acc* total = static_cast<Acc*>(acc);
+    const Acc* from = static_cast<const Acc*>(other);
+    for (int64_t i = 0; i < n; ++i) total[i] = F::combine(total[i], from[i]);
+  }
+  static void finish(int64_t n, const void* acc, char* const* kept, const void* params, int64_t count,
+                     char* out) {
+    using Out = typename F::Out;
+    for (int64_t i = 0; i < n; ++i) {
+      reinterpret_cast<Out*>(out)[i] = F::finish(static_cast<const Acc*>(acc)[i], kept, i, params, count);
+    }
+  }
+};
+
+template <typename F>
+constexpr ReduceLoops reduce_loops() {
+  using R = Reduction<F>;
+  return {&R::init, &R::inner, &R::outer, &R::merge, &R::finish};
+}
+
+}  // namespace
+}  // namespace flambeau::loops

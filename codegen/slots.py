@@ -1,0 +1,97 @@
+"""Which functions stand behind each dispatcher entry, and what they are called: shared by the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from codegen.model import (
+    BaseType,
+    Form,
+    FormKind,
+    Kernels,
+    Kind,
+    ListType,
+    Model,
+    Operator,
+    OptionalType,
+    Type,
+)
+
+TENSOR = BaseType("Tensor")
+
+
+def is_tensor_like(type_: Type) -> bool:
+    """Tensor, Tensor?, Tensor[] or Tensor?[]."""
+    while isinstance(type_, OptionalType | ListType):
+        type_ = type_.elem
+    return type_ == TENSOR
+
+
+def families(model: Model) -> Iterator[tuple[str, tuple[Operator, ...]]]:
+    """Yield families in alphabetical order, their operators in YAML order."""
+    table: dict[str, list[Operator]] = {}
+    for op in model.operators:
+        table.setdefault(op.family, []).append(op)
+    for family in sorted(table):
+        yield family, tuple(table[family])
+
+
+def forms(operators: Iterable[Operator]) -> Iterator[tuple[Operator, Form]]:
+    """Yield every dispatcher entry."""
+    for op in operators:
+        for form in op.forms:
+            yield op, form
+
+
+def takes_tensors(form: Form) -> bool:
+    """Whether any argument can be a tensor."""
+    return any(is_tensor_like(arg.type) for arg in form.schema.args)
+
+
+def is_wrapped(op: Operator, form: Form) -> bool:
+    """Whether the entry has an autograd wrapper.
+
+    In-place and out= forms always have one, for the checks that only autograd can make; composites
+    that are differentiated through their parts need one for out= alone.
+    """
+    if not takes_tensors(form):
+        return False
+    if op.kind is Kind.COMPOSITE and op.derivative is None:
+        return form.kind is FormKind.OUT
+    if form.kind is not FormKind.FUNCTIONAL:
+        return True
+    if op.derivative is None:
+        return False
+    return any(f.expr is not None or f.not_implemented for f in op.derivative.formulas)
+
+
+def backends(op: Operator, form: Form) -> dict[str, str]:
+    """Map dispatch keys (and "autograd") to the suffix of the generated function behind them."""
+    if op.kind is Kind.COMPOSITE:
+        slots = dict.fromkeys(("CPU", "CUDA", "Meta"), "composite")
+        if not is_wrapped(op, form):
+            slots["Autograd"] = "composite"
+    elif op.kind is Kind.VIEW:
+        slots = dict.fromkeys(("CPU", "CUDA", "Meta"), "view")
+    elif isinstance(op.body, Kernels):
+        slots = {"CPU": "cpu"}
+        if op.body.dynamic is None:
+            slots["Meta"] = "meta"
+    else:
+        slots = {"CPU": "cpu", "Meta": "meta"}
+    if is_wrapped(op, form):
+        slots["Autograd"] = "autograd"
+    return slots
+
+
+def functional_form(op: Operator, form: Form) -> Form:
+    """The functional form from which an in-place or out= form was derived."""
+    for candidate in op.forms:
+        if candidate.kind is FormKind.FUNCTIONAL and candidate.numbers == form.numbers:
+            return candidate
+    return op.forms[0]
+
+
+def is_declared_inplace(op: Operator) -> bool:
+    """Whether the entry itself is written in-place: it has no functional form."""
+    return op.forms[0].kind is FormKind.INPLACE

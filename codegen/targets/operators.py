@@ -1,0 +1,95 @@
+"""Operator structs and their dispatch tables: aten/<family>_ops.h, _ops.cpp and registry.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codegen import schema as schema_text
+from codegen import slots, spelling
+from codegen.model import Argument, BaseType, Form, Model, Operator, OptionalType
+from codegen.render import File, render
+
+_DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
+_KEYS = ("CPU", "CUDA", "Meta", "Autograd")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDecl:
+    """All that the templates print about one dispatcher entry."""
+
+    struct: str
+    name: str
+    schema: str
+    returns: str
+    kernel_type: str  # parameter types after the key set
+    declared: str  # parameters with defaults
+    parameters: str  # without
+    names: str
+    keys: str
+    slots: tuple[str, ...]  # one per dispatch key: a function or nullptr
+    externs: tuple[str, ...]  # declarations of those functions
+
+    @classmethod
+    def of(cls, op: Operator, form: Form) -> EntryDecl:
+        """Take every decision about one entry."""
+        schema = form.schema
+        struct = spelling.struct_name(form.name)
+        suffixes = slots.backends(op, form)
+        returns = spelling.return_type(schema.returns)
+        types = [spelling.parameter(arg).rpartition(" ")[0] for arg in schema.args]
+        kernel_type = ", ".join(["DispatchKeySet", *types])
+        return cls(
+            struct=struct,
+            name=form.name,
+            schema=schema_text.show_schema(schema),
+            returns=returns,
+            kernel_type=kernel_type,
+            declared=_with_defaults(schema.args),
+            parameters=spelling.parameters(schema),
+            names="".join(f", {spelling.local(arg.name)}" for arg in schema.args),
+            keys=_keys(form),
+            slots=tuple(
+                f"reinterpret_cast<void*>(&generated::{struct}_{suffixes[key]})" if key in suffixes else "nullptr"
+                for key in _KEYS
+            ),
+            externs=tuple(
+                f"{returns} {struct}_{suffix}({kernel_type});" for suffix in sorted(set(suffixes.values()))
+            ),
+        )
+
+
+def _with_defaults(args: tuple[Argument, ...]) -> str:
+    """Parameters; defaults only where every later one has a default too, as C++ wants it."""
+    texts: list[str] = []
+    all_later = True
+    for arg in reversed(args):
+        default = spelling.default_value(arg) if all_later else None
+        all_later = default is not None
+        texts.append(spelling.parameter(arg) + (f" = {default}" if default is not None else ""))
+    return ", ".join(reversed(texts))
+
+
+def _keys(form: Form) -> str:
+    """The key set of a call: of its tensors, else of its device."""
+    args = form.schema.args
+    tensors = [arg for arg in args if slots.is_tensor_like(arg.type)]
+    if tensors:
+        keys = " | ".join(f"keys_of({spelling.local(arg.name)})" for arg in tensors)
+        surely = any(arg.type == slots.TENSOR for arg in tensors)
+        return keys if surely else f"keys_or_cpu({keys})"
+    device = next((arg for arg in args if arg.type in _DEVICE), None)
+    return f"keys_of({spelling.local(device.name)})" if device else "DispatchKeySet(DispatchKey::CPU)"
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield a header and a table per family, and the list of all tables."""
+    structs: list[str] = []
+    names: list[str] = []
+    for family, operators in slots.families(model):
+        entries = tuple(EntryDecl.of(op, form) for op, form in slots.forms(operators))
+        structs += [entry.struct for entry in entries]
+        names.append(family)
+        yield render("ops.h.j2", f"aten/{family}_ops.h", entries=entries)
+        yield render("ops.cpp.j2", f"aten/{family}_ops.cpp", family=family, entries=entries)
+    yield render("registry.cpp.j2", "aten/registry.cpp", families=tuple(names), structs=tuple(sorted(structs)))
