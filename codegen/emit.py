@@ -38,4 +38,26 @@ def emit_all(model: Model, names: Iterable[str] | None = None) -> dict[str, str]
             if file.path in files:
                 raise ValueError(f"{name}: output {file.path} is written by another target too")
             files[file.path] = file.text
+    files[SOURCES] = sources(files)
     return dict(sorted(files.items()))
+
+
+SOURCES = "sources.cmake"
+# CMake list -> where its members lie and how they end.
+_LISTS = {
+    "FLAMBEAU_CORE_SOURCES": ("aten/", ".cpp"),
+    "FLAMBEAU_LOOP_SOURCES": ("cpu/", ".cpp"),
+    "FLAMBEAU_AUTOGRAD_SOURCES": ("autograd/", ".cpp"),
+    "FLAMBEAU_PYTHON_SOURCES": ("python/", ".cpp"),
+    "FLAMBEAU_CUDA_SOURCES": ("cuda/", ".cu"),
+    "FLAMBEAU_ALL_OUTPUTS": ("", ""),
+}
+
+
+def sources(paths: Iterable[str]) -> str:
+    """Return the CMake fragment that lists every output by kind."""
+    lines = []
+    for name, (folder, suffix) in _LISTS.items():
+        members = sorted(p for p in paths if p.startswith(folder) and p.endswith(suffix))
+        lines.append(f"set({name}\n" + "".join(f"    {p}\n" for p in members) + ")\n")
+    return "".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from codegen.model import (
     Argument,
@@ -11,7 +11,6 @@ from codegen.model import (
     Call,
     Expr,
     ExprType,
-    Form,
     Host,
     If,
     Item,
@@ -36,7 +35,8 @@ from codegen.model import (
 
 def struct_name(form_name: str) -> str:
     """``add_.Tensor`` -> ``add__Tensor``: the operator's struct in flambeau::ops."""
-    return form_name.replace(".", "_")
+    name = form_name.replace(".", "_")
+    return f"{name}_op" if name in CPP_KEYWORDS or name in _NAMESPACES else name
 
 
 def local(name: str) -> str:
@@ -44,7 +44,9 @@ def local(name: str) -> str:
     return f"{name}_" if name in CPP_KEYWORDS else name
 
 
-CPP_KEYWORDS = frozenset("default register union template typename operator new delete this".split())
+# A struct of this name would hide the namespace.
+_NAMESPACES = frozenset(("std", "host", "ops", "shape", "view", "vec"))
+CPP_KEYWORDS = frozenset("default register union template typename operator new delete this and or not xor".split())
 
 # --- types ---------------------------------------------------------------------------------------
 
@@ -412,16 +414,3 @@ def _literal(value: str | None, type_: ExprType) -> str:
     if base == BaseType("MemoryFormat"):
         return f"MemoryFormat::{value.capitalize()}"
     return f"std::string_view({quoted(value)})"
-
-
-# --- Python -------------------------------------------------------------------------------------------
-
-
-def joined(parts: Iterable[str], separator: str = ", ") -> str:
-    """Join, for templates' inputs."""
-    return separator.join(parts)
-
-
-def form_comment(form: Form, text: str) -> str:
-    """The line above a declaration: the schema."""
-    return f"// {text}"

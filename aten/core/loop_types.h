@@ -9,6 +9,23 @@
 #define FLAMBEAU_EXPAND_LOOPS(name, isa) FLAMBEAU_JOIN_LOOPS(name, isa)
 #define FLAMBEAU_LOOPS(name) FLAMBEAU_EXPAND_LOOPS(name, FLAMBEAU_ISA)
 
+// The tables of one operator for all instruction sets: their declarations, and the list of them.
+#if defined(__x86_64__)
+#define FLAMBEAU_DECLARE_LOOPS(type, name)                          \
+  namespace loops {                                                 \
+  extern const type name##_loops_x86_64[], name##_loops_v3[], name##_loops_v4[]; \
+  }
+#define FLAMBEAU_ALL_LOOPS(name) \
+  { loops::name##_loops_x86_64, loops::name##_loops_v3, loops::name##_loops_v4 }
+#else
+#define FLAMBEAU_DECLARE_LOOPS(type, name)       \
+  namespace loops {                              \
+  extern const type name##_loops_generic[];      \
+  }
+#define FLAMBEAU_ALL_LOOPS(name) \
+  { loops::name##_loops_generic }
+#endif
+
 namespace flambeau {
 
 // data[0] is the output, data[1..] the operands: contiguous, n elements of the loop's types. An

@@ -1,6 +1,7 @@
 #pragma once
 // What the generator says about one pointwise operator; the drivers need nothing else.
 #include <optional>
+#include <string_view>
 
 #include "aten/core/loop_types.h"
 #include "aten/core/out_spec.h"
@@ -52,6 +53,14 @@ PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowe
 OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands);
 // Writes the params as `compute` values into 16-byte slots; errors where a category would be lost.
 void store_params(const char* name, ArrayRef<Scalar> params, ScalarType compute, void* slots);
+// The descriptor for one value of a str argument; RuntimeError that lists the values otherwise.
+struct PointwiseCase {
+  std::string_view value;
+  const PointwiseOp* op;
+};
+const PointwiseOp& choose_case(const char* op, const char* argument, std::string_view value,
+                               ArrayRef<PointwiseCase> cases);
+
 inline constexpr int kMaxParams = 8;
 inline constexpr int kMaxOperands = 8;
 

@@ -31,4 +31,8 @@ std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>
   return views;
 }
 
+void set_view(Tensor& self, const ViewGeometry& geometry) {
+  self.impl()->set_geometry(geometry.sizes, geometry.strides, geometry.storage_offset);
+}
+
 }  // namespace flambeau

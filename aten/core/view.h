@@ -16,6 +16,8 @@ struct ViewGeometry {
 // A tensor over self's storage. Records the base for autograd through `note_view`.
 Tensor as_view(const Tensor& self, const ViewGeometry& geometry);
 std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>& geometries);
+// Gives `self` the geometry in place (transpose_, squeeze_, ...).
+void set_view(Tensor& self, const ViewGeometry& geometry);
 
 // Set by aten/autograd at load: called for every view made outside inference mode.
 extern void (*note_view)(const Tensor& base, const Tensor& view, bool multi_output);

@@ -48,6 +48,10 @@ inline DispatchKeySet keys_of(TensorList list) {
 inline DispatchKeySet keys_of(const std::optional<Device>& device) {
   return backend_key(device ? device->type : DeviceType::CPU);
 }
+// Calls whose tensors may all be absent run on the CPU.
+inline DispatchKeySet keys_or_cpu(DispatchKeySet keys) {
+  return keys.empty() ? DispatchKeySet(DispatchKey::CPU) : keys;
+}
 
 // Registry over all generated tables (sorted by name).
 const OperatorEntry* find_operator(std::string_view name);

@@ -143,9 +143,9 @@ def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterato
     operands = f"ArrayRef<Operand>({{{operands}}})"
     descriptor = f"{_loop_stem(op, '')}_op"
     if body.switch:
-        choices = "".join(f", {spelling.quoted(case)}, &{_loop_stem(op, case)}_op" for case, _ in body.cases)
+        choices = ", ".join(f"{{{spelling.quoted(case)}, &{_loop_stem(op, case)}_op}}" for case, _ in body.cases)
         switch = spelling.local(body.switch)
-        yield f"const PointwiseOp& op = choose_case({_shown_name(op)}, {spelling.quoted(body.switch)}, {switch}{choices});"
+        yield f"const PointwiseOp& op = choose_case({_shown_name(op)}, {spelling.quoted(body.switch)}, {switch}, {{{choices}}});"
         descriptor = "op"
     if not meta:
         match form.kind:

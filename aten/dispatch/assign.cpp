@@ -1,0 +1,25 @@
+#include "aten/dispatch/assign.h"
+
+#include "aten/core/factory.h"
+#include "aten/dispatch/operator_entry.h"
+
+namespace flambeau {
+
+void assign_inplace(Tensor& self, const Tensor& result) {
+  using Copy = Tensor& (*)(DispatchKeySet, Tensor&, const Tensor&, bool);
+  static const OperatorEntry* const copy = find_operator("copy_");
+  check(copy != nullptr, "assign_inplace: the operator copy_ is not registered");
+  check(self.sizes() == result.sizes(), "output with shape ", self.sizes(),
+        " doesn't match the broadcast shape ", result.sizes());
+  const DispatchKeySet keys = effective_keys(keys_of(self) | keys_of(result));
+  reinterpret_cast<Copy>(copy->lookup(keys))(keys, self, result, false);
+}
+
+void assign_out(const char* op, Tensor& out, const Tensor& result) {
+  OutSpec spec{DimVector(result.sizes()), {}, result.dtype(), result.device()};
+  OutTarget target(op, out, spec, {&result});
+  if (!result.is_meta()) copy_into(target.target(), result);
+  target.commit();
+}
+
+}  // namespace flambeau

@@ -1,0 +1,14 @@
+#pragma once
+// Handing a computed result to a tensor that exists: the in-place and out= forms of operators that
+// have no kernel of their own for it.
+#include "aten/core/out_spec.h"
+#include "aten/core/view.h"
+
+namespace flambeau {
+
+// self <- result through the operator copy_, so that autograd sees it. Sizes must agree.
+void assign_inplace(Tensor& self, const Tensor& result);
+// out <- result, resized and cast as out= arguments are. No autograd, no version bump.
+void assign_out(const char* op, Tensor& out, const Tensor& result);
+
+}  // namespace flambeau
