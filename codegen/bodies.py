@@ -73,7 +73,8 @@ def _number_args(draft: Draft) -> tuple[str, ...]:
 def _pointwise(draft: Draft, context: Context) -> Body | None:
     operands, numbers = operand_names(draft), _number_args(draft)
     switch, cases = _cases(draft, context)
-    if not _takes_elements(draft, context, (*operands, *numbers, switch or "")):
+    strings = _string_args(draft) if draft.fields.map("pointwise") is not None else ()
+    if not _takes_elements(draft, context, (*operands, *numbers, *strings)):
         return None
     parser = _scalar_parser(draft, context, (*operands, *numbers))
     parsed: list[tuple[str, Expr]] = []
@@ -87,6 +88,10 @@ def _pointwise(draft: Draft, context: Context) -> Body | None:
     _check_unused(draft, context, (*operands, *numbers), read)
     params = tuple(n for n in numbers if n in read)
     return Pointwise(switch, tuple(parsed), operands, params)
+
+
+def _string_args(draft: Draft) -> tuple[str, ...]:
+    return tuple(a.name for a in draft.schema.args if a.type == BaseType("str"))
 
 
 def _cases(draft: Draft, context: Context) -> tuple[str | None, list[tuple[str, Text]]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from codegen import keys
 from codegen.diagnostics import Collector
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
-from codegen.schema import default_fits, show_type
+from codegen.schema import BASE_TYPES, default_fits, show_type
 from codegen.source import Text
 
 # PyTorch's language has more types; these are the ones an operator of ours may take.
@@ -71,7 +71,8 @@ class _Check:
 
     def arguments(self) -> None:
         for arg in self.schema.args:
-            if _base(arg.type) not in SUPPORTED:
+            base = _base(arg.type)
+            if base in BASE_TYPES and base not in SUPPORTED:
                 message = f"type {show_type(arg.type)} is not supported"
                 self.at_argument(arg, "FB0202", message, f"types: {', '.join(SUPPORTED)}")
             if arg.default is not None and not default_fits(arg.type, arg.default):

@@ -216,7 +216,8 @@ def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collect
         key = _convert(source, key_node, shift, collector)
         value = _convert(source, value_node, shift, collector)
         if not isinstance(key, Text):
-            collector.add(key.position, "FB0004", "expected a plain key, got a list or mapping")
+            message = "expected a plain key, got a list or mapping"
+            collector.add(key.position, "FB0004", message, "quote a key that holds [ or {")
             continue
         first = seen.setdefault(key.value, key)
         if first is not key:

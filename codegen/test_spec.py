@@ -18,14 +18,19 @@ def read_test(draft: Draft, context: Context) -> TestSpec:
     """Read `test:`; operators whose samples cannot be derived must give some."""
     fields = draft.fields.map("test")
     spec = _EMPTY if fields is None else _read(draft, fields, context)
-    if draft.is_internal or draft.kind is Kind.POINTWISE or fields is None and draft.broken:
+    if draft.is_internal or draft.kind is Kind.POINTWISE or draft.broken:
         return spec
     at = draft.fields.key_position("test")
+    if fields is None:
+        hint = 'write test: {samples: ["t(2, 3)", "t(0)"], reference: "NumPy expression"}'
+        message = f"{draft.name}: no sample calls and no reference to test against"
+        context.collector.add(at, "FB0110", message, hint)
+        return spec
     if len(spec.samples) < 2:
         message = f"{draft.name}: expected 2 sample calls or more, got {len(spec.samples)}"
         hint = 'write test: {samples: ["t(2, 3)", "t(0)"], reference: ...}'
         context.collector.add(at, "FB0110", message, hint, 4)
-    if spec.reference is None and (fields is None or fields.node.get("no_reference") is None):
+    if spec.reference is None and fields.node.get("no_reference") is None:
         hint = "write `reference:` in NumPy over the arguments, or `no_reference:` with the reason"
         context.collector.add(at, "FB0110", f"{draft.name}: no reference to test against", hint, 4)
     return spec
