@@ -1,0 +1,100 @@
+#pragma once
+// Integer division, powers and bits. Division by zero gives 0 here; loops report it through
+// zero_divisor and the driver raises. The least integer divided by -1 wraps.
+#include "aten/cpu/vecmath/basic.h"
+
+namespace flambeau::vec {
+inline namespace FLAMBEAU_VEC_TARGET {
+
+// Error bits (kIntegerDivisionByZero) of one division.
+template <typename T>
+[[gnu::always_inline]] inline uint32_t zero_divisor(T b) {
+  if constexpr (Integer<T>) {
+    return b == T(0) ? 1u : 0u;
+  } else {
+    return 0;
+  }
+}
+
+// Truncating quotient: the processor traps on 0 and on least / -1, which both are masked.
+template <Integer T>
+[[gnu::always_inline]] inline T quotient(T a, T b) {
+  if constexpr (SignedInteger<T>) {
+    if (b == T(-1)) return static_cast<T>(0 - static_cast<uint64_t>(a));
+  }
+  return b == T(0) ? T(0) : static_cast<T>(a / b);
+}
+template <Integer T>
+[[gnu::always_inline]] inline T fmod(T a, same_t<T> b) {
+  if constexpr (SignedInteger<T>) {
+    if (b == T(-1)) return T(0);
+  }
+  return b == T(0) ? T(0) : static_cast<T>(a % b);
+}
+template <Integer T>
+[[gnu::always_inline]] inline T remainder(T a, same_t<T> b) {
+  const T rest = fmod(a, b);
+  return rest != T(0) && (rest < T(0)) != (b < T(0)) ? static_cast<T>(rest + b) : rest;
+}
+template <Integer T>
+[[gnu::always_inline]] inline T floor_divide(T a, same_t<T> b) {
+  const T whole = quotient<T>(a, b);
+  const bool inexact = fmod(a, b) != T(0) && (a < T(0)) != (b < T(0));
+  return static_cast<T>(whole - inexact);
+}
+
+// Wraps on overflow. A negative exponent gives the integer part of the real power.
+template <Integer T>
+[[gnu::always_inline]] inline T pow(T base, same_t<T> exponent) {
+  if (exponent < T(0)) {
+    const T odd = exponent & 1 ? T(-1) : T(1);
+    return base == T(1) ? T(1) : base == T(-1) ? odd : T(0);
+  }
+  uint64_t result = 1;
+  uint64_t power = static_cast<uint64_t>(base);
+  for (uint64_t e = static_cast<uint64_t>(exponent); e; e >>= 1) {
+    if (e & 1) result *= power;
+    power *= power;
+  }
+  return static_cast<T>(result);
+}
+
+template <Integer T>
+[[gnu::always_inline]] inline T bitwise_not(T x) {
+  return static_cast<T>(~x);
+}
+[[gnu::always_inline]] inline bool bitwise_not(bool x) { return !x; }
+
+// Shifts by a negative count or by the width and more push every bit out.
+template <Integer T>
+[[gnu::always_inline]] inline T left_shift(T x, same_t<T> count) {
+  constexpr int kBits = sizeof(T) * 8;
+  const bool out = (count < T(0)) | (static_cast<int64_t>(count) >= kBits);
+  return out ? T(0) : static_cast<T>(static_cast<uint64_t>(x) << (static_cast<uint64_t>(count) & 63));
+}
+template <Integer T>
+[[gnu::always_inline]] inline T right_shift(T x, same_t<T> count) {
+  constexpr int kBits = sizeof(T) * 8;
+  const bool out = (count < T(0)) | (static_cast<int64_t>(count) >= kBits);
+  return static_cast<T>(x >> (out ? (SignedInteger<T> ? kBits - 1 : 0) : static_cast<int>(count))) &
+         static_cast<T>(out && !SignedInteger<T> ? 0 : -1);
+}
+
+template <Integer T>
+[[gnu::always_inline]] inline T gcd(T a, same_t<T> b) {
+  T x = abs(a), y = abs(b);
+  while (y != T(0)) {
+    const T rest = static_cast<T>(x % y);
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+template <Integer T>
+[[gnu::always_inline]] inline T lcm(T a, same_t<T> b) {
+  const T divisor = gcd(a, b);
+  return divisor == T(0) ? T(0) : abs(static_cast<T>(a / divisor * b));
+}
+
+}  // namespace FLAMBEAU_VEC_TARGET
+}  // namespace flambeau::vec
