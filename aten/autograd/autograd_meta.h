@@ -1,0 +1,63 @@
+#pragma once
+// What autograd keeps on a tensor. A tensor without it needs no gradient and is no tracked view.
+#include <mutex>
+
+#include "aten/autograd/node.h"
+
+namespace flambeau::autograd {
+
+class AccumulateGrad;
+struct ViewMeta;
+
+// Rare attachments of a leaf, or of a tensor in forward mode.
+struct MetaExtras {
+  HookList<TensorHook> leaf_hooks;
+  HookList<AccumulateHook> accumulate_hooks;
+  Tensor tangent;
+};
+
+struct AutogradMeta : AutogradMetaBase {
+  static void* operator new(size_t bytes);
+  static void operator delete(void* p, size_t bytes);
+
+  Tensor grad;
+  intrusive_ptr<Node> grad_fn;
+  weak_intrusive_ptr<Node> accumulator;  // of a leaf; made on demand
+  std::unique_ptr<MetaExtras> extras;
+  ViewMeta* views = nullptr;  // views made before this tensor required a gradient
+  uint32_t output_nr = 0;
+  bool requires_grad = false;  // of a leaf, set by the user
+  bool retains_grad = false;
+  bool is_view = false;  // then this is a ViewMeta
+
+  ~AutogradMeta() override;
+  MetaExtras& make_extras() {
+    if (!extras) extras = std::make_unique<MetaExtras>();
+    return *extras;
+  }
+};
+
+enum class ViewOrigin : uint8_t { Default, NoGrad, MultiOutput, Inference, CustomFunction };
+
+struct ViewMeta final : AutogradMeta {
+  Tensor base;  // never a view itself
+  TensorImpl* self = nullptr;
+  // Links in base's list of views, so that they learn when the base starts to require a gradient.
+  ViewMeta* next = nullptr;
+  ViewMeta** link = nullptr;
+  uint32_t grad_version = 0;  // of the storage, when grad_fn was made
+  ViewOrigin origin = ViewOrigin::Default;
+
+  ~ViewMeta() override;
+};
+
+inline AutogradMeta* meta_of(const Tensor& t) {
+  return static_cast<AutogradMeta*>(t.impl()->autograd_meta());
+}
+AutogradMeta& make_meta(const Tensor& t);
+inline ViewMeta* view_meta_of(const Tensor& t) {
+  AutogradMeta* meta = meta_of(t);
+  return meta && meta->is_view ? static_cast<ViewMeta*>(meta) : nullptr;
+}
+
+}  // namespace flambeau::autograd

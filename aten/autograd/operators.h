@@ -1,0 +1,19 @@
+#pragma once
+// The operators that the engine itself calls, each differentiable, so that double backward works.
+#include <optional>
+
+#include "aten/core/view.h"
+
+namespace flambeau::autograd::operators {
+
+Tensor add(const Tensor& a, const Tensor& b);
+void add_inplace(Tensor& a, const Tensor& b);
+Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim);
+Tensor reshape(const Tensor& t, IntArrayRef sizes);
+Tensor clone(const Tensor& t);
+Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
+void copy_inplace(Tensor& self, const Tensor& source);
+Tensor to_dtype(const Tensor& t, ScalarType dtype);
+bool has_nan(const Tensor& t);
+
+}  // namespace flambeau::autograd::operators

@@ -1,0 +1,47 @@
+#pragma once
+// A tensor kept by a node for its backward. It remembers the version it was saved at, and an output
+// of its own node is kept without its history, so that no reference cycle arises.
+#include "aten/autograd/node.h"
+
+namespace flambeau::autograd {
+
+// User code that packs a tensor when it is saved and unpacks it when it is needed.
+struct SavedTensorHook : RefCounted {
+  // Called once, at saving time. `unpack` then gives the tensor back, as often as asked.
+  virtual void pack(const Tensor& tensor) = 0;
+  virtual Tensor unpack() = 0;
+};
+// Makes the hook of a tensor that is being saved; null: no hooks in force on this thread.
+using SavedTensorHookFactory = intrusive_ptr<SavedTensorHook> (*)();
+extern thread_local constinit SavedTensorHookFactory saved_tensor_hook_factory;
+
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  // `is_output`: the tensor is an output of the node that saves it; call after set_history.
+  explicit SavedTensor(const Tensor& tensor, bool is_output = false);
+  SavedTensor(const Tensor& tensor, bool is_output, bool is_inplace_on_view);
+
+  // The tensor, for a computation in `owner`. Fails if it was freed or changed in place since.
+  Tensor unpack(Node& owner) const;
+  void reset();
+  bool is_released() const { return released_; }
+  // Replaces the packing of this one tensor (Node._raw_saved_*.register_hooks).
+  void set_hook(intrusive_ptr<SavedTensorHook> hook);
+
+ private:
+  void check_version(const Node& owner) const;
+  Tensor with_history(Tensor data, Node& owner) const;
+
+  Tensor data_;
+  intrusive_ptr<SavedTensorHook> hook_;
+  intrusive_ptr<Node> grad_fn_;  // of a packed input: data_ is gone then
+  uint32_t version_ = 0;
+  uint32_t output_nr_ = 0;
+  bool is_output_ = false;
+  bool is_leaf_ = false;
+  bool requires_grad_ = false;
+  bool released_ = false;
+};
+
+}  // namespace flambeau::autograd
