@@ -168,14 +168,12 @@ def join(a: AnyType, b: AnyType) -> AnyType | None:
         a, b = b, a
     if a == NONE:
         return b if isinstance(b, OptionalType) or b == NONE else OptionalType(b)
-    if rank(a, b) is not None:
-        return b
-    if rank(b, a) is not None:
-        return a
     if isinstance(a, OptionalType) or isinstance(b, OptionalType):
         inner = join(*(t.elem if isinstance(t, OptionalType) else t for t in (a, b)))
         return None if inner is None or isinstance(inner, TupleType) else OptionalType(inner)
-    return None
+    if rank(a, b) is not None:
+        return b
+    return a if rank(b, a) is not None else None
 
 
 def item_type(of: AnyType, index: Expr) -> AnyType | None:

@@ -38,15 +38,22 @@ def shown_path(path: Path) -> str:
     return full.relative_to(ROOT).as_posix() if full.is_relative_to(ROOT) else str(path)
 
 
+def source_root(native: Path) -> Path:
+    """Return the folder whose aten/ belongs to a native_functions.yaml."""
+    beside = native.resolve().parent
+    return beside if (beside / "aten" / "ops").is_dir() else ROOT
+
+
 def load(
     native: Path = NATIVE,
     derivatives: Path = DERIVATIVES,
-    root: Path = ROOT,
+    root: Path | None = None,
     keep_going: bool = False,
 ) -> tuple[Model | None, list[Diagnostic]]:
     """Load and validate; the model is None when there is any mistake.
 
-    `root` holds aten/, whose kernels and rules are compared with what the entries declare.
+    `root` holds aten/, whose kernels and rules are compared with what the entries declare; by
+    default the folder of `native` if it has one, else the repository.
     `keep_going`: give a model of the operators without mistakes instead of none.
     """
     collector = Collector()
@@ -60,7 +67,7 @@ def load(
     _, derivative_nodes = load_entries(derivatives, shown_path(derivatives), collector)
     entries = match_entries(derivative_nodes, {d.name: d for d in drafts}, context)
     given = _derivatives(entries, drafts, dtypes, context)
-    check_sources(drafts, bodies, Sources(root), context)
+    check_sources(drafts, bodies, Sources(root or source_root(native)), context)
     if len(collector) and not keep_going:
         return None, collector.sorted()
     operators = tuple(

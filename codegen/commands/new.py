@@ -14,7 +14,7 @@ from codegen.commands.check import print_text
 from codegen.fields import is_identifier
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
 
-KINDS = ("pointwise", "reduce", "composite")
+KINDS = ("pointwise", "reduce", "composite", "kernels")
 SCAFFOLD = Path(__file__).parent.with_name("scaffold.yaml")
 _BANNER = re.compile(r"^# ==== (\w+) ====$", re.MULTILINE)
 
@@ -36,6 +36,8 @@ def run(argv: list[str]) -> int:
     _append(NATIVE, family, texts["entry"])
     if "derivative" in texts:
         _append(DERIVATIVES, family, texts["derivative"])
+    if "kernel" in texts:
+        _write(ROOT / "aten" / "ops" / family / f"{options.name}_cpu.cpp", texts["kernel"])
     _, found = load()
     own = [d for d in found if options.name in d.message]
     if own:
@@ -43,7 +45,7 @@ def run(argv: list[str]) -> int:
             path.write_text(text, encoding="utf-8")
         print_text(own, sys.stderr)
         return 1
-    _write_test(options.name, texts["test"])
+    _write(ROOT / "test" / "ops" / f"test_{options.name}.py", texts["test"])
     print("next: edit the entry, run `make codegen`, then `make build`")
     return 0
 
@@ -83,8 +85,8 @@ def _scaffold(kind: str) -> Iterable[tuple[str, str]]:
     return texts[kind].items()
 
 
-def _write_test(name: str, text: str) -> None:
-    path = ROOT / "test" / "ops" / f"test_{name}.py"
+def _write(path: Path, text: str) -> None:
+    """Write a new file; one that exists is the author's."""
     if path.is_file():
         return
     path.parent.mkdir(parents=True, exist_ok=True)

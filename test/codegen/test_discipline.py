@@ -1,0 +1,127 @@
+"""House rules of the generator that a reader should not have to check."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from codegen.load import load
+
+ROOT = Path(__file__).parents[2]
+CODEGEN = ROOT / "codegen"
+TEMPLATES = sorted((CODEGEN / "templates").rglob("*.j2"))
+MODULES = sorted(p for p in CODEGEN.rglob("*.py"))
+IMPORTABLE = {"jinja2", "yaml"}
+
+
+def names_of(path: Path) -> set[str]:
+    """Every identifier-like word in the string literals of a module, docstrings left out."""
+    tree = ast.parse(path.read_text())
+    docstrings = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            docstrings.add(id(body[0].value))
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            words.add(node.value)
+    return words
+
+
+def operator_names() -> set[str]:
+    model, _ = load(keep_going=True)
+    assert model is not None
+    return {op.schema.name.base for op in model.operators} | {f.name for op in model.operators for f in op.forms}
+
+
+# Words that are operators' names and also words of the specification language, of Python or of C++.
+ALLOWED = set(
+    # reduce combines (with the vecmath functions that join them) and host functions
+    "sum prod max min maximum minimum any all abs conj real "
+    # kinds of numbers, properties, keys, forms, artefacts
+    "dim where index size shape numel to view copy item type stride unique select split detach "
+    "t mean var std norm floor round sort mm index_put topk full fill zero equal ne eq lt le gt ge "
+    "add sub mul div neg pow and or not".split()
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_no_operator_is_named_in_python(path: Path):
+    """A fact about an operator is a field of the YAML, never a case in the generator."""
+    found = (names_of(path) & operator_names()) - ALLOWED
+    assert not found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_imports_are_the_generators_own(path: Path):
+    import sys
+
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            modules = [node.module or ""]
+        for module in modules:
+            top = module.split(".")[0]
+            assert top == "codegen" or top in IMPORTABLE or top in sys.stdlib_module_names, module
+            if path.parent.name == "targets" and module.startswith("codegen.targets"):
+                pytest.fail(f"targets never import each other: {module}")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_files_and_functions_are_short(path: Path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 500
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= 60, f"{node.name}: {length} lines"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda p: p.name)
+def test_templates_hold_no_logic(path: Path):
+    """Only for, plain if, attribute access and extends; every decision is taken in a Decl."""
+    jinja2 = pytest.importorskip("jinja2")
+    from jinja2 import nodes
+
+    text = path.read_text()
+    first = text.splitlines()[0]
+    assert first.startswith("{#") and "input" in first, "the first line names the input type"
+    assert len(text.splitlines()) <= 80
+    tree = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).parse(text)
+    refused = (
+        nodes.Assign, nodes.AssignBlock, nodes.Macro, nodes.CallBlock, nodes.Call, nodes.Getitem, nodes.BinExpr,
+        nodes.Filter, nodes.FilterBlock, nodes.Test, nodes.CondExpr, nodes.Include, nodes.Import, nodes.FromImport,
+    )  # fmt: skip
+    for kind in refused:
+        assert not list(tree.find_all(kind)), kind.__name__
+    for loop in tree.find_all(nodes.For):
+        assert loop.test is None and not loop.recursive
+    assert nesting(tree) <= 2
+
+
+def nesting(node: object, depth: int = 0) -> int:
+    from jinja2 import nodes
+
+    assert isinstance(node, nodes.Node)
+    inner = depth + isinstance(node, nodes.For | nodes.If)
+    return max([inner, *(nesting(child, inner) for child in node.iter_child_nodes())])
+
+
+def test_templates_name_no_operator():
+    words = re.compile(r"\b[a-z_]\w*\b")
+    names = {n for n in operator_names() if len(n) > 4 and "." not in n}
+    common = ALLOWED | {"empty", "dispatch", "reshape", "cumsum"}
+    for path in TEMPLATES:
+        text = re.sub(r"\{#.*?#\}|\{\{.*?\}\}|\{%.*?%\}", "", path.read_text(), flags=re.DOTALL)
+        assert not (set(words.findall(text)) & names) - common, path.name
+
+
+def test_the_environment_refuses_unknown_names():
+    source = (CODEGEN / "render.py").read_text()
+    assert "StrictUndefined" in source
