@@ -1,0 +1,95 @@
+#pragma once
+// Owning references to Python objects, and the exception that says "a Python error is set".
+#include <Python.h>
+
+#include <utility>
+
+namespace flambeau::python {
+
+// Thrown through C++ when a Python C API call failed; the error indicator holds the reason.
+struct PythonError {};
+
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : p_(owned) {}
+  Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  Ref& operator=(Ref&& o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  Ref(const Ref& o) : p_(Py_XNewRef(o.p_)) {}
+  Ref& operator=(const Ref& o) {
+    Ref copy(o);
+    std::swap(p_, copy.p_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(p_); }
+  static Ref share(PyObject* borrowed) { return Ref(Py_XNewRef(borrowed)); }
+  // Takes a new reference; throws PythonError for null.
+  static Ref checked(PyObject* owned) {
+    if (!owned) throw PythonError();
+    return Ref(owned);
+  }
+  PyObject* get() const { return p_; }
+  PyObject* release() { return std::exchange(p_, nullptr); }
+  explicit operator bool() const { return p_ != nullptr; }
+
+ private:
+  PyObject* p_ = nullptr;
+};
+
+inline int checked(int status) {
+  if (status < 0) throw PythonError();
+  return status;
+}
+
+// Lets other Python threads run; only around code that touches no Python object.
+class WithoutGil {
+ public:
+  explicit WithoutGil(bool active = true) : state_(active ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+class WithGil {
+ public:
+  WithGil() : state_(PyGILState_Ensure()) {}
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Turns the exception in flight into a Python error: flambeau::Error by its kind, bad_alloc into
+// MemoryError, PythonError stays what it is. Call inside a catch block.
+void set_python_error() noexcept;
+
+// Runs fn; on an exception sets the Python error and returns null.
+template <typename F>
+PyObject* guarded(F&& fn) noexcept {
+  try {
+    return fn();
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+template <typename F>
+int guarded_int(F&& fn) noexcept {
+  try {
+    return fn();
+  } catch (...) {
+    set_python_error();
+    return -1;
+  }
+}
+
+}  // namespace flambeau::python

@@ -1,0 +1,49 @@
+#pragma once
+// The Python type of tensors, and the way between its objects and Tensor handles.
+#include "aten/core/tensor.h"
+#include "python/csrc/object.h"
+
+namespace flambeau::python {
+
+struct TensorObject {
+  PyObject_HEAD
+  Tensor tensor;
+  PyObject* weak_references;
+};
+
+// _C.TensorBase; flambeau.Tensor derives from it and is what wrap() makes.
+extern PyTypeObject* tensor_base_type;
+extern PyTypeObject* tensor_type;
+
+inline bool is_exact_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type; }
+inline bool is_tensor(PyObject* o) {
+  return is_exact_tensor(o) || PyObject_TypeCheck(o, tensor_base_type);
+}
+// `o` must be a tensor object.
+inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }
+inline Tensor& mutable_tensor_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }
+
+// A new reference: the tensor's own object where it has one, None for an undefined tensor.
+PyObject* wrap(Tensor tensor);
+// A new object of a subclass around the tensor, which must have no object yet.
+PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
+
+// Tables that make up the type; each ends with a null entry. Generated and handwritten alike.
+void add_tensor_methods(PyMethodDef* methods);
+void add_tensor_getset(PyGetSetDef* getset);
+
+// Defined by the other files of the binding.
+extern PyMethodDef handwritten_tensor_methods[];
+extern PyGetSetDef handwritten_tensor_getset[];
+extern PyMethodDef autograd_methods[];
+extern PyGetSetDef autograd_getset[];
+// Generated (torchgen_out/python/tables.cpp): methods, and the slots of the number protocol.
+extern PyMethodDef generated_tensor_methods[];
+extern PyType_Slot generated_tensor_slots[];
+struct NamespaceTable {
+  const char* name;  // "" for flambeau itself
+  PyMethodDef* functions;
+};
+extern NamespaceTable generated_namespaces[];
+
+}  // namespace flambeau::python
