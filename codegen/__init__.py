@@ -1,0 +1,1 @@
+"""The generator: native_functions.yaml and derivatives.yaml -> torchgen_out/."""

@@ -62,9 +62,7 @@ def operand_names(draft: Draft) -> tuple[str, ...]:
 
 
 def _number_args(draft: Draft) -> tuple[str, ...]:
-    return tuple(
-        a.name for a in draft.schema.args if isinstance(a.type, BaseType) and a.type.name in NUMBERS
-    )
+    return tuple(a.name for a in draft.schema.args if isinstance(a.type, BaseType) and a.type.name in NUMBERS)
 
 
 # --- pointwise -------------------------------------------------------------------------------
@@ -157,9 +155,7 @@ def _check_result(
     return False
 
 
-def _check_unused(
-    draft: Draft, context: Context, names: Iterable[str], read: Iterable[str]
-) -> None:
+def _check_unused(draft: Draft, context: Context, names: Iterable[str], read: Iterable[str]) -> None:
     for name in names:
         if name not in set(read):
             at = draft.argument_position(name)
@@ -381,4 +377,3 @@ def _defined(body: Body | None, context: Context) -> tuple[set[str], dict[str, P
         allowed &= inner
         excluded |= why
     return allowed, excluded
-

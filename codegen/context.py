@@ -38,8 +38,6 @@ class Context:
         broken = tuple(draft.name for draft in drafts if draft.broken)
         return cls(collector, primitives, InfixTable(primitives), forms, infix, broken)
 
-    def scope(
-        self, variables: Mapping[str, ExprType], reader: str, inplace_allowed: bool = False
-    ) -> Scope:
+    def scope(self, variables: Mapping[str, ExprType], reader: str, inplace_allowed: bool = False) -> Scope:
         """Return the scope of a tensor expression."""
         return Scope(self.forms, self.infix, variables, reader, inplace_allowed)

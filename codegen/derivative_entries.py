@@ -40,9 +40,7 @@ class Entry:
     draft: Draft
 
 
-def match_entries(
-    nodes: Iterable[Node], drafts: Mapping[str, Draft], context: Context
-) -> dict[str, Entry]:
+def match_entries(nodes: Iterable[Node], drafts: Mapping[str, Draft], context: Context) -> dict[str, Entry]:
     """Pair each entry with its operator; report strangers and duplicates."""
     found: dict[str, Entry] = {}
     for node in nodes:
@@ -145,9 +143,7 @@ class _Reader:
 
     def says_something(self, key: Text, value: Node) -> bool:
         """Whether a key is more than an explicit `none`."""
-        return key.value not in keys.DERIVATIVE and not (
-            isinstance(value, Text) and value.value == "none"
-        )
+        return key.value not in keys.DERIVATIVE and not (isinstance(value, Text) and value.value == "none")
 
     def error(self, at: Text, code: str, message: str, hint: str) -> None:
         self.context.collector.add(at.position, code, message, hint, at.length)

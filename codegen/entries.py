@@ -87,17 +87,13 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
 def derive_forms(drafts: Iterable[Draft]) -> None:
     """Give each entry its forms; names depend on which overloads its neighbours have."""
     sound = [draft for draft in drafts if not draft.broken]
-    bare_out = {
-        d.schema.name.base for d in sound if not d.schema.name.overload and "out" in d.variants
-    }
+    bare_out = {d.schema.name.base for d in sound if not d.schema.name.overload and "out" in d.variants}
     for draft in sound:
         taken = draft.schema.name.base in bare_out
         draft.forms = tuple(derive(draft.schema, draft.variants, draft.scalars, taken))
 
 
-def _parse_schema(
-    func: Text, collector: Collector
-) -> tuple[Schema, dict[str, int], bool] | None:
+def _parse_schema(func: Text, collector: Collector) -> tuple[Schema, dict[str, int], bool] | None:
     try:
         parsed = parse(func.value)
     except SchemaError as error:
@@ -147,9 +143,7 @@ def _doc(fields: Fields) -> str:
     return text.value.strip() if text is not None else ""
 
 
-def _variants(
-    fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None
-) -> tuple[str, ...]:
+def _variants(fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None) -> tuple[str, ...]:
     has_self = any(a.name == "self" and is_tensor(a.type) for a in schema.args)
     if given is None:
         return ("function", "method") if has_self else ("function",)

@@ -120,9 +120,7 @@ def can_inplace(schema: Schema) -> bool:
 
 def can_out(schema: Schema) -> bool:
     """Whether an out form makes sense: it returns fresh Tensors only."""
-    return bool(schema.returns) and all(
-        r.type == TENSOR and r.alias is None for r in schema.returns
-    )
+    return bool(schema.returns) and all(r.type == TENSOR and r.alias is None for r in schema.returns)
 
 
 def tensor_args(schema: Schema) -> tuple[Argument, ...]:

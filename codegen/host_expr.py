@@ -265,4 +265,3 @@ def _extremum(types: list[AnyType]) -> AnyType | None:
     if not all(t in (INT, FLOAT) for t in types):
         return None
     return FLOAT if FLOAT in types else INT
-

@@ -80,6 +80,4 @@ def derivatives() -> Json:
 def texts() -> dict[Path, str]:
     """Return path -> text of both schemas."""
     made = {"native_functions": native_functions(), "derivatives": derivatives()}
-    return {
-        FOLDER / f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in made.items()
-    }
+    return {FOLDER / f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in made.items()}

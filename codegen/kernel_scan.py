@@ -14,7 +14,9 @@ from codegen.model import Body, Kernels, Position, Rule, View
 
 # A definition begins in the first column: `void softmax_cpu(`; a declaration ends with `;`.
 _DEFINITION = re.compile(r"^(?:[\w:<>,*&\[\] ]+[ &*>])?([A-Za-z_]\w*)\(", re.MULTILINE)
-_NAMESPACE = re.compile(r"^(?:inline )?namespace\b *([\w:]*) *\{|^\}  // (?:namespace|anonymous)", re.MULTILINE)
+_NAMESPACE = re.compile(
+    r"^(?:inline )?namespace\b *([\w:]*) *\{|^\}  // (?:namespace|anonymous)", re.MULTILINE
+)
 _KEYWORDS = ("if", "for", "while", "switch", "return", "sizeof", "static_assert", "defined")
 _BACKEND_SUFFIX = re.compile(r".*_(cpu|cuda)")
 

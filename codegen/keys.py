@@ -1,5 +1,6 @@
 """The keys of both YAML files, told once: the loader checks against these tables and the JSON
-schemas are made from them."""
+schemas are made from them.
+"""
 
 from __future__ import annotations
 

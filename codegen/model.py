@@ -11,7 +11,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a YAML file; line and column count from 1. Positions do not take part in equality of output."""
+    """A place in a YAML file; line and column count from 1. Positions take no part in equality."""
 
     file: str
     line: int
@@ -30,6 +30,8 @@ class BaseType:
 
 @dataclass(frozen=True, slots=True)
 class OptionalType:
+    """A value or None."""
+
     elem: Type
 
 
@@ -63,6 +65,8 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
+    """One parameter of a schema."""
+
     name: str
     type: Type
     default: str | None  # as written; None: required
@@ -73,6 +77,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Return:
+    """One result of a schema."""
+
     name: str | None
     type: Type
     alias: Alias | None
@@ -80,6 +86,8 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class OperatorName:
+    """The parts of ``add_.Tensor``."""
+
     base: str  # "add", without the in-place underscore
     overload: str  # "Tensor", "" when there is none
     inplace: bool
@@ -91,6 +99,8 @@ class OperatorName:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
+    """One signature, without loss of the text that it was written as."""
+
     name: OperatorName
     args: tuple[Argument, ...]  # every argument in order, out arguments last
     returns: tuple[Return, ...]
@@ -103,6 +113,8 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Var:
+    """A name in scope."""
+
     name: str
     type: ExprType
     position: Position = field(compare=False)
@@ -110,6 +122,8 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Number:
+    """A numeric literal."""
+
     value: bool | int | float | complex
     type: ExprType
     position: Position = field(compare=False)
@@ -158,11 +172,11 @@ class Prop:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Arithmetic, comparison or logic on ints, floats, bools: op is the Python symbol, or a host function.
+    """Arithmetic, comparison or logic on ints, floats, bools: op is the symbol, or a host function.
 
     Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)  conj
-    float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, either bound a None Literal;
-    on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=`` and ``conj`` only.
+    float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound may be
+    a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=`` and ``conj`` only.
     """
 
     op: str
@@ -173,6 +187,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class If:
+    """``then if condition else other``; the condition is a bool on the host."""
+
     condition: Expr
     then: Expr
     other: Expr
@@ -198,6 +214,7 @@ class Item:
     type: ExprType
     position: Position = field(compare=False)
 
+
 Expr = Var | Number | Literal | Prim | Call | Prop | Host | If | Seq | Item
 
 
@@ -213,9 +230,7 @@ class Primitive:
     domains: tuple[str, ...]  # of "bool", "integral", "floating", "complex": where it is defined
     cpp: str  # format string over {0}, {1}...: scalar C++ (namespace vec)
     cuda: str
-    partials: tuple[
-        Expr | None, ...
-    ]  # scalar-level, over variables x0, x1, ...; None: not differentiable
+    partials: tuple[Expr | None, ...]  # scalar-level, over variables x0, x1, ...; None: not differentiable
     operator: str | None  # operator form that does the same on tensors, for lowering
     oracle: str  # Python expression over numpy (np), scipy.special (sp), x0, x1...
     interval: tuple[tuple[float, float], ...]  # sample domain per argument
@@ -227,6 +242,8 @@ class Primitive:
 
 
 class Kind(Enum):
+    """The key by which an entry says how it computes."""
+
     POINTWISE = "pointwise"
     REDUCE = "reduce"
     COMPOSITE = "composite"
@@ -235,6 +252,8 @@ class Kind(Enum):
 
 
 class FormKind(Enum):
+    """How results are given back."""
+
     FUNCTIONAL = "functional"
     INPLACE = "inplace"
     OUT = "out"
@@ -252,6 +271,7 @@ class Form:
 
     @property
     def name(self) -> str:
+        """Return the name with the overload, which is unique."""
         return str(self.schema.name)
 
 
@@ -279,6 +299,8 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
+    """Joins the elements of each fiber."""
+
     let: tuple[tuple[str, Expr], ...]  # tensor-level, keepdim shapes, operands of map and finish
     map: Expr  # scalar level over operands, let names and params
     combine: str  # sum, prod, max, min, any, all
@@ -293,6 +315,8 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
+    """Made of other operators: an expression, or C++ statements."""
+
     expr: Expr | None
     cpp: str | None  # raw C++ body; counted
     position: Position = field(compare=False)
@@ -308,11 +332,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class View:
+    """New geometry over self's storage."""
+
     rule: Rule
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
+    """Handwritten kernels and the rule for their outputs' shapes."""
+
     by_backend: tuple[tuple[str, str], ...]  # ("CPU", "softmax_cpu")
     shape: Rule | None  # None: dynamic, or an in-place operator on self
     dynamic: str | None  # reason why the shape is data
@@ -337,10 +365,10 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Derivative:
+    """All that derivatives.yaml and the partial derivatives say about one operator."""
+
     formulas: tuple[Formula, ...]  # cover each differentiable argument once
-    forward: tuple[
-        tuple[str, str | Expr], ...
-    ]  # output name -> "linear" | "elementwise" | expression
+    forward: tuple[tuple[str, str | Expr], ...]  # output name -> "linear" | "elementwise" | expression
     nondifferentiable_outputs: tuple[str, ...]
 
 
@@ -358,6 +386,8 @@ class TestSpec:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
+    """One entry with all that is derived from it."""
+
     schema: Schema
     family: str
     kind: Kind
@@ -375,16 +405,19 @@ class Operator:
 
     @property
     def name(self) -> str:
+        """Return the name with the overload, which is unique."""
         return str(self.schema.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
+    """Both YAML files."""
+
     operators: tuple[Operator, ...]  # YAML order, internal ones after their origin
     primitives: dict[str, Primitive]
 
     def form(self, name: str) -> tuple[Operator, Form]:
-        """The form called `name`, with the operator that it belongs to."""
+        """Return the form called `name`, with the operator that it belongs to."""
         return self._index()[name]
 
     def _index(self) -> dict[str, tuple[Operator, Form]]:

@@ -121,7 +121,9 @@ def _primitive(row: _Row) -> Primitive:
         oracle=row.text("oracle") or "",
         interval=interval,
         vectorises=row.text("vectorises") != "false",
-        integer_divisor=None if row.text("integer_divisor") is None else int(row.text("integer_divisor") or 0),
+        integer_divisor=None
+        if row.text("integer_divisor") is None
+        else int(row.text("integer_divisor") or 0),
     )
 
 

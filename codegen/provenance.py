@@ -1,4 +1,4 @@
-"""Per operator and artefact: is it given in the YAML, derived by the generator, or missing?"""
+"""Per operator and artefact: whether it is given in the YAML, derived by the generator, or missing."""
 
 from __future__ import annotations
 

@@ -44,9 +44,7 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 class Source:
     """One expression's text, its tree, and the way back to the YAML file."""
 
-    def __init__(
-        self, text: Text, collector: Collector, start: int = 0, end: int | None = None
-    ) -> None:
+    def __init__(self, text: Text, collector: Collector, start: int = 0, end: int | None = None) -> None:
         self.text = text
         self.collector = collector
         self.start = start

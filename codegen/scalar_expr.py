@@ -66,12 +66,11 @@ class ScalarParser:
             case ast.Call():
                 return self.call(node)
         hint = "use names, numbers, operators, `a if c else b` and calls of primitives"
-        self.source.error(
-            node, "FB0307", f"not part of scalar expressions: {type(node).__name__}", hint
-        )
+        self.source.error(node, "FB0307", f"not part of scalar expressions: {type(node).__name__}", hint)
         return None
 
     def name(self, node: ast.Name) -> Expr | None:
+        """Translate a variable or a constant."""
         position = self.source.position(node)
         type_ = self.variables.get(node.id)
         if type_ is not None:
@@ -84,6 +83,7 @@ class ScalarParser:
         return None
 
     def number(self, node: ast.Constant) -> Expr:
+        """Translate a literal."""
         value = node.value
         assert isinstance(value, bool | int | float | complex)
         position = self.source.position(node)
@@ -91,6 +91,7 @@ class ScalarParser:
         return Number(value, types[type(value)], position)
 
     def infix(self, node: ast.expr, symbol: str, operands: tuple[ast.expr, ...]) -> Expr | None:
+        """Apply the primitive that a symbol means."""
         name = self.table.find(symbol, len(operands))
         if name is None:
             hint = "give a primitive this `infix`, or call a primitive by name"
@@ -99,9 +100,7 @@ class ScalarParser:
         folded = self._negative_number(symbol, operands, node)
         return folded or self.apply(node, self.table.primitives[name], operands)
 
-    def _negative_number(
-        self, symbol: str, operands: tuple[ast.expr, ...], node: ast.expr
-    ) -> Expr | None:
+    def _negative_number(self, symbol: str, operands: tuple[ast.expr, ...], node: ast.expr) -> Expr | None:
         if symbol != "-" or len(operands) != 1 or not isinstance(operands[0], ast.Constant):
             return None
         inner = self.visit(operands[0])
@@ -110,6 +109,7 @@ class ScalarParser:
         return Number(-inner.value, inner.type, self.source.position(node))
 
     def logic(self, node: ast.BoolOp) -> Expr | None:
+        """Translate `a and b or c`."""
         symbol = "and" if isinstance(node.op, ast.And) else "or"
         return self.fold(node, symbol, [self.visit(v) for v in node.values])
 
@@ -141,6 +141,7 @@ class ScalarParser:
         return result
 
     def call(self, node: ast.Call) -> Expr | None:
+        """Translate a call of a primitive."""
         if not isinstance(node.func, ast.Name):
             hint = "call a primitive: exp(x), not x.exp()"
             self.source.error(node.func, "FB0307", "only primitives can be called", hint)
@@ -159,9 +160,7 @@ class ScalarParser:
             return None
         return None if node.keywords else self.apply(node, primitive, tuple(node.args))
 
-    def apply(
-        self, node: ast.expr, primitive: Primitive, operands: tuple[ast.expr, ...]
-    ) -> Expr | None:
+    def apply(self, node: ast.expr, primitive: Primitive, operands: tuple[ast.expr, ...]) -> Expr | None:
         """Apply a primitive, converting operands to conditions where it wants those."""
         args = [self.visit(operand) for operand in operands]
         if len(operands) != primitive.arity:
@@ -208,9 +207,7 @@ def is_condition(expr: Expr, primitives: Mapping[str, Primitive]) -> bool:
 DOMAINS = ("bool", "integral", "floating", "complex")
 
 
-def domains(
-    expr: Expr, primitives: Mapping[str, Primitive]
-) -> tuple[set[str], dict[str, Position]]:
+def domains(expr: Expr, primitives: Mapping[str, Primitive]) -> tuple[set[str], dict[str, Position]]:
     """Return the dtype categories in which every part is defined, and who excludes the others.
 
     The second result maps an excluded category to the place of the first part that excludes it.

@@ -70,9 +70,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _BLANK = re.compile(r"\s*")
 _SUFFIX = re.compile(r"\?|\[(\d*)\]")
 _ALIAS = re.compile(r"\(([^()]*)\)")
-_ALIAS_BODY = re.compile(
-    r"(?P<before>[a-z*](\|[a-z*])*)(?P<write>!?)( -> (?P<after>[a-z*](\|[a-z*])*))?"
-)
+_ALIAS_BODY = re.compile(r"(?P<before>[a-z*](\|[a-z*])*)(?P<write>!?)( -> (?P<after>[a-z*](\|[a-z*])*))?")
 _NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -83,9 +81,7 @@ class _Parser:
         self.problems: list[SchemaError] = []
         self.offsets: dict[str, int] = {}
 
-    def fail(
-        self, message: str, hint: str, offset: int | None = None, length: int = 1
-    ) -> SchemaError:
+    def fail(self, message: str, hint: str, offset: int | None = None, length: int = 1) -> SchemaError:
         return SchemaError(self.at if offset is None else offset, length, "FB0201", message, hint)
 
     def skip(self) -> None:
@@ -111,9 +107,7 @@ class _Parser:
         match = _NAME.match(self.text, self.at)
         if not match:
             got = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
-            raise self.fail(
-                f"expected {what}, got {got}", "a schema is name(Type arg, ...) -> Type"
-            )
+            raise self.fail(f"expected {what}, got {got}", "a schema is name(Type arg, ...) -> Type")
         self.at = match.end()
         return match.group()
 
@@ -144,16 +138,12 @@ class _Parser:
         offset = self.at
         match = _ALIAS.match(self.text, self.at)
         if not match:
-            raise self.fail(
-                "expected ')' after an alias annotation", "write Tensor(a) or Tensor(a!)"
-            )
+            raise self.fail("expected ')' after an alias annotation", "write Tensor(a) or Tensor(a!)")
         self.at = match.end()
         body = _ALIAS_BODY.fullmatch(match.group(1))
         if not body:
             message = f"wrong alias annotation '{match.group()}'"
-            hint = (
-                "write (a) for a view, (a!) for an argument that is written to, (a -> *) for lists"
-            )
+            hint = "write (a) for a view, (a!) for an argument that is written to, (a -> *) for lists"
             self.problems.append(SchemaError(offset, len(match.group()), "FB0203", message, hint))
             return None
         after = body["after"]
@@ -224,9 +214,7 @@ class _Parser:
             return
         match = _NUMBER.match(self.text, self.at) or _NAME.match(self.text, self.at)
         if not match:
-            raise self.fail(
-                "expected a default value after '='", "for example =1, =None, =[], ='sum'"
-            )
+            raise self.fail("expected a default value after '='", "for example =1, =None, =[], ='sum'")
         self.at = match.end()
 
     def string(self) -> None:
@@ -269,9 +257,7 @@ def parse(text: str) -> Parsed:
     p.expect("(", "after the operator's name", "a schema is name(Type arg, ...) -> Type")
     args = p.arguments()
     p.skip()
-    p.expect(
-        "->", "after the arguments", "say what is returned: '-> Tensor', or '-> ()' for nothing"
-    )
+    p.expect("->", "after the arguments", "say what is returned: '-> Tensor', or '-> ()' for nothing")
     p.skip()
     returns_offset = p.at
     returns = p.returns()
@@ -328,9 +314,7 @@ def show_schema(schema: Schema) -> str:
             parts.append("*")
             starred = True
         parts.append(show_argument(arg))
-    returns = [
-        show_type(r.type, r.alias) + (f" {r.name}" if r.name else "") for r in schema.returns
-    ]
+    returns = [show_type(r.type, r.alias) + (f" {r.name}" if r.name else "") for r in schema.returns]
     shown = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
     return f"{schema.name}({', '.join(parts)}) -> {shown}"
 

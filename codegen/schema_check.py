@@ -38,9 +38,7 @@ def check_schema(
 
 
 class _Check:
-    def __init__(
-        self, schema: Schema, offsets: Mapping[str, int], func: Text, collector: Collector
-    ) -> None:
+    def __init__(self, schema: Schema, offsets: Mapping[str, int], func: Text, collector: Collector) -> None:
         self.schema = schema
         self.offsets = offsets
         self.func = func

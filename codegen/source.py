@@ -153,9 +153,7 @@ class Mapping:
 Node = Text | Sequence | Mapping
 
 
-def load_entries(
-    path: Path, name: str, collector: Collector
-) -> tuple[SourceFile | None, list[Node]]:
+def load_entries(path: Path, name: str, collector: Collector) -> tuple[SourceFile | None, list[Node]]:
     """Read a file that holds a list; a syntax error in one entry leaves the others readable."""
     try:
         source = SourceFile(name, path.read_text(encoding="utf-8"))
@@ -229,9 +227,7 @@ def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collect
     return Mapping(tuple(pairs), position)
 
 
-def _report(
-    source: SourceFile, error: yaml.YAMLError, shift: int, chunk: str, collector: Collector
-) -> None:
+def _report(source: SourceFile, error: yaml.YAMLError, shift: int, chunk: str, collector: Collector) -> None:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = (mark.line if mark else 0) + shift
     column = mark.column if mark else 0

@@ -46,7 +46,9 @@ def local(name: str) -> str:
 
 # A struct of this name would hide the namespace.
 _NAMESPACES = frozenset(("std", "host", "ops", "shape", "view", "vec"))
-CPP_KEYWORDS = frozenset("default register union template typename operator new delete this and or not xor".split())
+CPP_KEYWORDS = frozenset(
+    "default register union template typename operator new delete this and or not xor".split()
+)
 
 # --- types ---------------------------------------------------------------------------------------
 
@@ -186,7 +188,9 @@ _ALIASES = {"long": "int64", "float": "float32", "double": "float64", "half": "f
 def dtype(name: str) -> str:
     """``int64`` -> ``ScalarType::Int64``."""
     name = _ALIASES.get(name, name)
-    spelled = _DTYPES.get(name) or name.replace("uint", "UInt").replace("int", "Int").replace("float", "Float")
+    spelled = _DTYPES.get(name) or name.replace("uint", "UInt").replace("int", "Int").replace(
+        "float", "Float"
+    )
     return f"ScalarType::{spelled.replace('UIInt', 'UInt')}"
 
 
@@ -393,8 +397,12 @@ def owned(type_: ExprType) -> str:
         return "Tensor" if inner == BaseType("Tensor") else f"std::optional<{owned(inner)}>"
     if isinstance(type_, ListType):
         element = _element_type(type_.elem) if type_.elem != BaseType("None") else "int64_t"
-        return {"Tensor": "std::vector<Tensor>", "int64_t": "DimVector"}.get(element, f"SmallVector<{element}, 5>")
-    return {"Tensor": "Tensor", "Scalar": "Scalar", "Generator": "Generator"}.get(type_.name) or _BY_VALUE[type_.name]
+        return {"Tensor": "std::vector<Tensor>", "int64_t": "DimVector"}.get(
+            element, f"SmallVector<{element}, 5>"
+        )
+    return {"Tensor": "Tensor", "Scalar": "Scalar", "Generator": "Generator"}.get(type_.name) or _BY_VALUE[
+        type_.name
+    ]
 
 
 def _typed_number(value: bool | int | float | complex, type_: ExprType) -> str:

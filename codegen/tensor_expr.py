@@ -10,7 +10,6 @@ from codegen import host_expr
 from codegen.diagnostics import Collector, did_you_mean
 from codegen.model import (
     BaseType,
-    Call,
     Expr,
     FormKind,
     If,
@@ -31,9 +30,7 @@ from codegen.overloads import (
     FLOAT,
     INT,
     NONE,
-    SCALAR,
     STR,
-    TENSOR,
     AnyType,
     Bound,
     Forms,
@@ -41,7 +38,6 @@ from codegen.overloads import (
     coerce,
     has_tensor,
     is_tensor,
-    plain,
     rank,
     resolve,
     show,
@@ -151,6 +147,7 @@ class TensorParser:
         return None
 
     def name(self, node: ast.Name) -> Expr | None:
+        """Translate a variable, a constant or an enumerator."""
         position = self.source.position(node)
         type_ = self.scope.variables.get(node.id)
         if type_ is not None:
@@ -164,6 +161,7 @@ class TensorParser:
         return None
 
     def constant(self, node: ast.Constant) -> Expr | None:
+        """Translate a literal."""
         position = self.source.position(node)
         value = node.value
         if value is None:
@@ -185,10 +183,12 @@ class TensorParser:
     # --- operators ---------------------------------------------------------------------------
 
     def infix(self, node: ast.expr, symbol: str, operands: Sequence[ast.expr]) -> Expr | None:
+        """Translate operands and apply the symbol to them."""
         args = self.visit_all(operands)
         return None if args is None else self.apply_infix(node, symbol, args)
 
     def apply_infix(self, node: ast.expr, symbol: str, args: list[Expr]) -> Expr | None:
+        """Apply the operator, or the host operation, that a symbol means."""
         if not any(is_tensor(type_of(arg)) for arg in args):
             return host_expr.infix(self.source, node, symbol, args)
         if symbol == "not":
@@ -223,6 +223,7 @@ class TensorParser:
         return result if isinstance(result, Bound) else None
 
     def logic(self, node: ast.BoolOp) -> Expr | None:
+        """Translate `a and b` of bools."""
         args = self.visit_all(node.values)
         if args is None:
             return None
@@ -242,6 +243,7 @@ class TensorParser:
         self.source.error(node, "FB0306", f"{who} bool, got {show(have)}", hint)
 
     def comparison(self, node: ast.Compare) -> Expr | None:
+        """Translate comparisons, chains of them, and `x is None`."""
         terms = [node.left, *node.comparators]
         args = self.visit_all(terms)
         if args is None:
@@ -265,6 +267,7 @@ class TensorParser:
         return host_expr.logic_all(parts, self.source.position(node))
 
     def choice(self, node: ast.IfExp) -> Expr | None:
+        """Translate `a if c else b`."""
         args = self.visit_all((node.test, node.body, node.orelse))
         if args is None:
             return None
@@ -284,6 +287,7 @@ class TensorParser:
     # --- parts -------------------------------------------------------------------------------
 
     def property(self, node: ast.Attribute) -> Expr | None:
+        """Translate `x.shape` and its like."""
         of = self.visit(node.value)
         if of is None:
             return None
@@ -297,6 +301,7 @@ class TensorParser:
         return Prop(of, node.attr, PROPERTIES[node.attr], self.source.position(node))
 
     def subscript(self, node: ast.Subscript) -> Expr | None:
+        """Translate an element or a slice of a list."""
         of = self.visit(node.value)
         if of is None:
             return None
@@ -314,6 +319,7 @@ class TensorParser:
         return Item(of, index, type_, self.source.position(node))
 
     def display(self, node: ast.List | ast.Tuple) -> Expr | None:
+        """Translate a list or tuple display."""
         items = self.visit_all(node.elts)
         if items is None:
             return None
@@ -333,6 +339,7 @@ class TensorParser:
     # --- calls -------------------------------------------------------------------------------
 
     def call(self, node: ast.Call) -> Expr | None:
+        """Translate a call of an operator or host function."""
         if not isinstance(node.func, ast.Name):
             hint = "call operators as functions: sum(x, 0), not x.sum(0)"
             self.source.error(node.func, "FB0307", "only names can be called", hint)
@@ -361,9 +368,7 @@ class TensorParser:
         hint = did_you_mean(func.id, candidates) or "declare the operator in native_functions.yaml"
         self.source.error(func, "FB0303", f"unknown operator '{func.id}' in {self.scope.reader}", hint)
 
-    def _resolve(
-        self, node: ast.Call, name: str, args: list[Expr], kwargs: dict[str, Expr]
-    ) -> Expr | None:
+    def _resolve(self, node: ast.Call, name: str, args: list[Expr], kwargs: dict[str, Expr]) -> Expr | None:
         position = self.source.position(node)
         result = resolve(self.scope.forms.named(name), args, kwargs, position)
         if isinstance(result, Bound):
@@ -403,4 +408,3 @@ def _tuple_fits(have: TupleType, want: TupleType) -> bool:
         return False
     pairs = zip(have.items, want.items, strict=True)
     return all(not isinstance(w, TupleType) and rank(h, w) is not None for h, w in pairs)
-

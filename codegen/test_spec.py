@@ -83,9 +83,7 @@ def _number(fields: Fields, key: str, context: Context) -> float | None:
         return None
 
 
-def _intervals(
-    fields: Fields, names: list[str], context: Context
-) -> list[tuple[str, tuple[float, float]]]:
+def _intervals(fields: Fields, names: list[str], context: Context) -> list[tuple[str, tuple[float, float]]]:
     found: list[tuple[str, tuple[float, float]]] = []
     for name in names:
         node = fields.node.get(name)

@@ -1,0 +1,1 @@
+"""One module per kind of output, each with `emit(model) -> files`; they never import each other."""

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from codegen.diagnostics import CODES, Collector
 from codegen.load import load
 from codegen.primitives import TABLE, load_primitives
@@ -42,7 +43,9 @@ def run_in(repository: Path, *args: str, **env: str) -> subprocess.CompletedProc
 
 
 def outputs(folder: Path) -> dict[str, str]:
-    files = [p for p in folder.rglob("*") if p.is_file() and p.name not in (".stamp", "README.md", "MANIFEST")]
+    files = [
+        p for p in folder.rglob("*") if p.is_file() and p.name not in (".stamp", "README.md", "MANIFEST")
+    ]
     return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
@@ -68,7 +71,9 @@ def test_check_answers_in_json(repository: Path):
 
 def test_check_of_sound_files_is_an_empty_list():
     native, derivatives = FIXTURE / "native_functions.yaml", FIXTURE / "derivatives.yaml"
-    result = codegen("check", "--native-functions", str(native), "--derivatives", str(derivatives), "--format", "json")
+    result = codegen(
+        "check", "--native-functions", str(native), "--derivatives", str(derivatives), "--format", "json"
+    )
     assert (result.returncode, json.loads(result.stdout)) == (0, [])
 
 
@@ -112,7 +117,9 @@ def test_generate_writes_once_and_is_idle_after(repository: Path):
     assert first.returncode == 0, first.stderr
     before = {p: p.stat().st_mtime_ns for p in (repository / "torchgen_out").rglob("*") if p.is_file()}
     assert "up to date" in run_in(repository, "generate", "--manifest").stdout
-    assert before == {p: p.stat().st_mtime_ns for p in (repository / "torchgen_out").rglob("*") if p.is_file()}
+    assert before == {
+        p: p.stat().st_mtime_ns for p in (repository / "torchgen_out").rglob("*") if p.is_file()
+    }
 
 
 def test_generate_repairs_edits_and_removes_orphans(repository: Path):
@@ -165,7 +172,11 @@ def test_outputs_do_not_depend_on_hash_seed_or_folder(repository: Path, tmp_path
     elsewhere = tmp_path / "else" / "where"
     shutil.copytree(repository, elsewhere)
     seen = []
-    for seed, root, cwd in (("0", repository, tmp_path), ("1", elsewhere, elsewhere), ("12345", elsewhere, Path("/"))):
+    for seed, root, cwd in (
+        ("0", repository, tmp_path),
+        ("1", elsewhere, elsewhere),
+        ("12345", elsewhere, Path("/")),
+    ):
         result = codegen("generate", cwd=cwd, PYTHONPATH=str(root), PYTHONHASHSEED=seed)
         assert result.returncode == 0, result.stderr
         seen.append(outputs(root / "torchgen_out"))
@@ -259,7 +270,13 @@ def test_json_schema_refuses_what_check_refuses():
     schema = json.loads((ROOT / "codegen" / "schemas" / "native_functions.json").read_text())
     entry = {"func": "f(Tensor self) -> Tensor", "family": "f", "doc": "F.", "pointwise": "self"}
     jsonschema.validate([entry], schema)
-    for wrong in ({"famly": "f"}, {"variants": ["inplce"]}, {"composite": "self"}, {"dtype": "promot"}, {"let": {}}):
+    for wrong in (
+        {"famly": "f"},
+        {"variants": ["inplce"]},
+        {"composite": "self"},
+        {"dtype": "promot"},
+        {"let": {}},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate([{**entry, **wrong}], schema)
 

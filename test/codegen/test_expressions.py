@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from codegen.context import Context
 from codegen.diagnostics import Collector
 from codegen.load import load

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from codegen.diagnostics import CODES, Diagnostic
 from codegen.load import load
 

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
 from codegen.diagnostics import Collector
 from codegen.model import Alias, BaseType, ListType, OptionalType
 from codegen.schema import SchemaError, default_fits, parse, show_schema, show_type
@@ -18,9 +19,9 @@ SCHEMAS = [
     "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) max_values)"
     " -> (Tensor(a!) values, Tensor(b!) indices)",
     "index(Tensor self, Tensor?[] indices) -> Tensor",
-    "conv(Tensor input, Tensor? bias=None, int[2] stride=1, str pad=\"a\\\"b'c\", bool[3] mask=[]) -> ()",
+    'conv(Tensor input, Tensor? bias=None, int[2] stride=1, str pad="a\\"b\'c", bool[3] mask=[]) -> ()',
     "__and__.Scalar(Tensor self, Scalar other) -> Tensor",
-    "scale(float[]? scale_factors, ScalarType dtype=long, float eps=1e-05, *, MemoryFormat? f=None) -> (Tensor, Tensor)",
+    "scale(float[]? factors, ScalarType d=long, float eps=1e-05, *, MemoryFormat? f=None) -> (Tensor, Tensor)",
     "_to_cpu(Tensor[] tensors) -> Tensor[]",
     "rename_(Tensor(a!) self, str[]? names) -> Tensor(a!)",
     "view(Tensor(a|b) self) -> Tensor(a|b)",
@@ -50,7 +51,13 @@ def test_optional_and_list_nest_in_the_order_written():
 
 @pytest.mark.parametrize(
     ("text", "offset"),
-    [("f(Tensor a", 10), ("f Tensor a) -> ()", 1), ("f() - Tensor", 4), ("f() -> Tensor x y", 16), ("1f() -> ()", 0)],
+    [
+        ("f(Tensor a", 10),
+        ("f Tensor a) -> ()", 1),
+        ("f() - Tensor", 4),
+        ("f() -> Tensor x y", 16),
+        ("1f() -> ()", 0),
+    ],
 )
 def test_errors_know_their_offset(text: str, offset: int):
     with pytest.raises(SchemaError) as error:
