@@ -7,7 +7,9 @@
 #ifdef __CUDACC__
 #define FLAMBEAU_HOST_DEVICE __host__ __device__
 #else
-#define FLAMBEAU_HOST_DEVICE
+// Loops are compiled once per instruction set and share these definitions: an out-of-line copy made
+// with AVX-512 must never serve the others.
+#define FLAMBEAU_HOST_DEVICE [[gnu::always_inline]]
 #endif
 
 namespace flambeau::c10 {

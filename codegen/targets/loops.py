@@ -40,8 +40,8 @@ _IDENTITY = {
 _COMBINE = {
     "sum": "Acc(a + b)",
     "prod": "Acc(a * b)",
-    "max": "vec::maximum(a, b)",
-    "min": "vec::minimum(a, b)",
+    "max": "vec::max(a, b)",
+    "min": "vec::min(a, b)",
     "any": "(a | b)",
     "all": "(a & b)",
 }

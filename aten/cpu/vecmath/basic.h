@@ -216,6 +216,11 @@ template <Floating T>
   return quotient - whole > T(0.5) ? whole + T(1) : whole;
 }
 
+template <Floating T>
+[[gnu::always_inline]] inline T trunc_divide(T a, same_t<T> b) {
+  return trunc(a / b);
+}
+
 // --- parts of real numbers
 
 template <Ordered T>

@@ -18,7 +18,7 @@ template <typename T>
 
 // Truncating quotient: the processor traps on 0 and on least / -1, which both are masked.
 template <Integer T>
-[[gnu::always_inline]] inline T quotient(T a, T b) {
+[[gnu::always_inline]] inline T trunc_divide(T a, same_t<T> b) {
   if constexpr (SignedInteger<T>) {
     if (b == T(-1)) return static_cast<T>(0 - static_cast<uint64_t>(a));
   }
@@ -38,7 +38,7 @@ template <Integer T>
 }
 template <Integer T>
 [[gnu::always_inline]] inline T floor_divide(T a, same_t<T> b) {
-  const T whole = quotient<T>(a, b);
+  const T whole = trunc_divide(a, b);
   const bool inexact = fmod(a, b) != T(0) && (a < T(0)) != (b < T(0));
   return static_cast<T>(whole - inexact);
 }
