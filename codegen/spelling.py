@@ -333,6 +333,8 @@ class TensorSpelling:
         scalar = BaseType("Scalar")
         if op in ("==", "!=") and any(getattr(a, "type", None) == scalar for a in args):
             return f"({'!' if op == '!=' else ''}Scalar({texts[0]}).equals({texts[1]}))"
+        if op == "tensor":
+            return f"wrapped_number_tensor({texts[0]})"
         if op == "value":
             assert isinstance(args[0], Var)
             return f"host::value({texts[0]}, {quoted(self.owner)}, {quoted(args[0].name)})"
