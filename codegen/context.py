@@ -11,6 +11,7 @@ from codegen.model import ExprType, Primitive
 from codegen.overloads import Forms
 from codegen.scalar_expr import InfixTable
 from codegen.tensor_expr import Scope
+from codegen.unusable import Unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,15 @@ class Context:
     table: InfixTable
     forms: Forms
     infix: Mapping[str, Sequence[str]]
-    broken: Sequence[str]  # operators whose own entries have mistakes
+    unusable: Unusable  # what entries with mistakes would have declared
 
     @classmethod
     def of(
-        cls, drafts: Iterable[Draft], primitives: Mapping[str, Primitive], collector: Collector
+        cls,
+        drafts: Iterable[Draft],
+        primitives: Mapping[str, Primitive],
+        collector: Collector,
+        unusable: Unusable,
     ) -> Context:
         """Collect what the entries declare."""
         drafts = tuple(drafts)
@@ -35,9 +40,8 @@ class Context:
             if draft.infix and draft.schema.name.base not in infix.setdefault(draft.infix, []):
                 infix[draft.infix].append(draft.schema.name.base)
         forms = Forms([form for draft in drafts for form in draft.forms])
-        broken = tuple(draft.name for draft in drafts if draft.broken)
-        return cls(collector, primitives, InfixTable(primitives), forms, infix, broken)
+        return cls(collector, primitives, InfixTable(primitives), forms, infix, unusable)
 
     def scope(self, variables: Mapping[str, ExprType], reader: str, inplace_allowed: bool = False) -> Scope:
         """Return the scope of a tensor expression."""
-        return Scope(self.forms, self.infix, variables, reader, inplace_allowed)
+        return Scope(self.forms, self.infix, variables, reader, inplace_allowed, self.unusable)

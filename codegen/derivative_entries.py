@@ -60,7 +60,7 @@ def match_entries(nodes: Iterable[Node], drafts: Mapping[str, Draft], context: C
             context.collector.add(name.position, "FB0407", message, hint, name.length)
         elif name.value in drafts:
             found[name.value] = Entry(fields, drafts[name.value])
-        else:
+        elif name.value not in context.unusable.operators:
             _stranger(name, drafts, context)
     return found
 

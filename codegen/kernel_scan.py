@@ -103,6 +103,7 @@ def check_sources(
 ) -> None:
     """Report declared but undefined kernels and rules, and defined but undeclared kernels."""
     declared: dict[str, set[str]] = {}
+    drafts = tuple(drafts)
     for draft in drafts:
         body = bodies.get(draft.name)
         if isinstance(body, Kernels):
@@ -113,7 +114,7 @@ def check_sources(
         elif isinstance(body, View):
             _check_view(draft, body.rule, sources, context)
     for family, names in declared.items():
-        _check_strays(family, names, sources, context)
+        _check_strays(family, names | context.unusable.kernels, sources, context)
 
 
 def _names(found: Iterable[Definition], namespace: str) -> list[str]:

@@ -26,6 +26,7 @@ from codegen.primitives import load_primitives
 from codegen.source import Mapping as MapNode
 from codegen.source import Node, Text, load_entries
 from codegen.test_spec import read_test
+from codegen.unusable import Unusable
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "native_functions.yaml"
@@ -58,15 +59,17 @@ def load(
     """
     collector = Collector()
     primitives = load_primitives(collector)
-    _, nodes = load_entries(native, shown_path(native), collector)
-    drafts = _drafts(nodes, collector)
-    context = Context.of(drafts, primitives, collector)
+    loaded = load_entries(native, shown_path(native), collector)
+    drafts, faulty = _drafts(loaded.entries, collector)
+    unusable = Unusable.of((*loaded.unreadable, *faulty))
+    context = Context.of(drafts, primitives, collector, unusable)
     bodies = {d.name: None if d.broken else build_body(d, context) for d in drafts}
     dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
     tests = {d.name: read_test(d, context) for d in drafts}
-    _, derivative_nodes = load_entries(derivatives, shown_path(derivatives), collector)
-    entries = match_entries(derivative_nodes, {d.name: d for d in drafts}, context)
-    given = _derivatives(entries, drafts, dtypes, context)
+    formulas = load_entries(derivatives, shown_path(derivatives), collector)
+    missing = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable)
+    entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
+    given = _derivatives(entries, drafts, dtypes, context, missing.operators)
     check_sources(drafts, bodies, Sources(root or source_root(native)), context)
     if len(collector) and not keep_going:
         return None, collector.sorted()
@@ -90,11 +93,17 @@ def _complete(model: Model) -> Model:
     return completed
 
 
-def _drafts(nodes: Sequence[Node], collector: Collector) -> list[Draft]:
-    """Read all entries; an operator that exists already is dropped."""
+def _drafts(nodes: Sequence[Node], collector: Collector) -> tuple[list[Draft], list[str]]:
+    """Read all entries; an operator that exists already is dropped.
+
+    The second result is the text of entries that declare nothing because of their mistakes.
+    """
+    faulty: list[str] = []
     drafts: dict[str, Draft] = {}
     for node in nodes:
         draft = read_entry(node, collector)
+        if draft is None or draft.broken:
+            faulty.append(_entry_text(node))
         if draft is None:
             continue
         first = drafts.setdefault(draft.name, draft)
@@ -104,7 +113,16 @@ def _drafts(nodes: Sequence[Node], collector: Collector) -> list[Draft]:
             collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name))
     derive_forms(drafts.values())
     _check_forms(drafts.values(), collector)
-    return list(drafts.values())
+    return list(drafts.values()), faulty
+
+
+def _entry_text(node: Node) -> str:
+    """Return an entry's keys and plain values, as far as names stand in them."""
+    if isinstance(node, MapNode):
+        return "\n".join(f"{key.value}: {_entry_text(value)}" for key, value in node.items)
+    if isinstance(node, Text):
+        return node.value
+    return ""
 
 
 def _check_forms(drafts: Iterable[Draft], collector: Collector) -> None:
@@ -124,6 +142,7 @@ def _derivatives(
     drafts: Sequence[Draft],
     dtypes: Mapping[str, DTypeRule],
     context: Context,
+    unreadable: frozenset[str],
 ) -> dict[str, Derivative]:
     """Read all derivative entries, and report operators that lack one."""
     found: dict[str, Derivative] = {}
@@ -134,7 +153,9 @@ def _derivatives(
         if derivative is not None:
             found[name] = derivative
     for draft in drafts:
-        if draft.name not in entries and not draft.broken and needs_derivative(draft, dtypes[draft.name]):
+        if draft.name in entries or draft.name in unreadable:
+            continue
+        if not draft.broken and needs_derivative(draft, dtypes[draft.name]):
             report_missing(draft, context)
     return found
 

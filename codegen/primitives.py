@@ -76,7 +76,7 @@ def _number(text: str) -> float | None:
 
 def load_primitives(collector: Collector, path: Path = TABLE) -> dict[str, Primitive]:
     """Read the table; partial derivatives are parsed once all names are known."""
-    _, nodes = load_entries(path, f"codegen/{path.name}", collector)
+    nodes = load_entries(path, f"codegen/{path.name}", collector).entries
     rows = [_Row(node, collector) for node in nodes if isinstance(node, Mapping)]
     primitives: dict[str, Primitive] = {}
     for row in rows:

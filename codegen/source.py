@@ -134,6 +134,7 @@ class Mapping:
 
     items: tuple[tuple[Text, Node], ...]
     position: Position
+    following: Mapping | None = None  # an entry whose '- ' is missing
 
     def get(self, key: str) -> Node | None:
         """Return the value of `key`."""
@@ -153,25 +154,35 @@ class Mapping:
 Node = Text | Sequence | Mapping
 
 
-def load_entries(path: Path, name: str, collector: Collector) -> tuple[SourceFile | None, list[Node]]:
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file's entries, and the text of those that YAML could not read."""
+
+    entries: list[Node]
+    unreadable: tuple[str, ...]
+
+
+def load_entries(path: Path, name: str, collector: Collector) -> Loaded:
     """Read a file that holds a list; a syntax error in one entry leaves the others readable."""
     try:
         source = SourceFile(name, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         hint = "give a readable UTF-8 YAML file"
         collector.add(Position(name, 1, 1), "FB0005", f"cannot read {name}: {error}", hint)
-        return None, []
+        return Loaded([], ())
     try:
-        return source, _entries(source, source.text, 0, collector)
+        return Loaded(_entries(source, source.text, 0, collector), ())
     except yaml.YAMLError:
         pass
     nodes: list[Node] = []
+    unreadable: list[str] = []
     for first_line, chunk in _chunks(source):
         try:
             nodes += _entries(source, chunk, first_line, collector)
         except yaml.YAMLError as error:
             _report(source, error, first_line, chunk, collector)
-    return source, nodes
+            unreadable.append(chunk)
+    return Loaded(nodes, tuple(unreadable))
 
 
 def _chunks(source: SourceFile) -> Iterator[tuple[int, str]]:
@@ -193,11 +204,17 @@ def _entries(source: SourceFile, text: str, line_offset: int, collector: Collect
         return []
     node = _convert(source, root, line_offset, collector)
     if isinstance(node, Sequence):
-        return list(node.items)
+        return [entry for item in node.items for entry in _unfold(item)]
     where = node.position
     hint = "begin each entry with '- '"
     collector.add(where, "FB0004", "expected a list of entries", hint)
     return []
+
+
+def _unfold(node: Node | None) -> Iterator[Node]:
+    while node is not None:
+        yield node
+        node = node.following if isinstance(node, Mapping) else None
 
 
 def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collector) -> Node:
@@ -208,51 +225,70 @@ def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collect
     if isinstance(node, yaml.SequenceNode):
         items = tuple(_convert(source, item, shift, collector) for item in node.value)
         return Sequence(items, position)
+    return _mapping(source, node, shift, collector, position)
+
+
+def _mapping(
+    source: SourceFile, node: yaml.MappingNode, shift: int, collector: Collector, position: Position
+) -> Mapping:
+    """Convert key by key. The first key again means that the '- ' of the next entry is missing."""
     pairs: list[tuple[Text, Node]] = []
     seen: dict[str, Text] = {}
-    for key_node, value_node in node.value:
+    for index, (key_node, value_node) in enumerate(node.value):
         key = _convert(source, key_node, shift, collector)
-        value = _convert(source, value_node, shift, collector)
         if not isinstance(key, Text):
             message = "expected a plain key, got a list or mapping"
             collector.add(key.position, "FB0004", message, "quote a key that holds [ or {")
             continue
         first = seen.setdefault(key.value, key)
         if first is not key:
+            is_entry = first is pairs[0][0]
             hint = f"remove one; the first is in line {first.position.line}"
+            hint = "begin the next entry with '- '; or " * is_entry + hint
             message = f"duplicate key '{key.value}'"
             collector.add(key.position, "FB0003", message, hint, len(key.value))
+            if is_entry:
+                rest = yaml.MappingNode(node.tag, node.value[index:], node.start_mark, node.end_mark)
+                following = _mapping(source, rest, shift, collector, key.position)
+                return Mapping(tuple(pairs), position, following)
             continue
-        pairs.append((key, value))
+        pairs.append((key, _convert(source, value_node, shift, collector)))
     return Mapping(tuple(pairs), position)
 
 
 def _report(source: SourceFile, error: yaml.YAMLError, shift: int, chunk: str, collector: Collector) -> None:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line = (mark.line if mark else 0) + shift
-    column = mark.column if mark else 0
-    tab = next(
-        (i for i, text in enumerate(chunk.split("\n")) if re.match(r" *\t", text)),
-        None,
-    )
+    tab = next((i for i, text in enumerate(chunk.split("\n")) if re.match(r" *\t", text)), None)
     if tab is not None:
         row = tab + shift
         at = Position(source.name, row + 1, source.lines[row].index("\t") + 1)
         collector.add(at, "FB0002", "tab in the indentation", "YAML indents with spaces only")
         return
-    line = min(line, len(source.lines) - 1)
     problem = getattr(error, "problem", None) or str(error)
-    context = getattr(error, "context", None)
-    message = f"broken YAML: {problem}" + (f" {context}" if context else "")
-    hint = _yaml_hint(problem, source.lines[line])
-    collector.add(Position(source.name, line + 1, column + 1), "FB0001", message, hint)
+    context = getattr(error, "context", None) or ""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None or any(words in context for words in _OPENED):  # the mistake is where it began
+        mark = getattr(error, "context_mark", None) or mark
+    line = min((mark.line if mark else 0) + shift, len(source.lines) - 1)
+    message = f"broken YAML: {problem} {context}".rstrip()
+    at = Position(source.name, line + 1, (mark.column if mark else 0) + 1)
+    collector.add(at, "FB0001", message, _yaml_hint(problem, context, source.lines[line]))
 
 
-def _yaml_hint(problem: str, line: str) -> str:
+_OPENED = ("quoted scalar", "flow sequence", "flow mapping", "simple key")
+_SAME_COLUMN = "keys of one entry start in the same column, two spaces after '- '"
+
+
+def _yaml_hint(problem: str, context: str, line: str) -> str:
+    if "quoted scalar" in context:
+        return "close the quote"
+    if "flow" in context:
+        return "close the bracket, and quote values in it that contain , : [ ] { }"
+    if "simple key" in context:
+        return "write 'key: value', with a space after the colon"
     if "mapping values are not allowed" in problem:
         return "quote a value that contains ': '; check the indentation of this line and the one before"
-    if "block end" in problem or "block mapping" in problem or "expected ':'" in problem:
-        return "keys of one entry start in the same column, two spaces after '- '"
-    if "cannot start any token" in problem or "alias" in problem:
+    if line.lstrip().startswith("- "):
+        return "entries begin with '- ' in the first column"
+    if "cannot start any token" in problem or "alias" in problem + context:
         return "quote a value that begins with one of % @ ` & * ! | > [ {"
-    return "quote values that contain YAML's own characters, and check brackets and quotes"
+    return _SAME_COLUMN

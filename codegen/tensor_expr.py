@@ -46,6 +46,7 @@ from codegen.overloads import (
 from codegen.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
 from codegen.schema import DTYPE_NAMES, ENUMERATORS
 from codegen.source import Text
+from codegen.unusable import Unusable
 
 PROPERTIES: dict[str, AnyType] = {
     "shape": ListType(INT),
@@ -83,7 +84,7 @@ class Scope:
     variables: Mapping[str, AnyType]
     reader: str  # for messages: "logsumexp", "the gradient of mm"
     inplace_allowed: bool = False
-    extra_names: Sequence[str] = field(default_factory=tuple)  # known elsewhere, for hints
+    unusable: Unusable = field(default_factory=Unusable)  # silent: the mistake is elsewhere
 
 
 class TensorParser:
@@ -198,7 +199,8 @@ class TensorParser:
         position = self.source.position(node)
         forms = [f for base in self.scope.infix.get(symbol, ()) for f in self.scope.forms.named(base)]
         forms = [f for f in forms if f.kind is FormKind.FUNCTIONAL and _arity(f.schema.args) == len(args)]
-        if not forms:
+        silent = symbol in self.scope.unusable.infix
+        if not forms and not silent:
             hint = "give an operator this `infix`, or call an operator by name"
             self.source.error(node, "FB0303", f"no operator is written '{symbol}'", hint)
             return None
@@ -207,6 +209,8 @@ class TensorParser:
             result = self._swapped(symbol, args, position) or result
         if isinstance(result, Bound):
             return call(result, position)
+        if silent:
+            return None
         shown = f" {symbol} ".join(show(type_of(arg)) for arg in args)
         if len(args) == 1:
             shown = f"{symbol}{show(type_of(args[0]))}"
@@ -364,7 +368,9 @@ class TensorParser:
         return self._resolve(node, name, args, kwargs)
 
     def _unknown_call(self, func: ast.Name) -> None:
-        candidates = [*self.scope.forms.names(), *host_expr.FUNCTIONS, *self.scope.extra_names]
+        if func.id in self.scope.unusable.calls:
+            return
+        candidates = [*self.scope.forms.names(), *host_expr.FUNCTIONS]
         hint = did_you_mean(func.id, candidates) or "declare the operator in native_functions.yaml"
         self.source.error(func, "FB0303", f"unknown operator '{func.id}' in {self.scope.reader}", hint)
 
@@ -377,6 +383,8 @@ class TensorParser:
                 self.source.error(node, "FB0408", f"{name} writes to its argument", hint)
                 return None
             return call(result, position)
+        if name in self.scope.unusable.calls:
+            return None
         from codegen.schema import show_schema
 
         form, mismatch = min(result, key=lambda pair: pair[1].penalty)
