@@ -39,18 +39,22 @@ Tensor allocate(const OutSpec& spec) {
   return empty_strided_tensor(spec.sizes, spec.strides, spec.dtype, spec.device);
 }
 
-OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs)
-    : out_(out) {
+void prepare_out(const char* op, Tensor& out, const OutSpec& spec) {
   check_castable(spec.dtype, out.dtype());
   check(out.device() == spec.device, op, ": expected out on device ", spec.device, ", got ",
         out.device());
-  if (out.sizes() == spec.sizes.ref()) {
-    check(!has_internal_overlap(out), op,
-          ": unsupported operation: more than one element of the written-to tensor refers to a single "
-          "memory location. Please clone() the tensor before performing the operation.");
-  } else {
+  if (!(out.sizes() == spec.sizes.ref())) {
     resize_output(out, spec);
+    return;
   }
+  check(!has_internal_overlap(out), op,
+        ": unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory location. Please clone() the tensor before performing the operation.");
+}
+
+OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs)
+    : out_(out) {
+  prepare_out(op, out, spec);
   const bool fits = out.dtype() == spec.dtype && has_strides_of(out, spec) && !overlaps_any(out, inputs);
   target_ = fits ? out : allocate(spec);
 }

@@ -15,7 +15,11 @@ struct OutSpec {
 // A fresh output (no data for Meta).
 Tensor allocate(const OutSpec& spec);
 
-// An out= argument: checks dtype (RuntimeError "result type Float can't be cast to ...") and device,
+// For drivers that write any strides and dtype themselves: checks dtype and device of an out= argument
+// and resizes it when its size differs.
+void prepare_out(const char* op, Tensor& out, const OutSpec& spec);
+
+// An out= argument for a kernel: checks dtype (RuntimeError "result type Float can't be cast to ...") and device,
 // resizes when the size differs, and offers `target()`, which the kernel fills: the tensor itself
 // when dtype and strides fit and it does not overlap an input, else a temporary that `commit()` copies.
 class OutTarget {

@@ -8,7 +8,7 @@
 
 namespace flambeau::c10 {
 
-constexpr uint16_t half_bits_from_float(float value) {
+[[gnu::always_inline]] constexpr uint16_t half_bits_from_float(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -23,7 +23,7 @@ constexpr uint16_t half_bits_from_float(float value) {
   return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-constexpr float float_from_half_bits(uint16_t half) {
+[[gnu::always_inline]] constexpr float float_from_half_bits(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 0x1fu;
   const uint32_t mantissa = half & 0x3ffu;
@@ -33,7 +33,7 @@ constexpr float float_from_half_bits(uint16_t half) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
 
-constexpr uint16_t bfloat16_bits_from_float(float value) {
+[[gnu::always_inline]] constexpr uint16_t bfloat16_bits_from_float(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
@@ -42,15 +42,15 @@ constexpr uint16_t bfloat16_bits_from_float(float value) {
 struct Half {
   uint16_t bits = 0;
   constexpr Half() = default;
-  constexpr Half(float value) : bits(half_bits_from_float(value)) {}  // NOLINT
-  constexpr operator float() const { return float_from_half_bits(bits); }  // NOLINT
+  [[gnu::always_inline]] constexpr Half(float value) : bits(half_bits_from_float(value)) {}  // NOLINT
+  [[gnu::always_inline]] constexpr operator float() const { return float_from_half_bits(bits); }  // NOLINT
 };
 
 struct BFloat16 {
   uint16_t bits = 0;
   constexpr BFloat16() = default;
-  constexpr BFloat16(float value) : bits(bfloat16_bits_from_float(value)) {}  // NOLINT
-  constexpr operator float() const {  // NOLINT
+  [[gnu::always_inline]] constexpr BFloat16(float value) : bits(bfloat16_bits_from_float(value)) {}  // NOLINT
+  [[gnu::always_inline]] constexpr operator float() const {  // NOLINT
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }
 };

@@ -1,0 +1,126 @@
+#include "aten/core/pointwise_op.h"
+
+#include "aten/core/promotion.h"
+#include "aten/core/shape.h"
+
+namespace flambeau {
+namespace {
+
+// Tensors that all have the result's sizes decide the memory order together; see below.
+bool same_dense_strides(ArrayRef<Operand> operands, IntArrayRef sizes, DimVector* strides) {
+  const Tensor* first = nullptr;
+  for (const Operand& o : operands) {
+    if (!o.tensor || o.tensor->dim() == 0) continue;
+    if (!(o.tensor->sizes() == sizes)) return false;
+    if (first && !(first->strides() == o.tensor->strides())) return false;
+    first = o.tensor;
+  }
+  if (!first || !first->impl()->is_non_overlapping_and_dense()) return false;
+  if (!first->is_contiguous()) *strides = first->strides();
+  return true;
+}
+
+// Whether dimension `a` lies inside `b` in memory: the first operand that tells them apart decides.
+bool lies_inside(ArrayRef<Operand> operands, IntArrayRef sizes, size_t a, size_t b) {
+  for (const Operand& o : operands) {
+    if (!o.tensor) continue;
+    const size_t skip = sizes.size() - o.tensor->sizes().size();
+    if (a < skip || b < skip) continue;
+    const int64_t x = o.tensor->sizes()[a - skip] == 1 ? 0 : o.tensor->strides()[a - skip];
+    const int64_t y = o.tensor->sizes()[b - skip] == 1 ? 0 : o.tensor->strides()[b - skip];
+    if (x == 0 || y == 0 || x == y) continue;
+    return x < y;
+  }
+  return a > b;
+}
+
+// Dense strides in the operands' order of dimensions; empty when that is row-major.
+DimVector strides_in_operand_order(ArrayRef<Operand> operands, IntArrayRef sizes) {
+  DimVector strides;
+  if (same_dense_strides(operands, sizes, &strides)) return strides;
+  DimVector order;  // innermost first
+  for (size_t d = sizes.size(); d-- > 0;) {
+    size_t at = order.size();
+    while (at > 0 && lies_inside(operands, sizes, d, static_cast<size_t>(order[at - 1]))) --at;
+    order.insert(at, static_cast<int64_t>(d));
+  }
+  strides.resize(sizes.size());
+  int64_t step = 1;
+  for (const int64_t d : order) {
+    strides[static_cast<size_t>(d)] = step;
+    step *= sizes[static_cast<size_t>(d)] > 1 ? sizes[static_cast<size_t>(d)] : 1;
+  }
+  return strides == contiguous_strides(sizes) ? DimVector() : strides;
+}
+
+void check_param(const char* name, const Scalar& value, ScalarType compute) {
+  if (is_integral_type(compute, true)) {
+    check(value.is_integral(true), "For integral input tensors, argument alpha must not be a floating "
+          "point number: ", name, " got ", value);
+  }
+  check(is_complex_type(compute) || !value.is_complex(),
+        "For non-complex input tensors, argument alpha must not be a complex number: ", name, " got ",
+        value);
+}
+
+}  // namespace
+
+PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed, ScalarType common) {
+  if (rule == DTypeRule::Floating && is_integral_type(common, true) && allowed >> index_of(common) & 1) {
+    common = default_dtype();
+  }
+  if (!(allowed >> index_of(common) & 1)) fail_dtype(name, common);
+  PointwiseDTypes t{common, compute_type(common), compute_type(common), common};
+  if (rule == DTypeRule::Compare || rule == DTypeRule::Logical) {
+    t.loop_out = t.result = ScalarType::Bool;
+  } else if (rule == DTypeRule::Real) {
+    t.loop_out = to_real_type(t.compute);
+    t.result = to_real_type(common);
+  }
+  return t;
+}
+
+PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, ArrayRef<Operand> operands) {
+  if (op.rule == DTypeRule::Keep && operands[0].tensor) {
+    return dtypes_by_rule(op.name, op.rule, op.allowed, operands[0].tensor->dtype());
+  }
+  TypePromotion promotion;
+  for (const Operand& o : operands) {
+    if (o.tensor) {
+      promotion.add(*o.tensor);
+    } else {
+      promotion.add(*o.scalar);
+    }
+  }
+  return dtypes_by_rule(op.name, op.rule, op.allowed, promotion.result());
+}
+
+OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands) {
+  OutSpec spec;
+  spec.dtype = pointwise_dtypes(op, operands).result;
+  const Tensor* placed = nullptr;
+  for (const Operand& o : operands) {
+    if (!o.tensor) continue;
+    spec.sizes = placed ? broadcast_sizes(spec.sizes, o.tensor->sizes()) : DimVector(o.tensor->sizes());
+    const bool moves = placed && placed->dim() == 0 && placed->is_cpu();
+    const bool fits = !placed || placed->device() == o.tensor->device() || moves ||
+                      (o.tensor->dim() == 0 && o.tensor->is_cpu());
+    check(fits, "Expected all tensors to be on the same device, but found at least two devices, ",
+          placed ? placed->device() : Device(), " and ", o.tensor->device(), "! (", op.name, ")");
+    if (!placed || moves) placed = o.tensor;
+  }
+  check(placed != nullptr, op.name, ": expected at least one tensor");
+  spec.device = placed->device();
+  spec.strides = strides_in_operand_order(operands, spec.sizes);
+  return spec;
+}
+
+void store_params(const char* name, ArrayRef<Scalar> params, ScalarType compute, void* slots) {
+  check(params.size() <= kMaxParams, name, ": expected at most ", kMaxParams, " params");
+  for (size_t i = 0; i < params.size(); ++i) {
+    check_param(name, params[i], compute);
+    params[i].store(compute, static_cast<char*>(slots) + 16 * i);
+  }
+}
+
+}  // namespace flambeau

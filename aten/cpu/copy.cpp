@@ -1,0 +1,141 @@
+// Copies and fills of CPU tensors: the definitions behind aten/core/factory.h that move data.
+#include <algorithm>
+#include <cstring>
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/cpu/cast.h"
+#include "aten/cpu/parallel.h"
+
+namespace flambeau {
+namespace {
+
+void copy_bytes(char* to, const char* from, int64_t bytes) {
+  parallel_for(0, bytes, 1, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+// A nest of two arrays, destination first. Rows go through the cast loop in one step; broadcast and
+// transposed tiles through a buffer, so that both sides move in whole cache lines.
+void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_bytes, CastLoop store) {
+  nest.sort();
+  nest.coalesce();
+  TileShape shape = buffered_tile_shape(nest);
+  const bool broadcasts = nest.strides[1][0] == 0 && nest.sizes[0] > 1;
+  const bool transposes = nest.ndim > 1 && nest.strides[1][1] != 0 &&
+                          std::abs(nest.strides[1][1]) < std::abs(nest.strides[1][0]);
+  const bool by_rows = !broadcasts && !transposes;
+  if (by_rows && shape.rows == 1) shape.columns = std::min<int64_t>(nest.sizes[0], 16 * kBlock);
+  const Tiles tiles(nest, shape.columns, shape.rows);
+  const int64_t row_stride0 = nest.ndim > 1 ? nest.strides[0][1] : 0;
+  const int64_t row_stride1 = nest.ndim > 1 ? nest.strides[1][1] : 0;
+  const int64_t cost = shape.columns * shape.rows * (to_bytes + from_bytes) / 4 + 1;
+  parallel_for(0, tiles.count(), cost, [&](int64_t begin, int64_t end) {
+    alignas(64) char buffer[kBlock * 16];
+    tiles.visit(begin, end, [&](const Tile& tile) {
+      if (by_rows) {
+        for (int64_t r = 0; r < tile.rows; ++r) {
+          cast(tile.columns, tile.data[1] + r * row_stride1, nest.strides[1][0],
+               tile.data[0] + r * row_stride0, nest.strides[0][0]);
+        }
+        return;
+      }
+      gather({tile.data[1], nest.strides[1][0], row_stride1, from_bytes, cast}, tile.columns, tile.rows,
+             buffer, to_bytes);
+      scatter(buffer, to_bytes, tile.columns, tile.rows,
+              {tile.data[0], nest.strides[0][0], row_stride0, to_bytes, store});
+    });
+  });
+}
+
+void copy_cpu(const Tensor& self, const Tensor& source) {
+  const bool same_type = self.dtype() == source.dtype();
+  const int64_t to_bytes = static_cast<int64_t>(element_size(self.dtype()));
+  const bool same_shape = self.sizes() == source.sizes();
+  const bool same_layout = same_shape && (self.is_contiguous() ? source.is_contiguous()
+                                                               : self.strides() == source.strides());
+  if (same_type && same_layout && self.impl()->is_non_overlapping_and_dense()) {
+    copy_bytes(static_cast<char*>(self.data()), static_cast<const char*>(source.data()),
+               self.numel() * to_bytes);
+    return;
+  }
+  StridedLoop nest;
+  nest.set_sizes(self.sizes());
+  nest.add(self);
+  nest.add(source);
+  copy_nest(nest, cast_loop(source.dtype(), self.dtype()), to_bytes,
+            static_cast<int64_t>(element_size(source.dtype())), cast_loop(self.dtype(), self.dtype()));
+}
+
+}  // namespace
+
+void copy_into(const Tensor& self, const Tensor& source) {
+  if (self.is_same(source)) return;
+  check(is_broadcastable_to(source.sizes(), self.sizes()), "The expanded size of the tensor ",
+        self.sizes(), " must match the existing size ", source.sizes(), " at non-singleton dimensions");
+  if (self.numel() == 0 || self.is_meta()) return;
+  check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(), " and ",
+        source.device());
+  const Overlap overlap = overlap_of(self, source);
+  if (overlap == Overlap::Full) return;
+  if (overlap == Overlap::No) return copy_cpu(self, source);
+  const Tensor copy = empty_tensor(source.sizes(), source.dtype());
+  copy_cpu(copy, source);
+  copy_cpu(self, copy);
+}
+
+void fill_with(const Tensor& self, const Scalar& value) {
+  alignas(16) char element[16] = {};
+  const int64_t bytes = static_cast<int64_t>(element_size(self.dtype()));
+  dispatch_all(self.dtype(), "fill_", [&]<typename T>() {
+    const T converted = value.to<T>();
+    std::memcpy(element, &converted, sizeof converted);
+  });
+  if (self.numel() == 0 || self.is_meta()) return;
+  check(self.is_cpu(), "fill_: expected a CPU tensor, got ", self.device());
+  if (self.impl()->is_non_overlapping_and_dense()) {
+    char* data = static_cast<char*>(self.data());
+    parallel_for(0, self.numel(), bytes / 4 + 1, [&](int64_t begin, int64_t end) {
+      splat(element, bytes, end - begin, data + begin * bytes);
+    });
+    return;
+  }
+  StridedLoop nest;
+  nest.set_sizes(self.sizes());
+  nest.add(self);
+  nest.add(element, {}, {}, bytes);
+  const CastLoop move = cast_loop(self.dtype(), self.dtype());
+  copy_nest(nest, move, bytes, bytes, move);
+}
+
+Tensor contiguous_tensor(const Tensor& self) {
+  if (self.is_contiguous()) return self;
+  Tensor copy = empty_tensor(self.sizes(), self.dtype(), self.device());
+  copy_into(copy, self);
+  return copy;
+}
+
+Tensor contiguous_tensor(const Tensor& self, MemoryFormat format) {
+  if (format == MemoryFormat::Preserve || self.is_contiguous(format)) return self;
+  if (format == MemoryFormat::Contiguous) return contiguous_tensor(self);
+  Tensor copy = empty_strided_tensor(self.sizes(), channels_last_strides(self.sizes()), self.dtype(),
+                                     self.device());
+  copy_into(copy, self);
+  return copy;
+}
+
+Tensor cast_tensor(const Tensor& self, ScalarType dtype) {
+  if (self.dtype() == dtype) return self;
+  Tensor copy = empty_like_tensor(self, dtype);
+  copy_into(copy, self);
+  return copy;
+}
+
+Scalar item_of(const Tensor& self) {
+  check(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+  check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
+  return Scalar::load(self.dtype(), self.data());
+}
+
+}  // namespace flambeau

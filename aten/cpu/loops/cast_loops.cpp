@@ -1,0 +1,124 @@
+// Conversion loops between all dtypes, compiled once per instruction set.
+#include <string.h>
+
+#include "aten/core/loop_types.h"
+#include "aten/cpu/cast.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace flambeau::loops {
+namespace {
+
+template <typename T>
+constexpr bool is_half = __is_same(T, Half) || __is_same(T, BFloat16);
+
+template <typename To, typename From>
+inline To convert(From x) {
+  if constexpr (__is_same(To, From)) {
+    return x;
+  } else if constexpr (is_half<From>) {
+    return convert<To>(static_cast<float>(x));
+  } else if constexpr (is_complex_v<From>) {
+    if constexpr (is_complex_v<To>) {
+      return To(x);
+    } else if constexpr (__is_same(To, bool)) {
+      return (x.re != 0) | (x.im != 0);
+    } else {
+      return convert<To>(x.re);
+    }
+  } else if constexpr (is_complex_v<To>) {
+    return To(static_cast<typename To::value_type>(x));
+  } else if constexpr (is_half<To>) {
+    return To(static_cast<float>(x));
+  } else if constexpr (__is_same(To, bool)) {
+    return x != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
+    // Through int32, as the vector instructions do: small integers wrap alike in both.
+    return static_cast<To>(static_cast<int32_t>(x));
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <typename From, typename To>
+inline void convert_run(int64_t n, const From* in, To* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+}
+
+#ifdef __F16C__
+inline void convert_run(int64_t n, const Half* in, float* out) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(packed));
+  }
+  for (; i < n; ++i) out[i] = in[i];
+}
+inline void convert_run(int64_t n, const float* in, Half* out) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i packed = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed);
+  }
+  for (; i < n; ++i) out[i] = Half(in[i]);
+}
+#endif
+
+inline void convert_run(int64_t n, const BFloat16* in, float* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = __builtin_bit_cast(float, static_cast<uint32_t>(in[i].bits) << 16);
+  }
+}
+// The same rounding as BFloat16's constructor, without its branch.
+inline void convert_run(int64_t n, const float* in, BFloat16* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, in[i]);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40u;
+    out[i].bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  }
+}
+
+template <typename From, typename To>
+void cast_elements(int64_t n, const char* source, int64_t source_stride, char* destination,
+                   int64_t destination_stride) {
+  constexpr int64_t kIn = sizeof(From), kOut = sizeof(To);
+  if (source_stride == kIn && destination_stride == kOut) {
+    if constexpr (__is_same(From, To)) {
+      memcpy(destination, source, static_cast<size_t>(n * kIn));
+    } else {
+      convert_run(n, reinterpret_cast<const From*>(source), reinterpret_cast<To*>(destination));
+    }
+    return;
+  }
+  if (destination_stride == kOut) {
+    To* out = reinterpret_cast<To*>(destination);
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = convert<To>(*reinterpret_cast<const From*>(source + i * source_stride));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    *reinterpret_cast<To*>(destination + i * destination_stride) =
+        convert<To>(*reinterpret_cast<const From*>(source + i * source_stride));
+  }
+}
+
+template <int... I>
+constexpr CastTable make_table(std::integer_sequence<int, I...>) {
+  return {{&cast_elements<cpp_type_t<static_cast<ScalarType>(I / kNumScalarTypes)>,
+                          cpp_type_t<static_cast<ScalarType>(I % kNumScalarTypes)>>...}};
+}
+
+}  // namespace
+
+extern const CastTable FLAMBEAU_LOOPS(cast)[1];
+const CastTable FLAMBEAU_LOOPS(cast)[1] = {
+    make_table(std::make_integer_sequence<int, kNumScalarTypes * kNumScalarTypes>())};
+
+}  // namespace flambeau::loops
