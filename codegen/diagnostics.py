@@ -49,6 +49,7 @@ CODES: dict[str, str] = {
     "FB0307": "construct outside the language",
     "FB0308": "primitive not defined for a dtype",
     "FB0309": "value that is never used",
+    "FB0310": "composite that always calls itself",
     # FB04xx: derivatives
     "FB0401": "derivative of an unknown operator",
     "FB0402": "missing derivative",

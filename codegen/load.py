@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from codegen import keys
+from codegen.autodiff import complete
 from codegen.bodies import build_body, read_dtype
 from codegen.context import Context
 from codegen.derivative_entries import (
@@ -23,6 +22,7 @@ from codegen.kernel_scan import Sources, check_sources
 from codegen.model import Body, Derivative, DTypeRule, Model, Operator, TestSpec
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
+from codegen.recursion import check_recursion
 from codegen.source import Mapping as MapNode
 from codegen.source import Node, Text, load_entries
 from codegen.test_spec import read_test
@@ -70,6 +70,7 @@ def load(
     missing = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
     given = _derivatives(entries, drafts, dtypes, context, missing.operators)
+    check_recursion(drafts, bodies, context)
     check_sources(drafts, bodies, Sources(root or source_root(native)), context)
     if len(collector) and not keep_going:
         return None, collector.sorted()
@@ -82,15 +83,7 @@ def load(
         places = [(d.name, d.position) for d in drafts]
         places += [(name, entry.fields.node.position) for name, entry in entries.items()]
         operators = sound_operators(operators, collector.sorted(), places)
-    return _complete(Model(operators, primitives)), collector.sorted()
-
-
-def _complete(model: Model) -> Model:
-    """Add derived gradients, and the fused operators that they need."""
-    if find_spec("codegen.autodiff") is None:
-        return model
-    completed: Model = import_module("codegen.autodiff").complete(model)
-    return completed
+    return complete(Model(operators, primitives)), collector.sorted()
 
 
 def _drafts(nodes: Sequence[Node], collector: Collector) -> tuple[list[Draft], list[str]]:

@@ -174,8 +174,8 @@ class Prop:
 class Host:
     """Arithmetic, comparison or logic on ints, floats, bools: op is the symbol, or a host function.
 
-    Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)  conj
-    float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound may be
+    Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)
+    conj  float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound may be
     a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=``, ``conj`` and
     ``tensor`` (0-dim, promotes like the number) only.
     """

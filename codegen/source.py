@@ -225,6 +225,7 @@ def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collect
     if isinstance(node, yaml.SequenceNode):
         items = tuple(_convert(source, item, shift, collector) for item in node.value)
         return Sequence(items, position)
+    assert isinstance(node, yaml.MappingNode)
     return _mapping(source, node, shift, collector, position)
 
 

@@ -44,6 +44,8 @@ def operator_names() -> set[str]:
 ALLOWED = set(
     # reduce combines (with the vecmath functions that join them) and host functions
     "sum prod max min maximum minimum any all abs conj real "
+    # primitives whose algebra the simplifier knows
+    "logical_and logical_or logical_not reciprocal "
     # kinds of numbers, properties, keys, forms, artefacts
     "dim where index size shape numel to view copy item type stride unique select split detach "
     "t mean var std norm floor round sort mm index_put topk full fill zero equal ne eq lt le gt ge "

@@ -21,7 +21,7 @@ SCHEMAS = [
     "index(Tensor self, Tensor?[] indices) -> Tensor",
     'conv(Tensor input, Tensor? bias=None, int[2] stride=1, str pad="a\\"b\'c", bool[3] mask=[]) -> ()',
     "__and__.Scalar(Tensor self, Scalar other) -> Tensor",
-    "scale(float[]? factors, ScalarType d=long, float eps=1e-05, *, MemoryFormat? f=None) -> (Tensor, Tensor)",
+    "scale(float[]? factors, ScalarType d=long, float eps=1e-05, *, Layout? f=None) -> (Tensor, Tensor)",
     "_to_cpu(Tensor[] tensors) -> Tensor[]",
     "rename_(Tensor(a!) self, str[]? names) -> Tensor(a!)",
     "view(Tensor(a|b) self) -> Tensor(a|b)",

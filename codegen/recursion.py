@@ -1,0 +1,56 @@
+"""Composites that always call themselves, directly or through others: they would never return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from codegen.context import Context
+from codegen.entries import Draft
+from codegen.model import Body, Call, Composite, Expr, If, Reduce
+from codegen.pyexpr import children
+
+
+def _parts(body: Body | None) -> list[Expr]:
+    if isinstance(body, Composite) and body.expr is not None:
+        return [body.expr]
+    return [expr for _, expr in body.let] if isinstance(body, Reduce) else []
+
+
+def surely_called(expr: Expr) -> set[str]:
+    """Return the forms that are called whichever branches are taken."""
+    if isinstance(expr, If):
+        return surely_called(expr.condition) | (surely_called(expr.then) & surely_called(expr.other))
+    found = {expr.form} if isinstance(expr, Call) else set()
+    for child in children(expr):
+        found |= surely_called(child)
+    return found
+
+
+def check_recursion(drafts: Iterable[Draft], bodies: Mapping[str, Body | None], context: Context) -> None:
+    """Report each composite that lies on a cycle of calls."""
+    owners = {form.name: draft.name for draft in drafts for form in draft.forms}
+    calls = {
+        draft.name: {owners[f] for expr in _parts(bodies[draft.name]) for f in surely_called(expr)}
+        for draft in drafts
+    }
+    for draft in drafts:
+        text = draft.fields.scalar(draft.kind_key)
+        path = _cycle(draft.name, calls)
+        if path and text is not None:
+            message = f"composite calls itself: {' -> '.join(path)}"
+            hint = "no condition ends the recursion: call another operator, or add `if ... else`"
+            context.collector.add(text.at(0), "FB0310", message, hint, text.length)
+
+
+def _cycle(start: str, calls: Mapping[str, set[str]]) -> list[str]:
+    """Return a path of calls from an operator back to itself."""
+    pending = [[start, name] for name in sorted(calls[start])]
+    seen: set[str] = set()
+    while pending:
+        path = pending.pop()
+        if path[-1] == start:
+            return path
+        if path[-1] not in seen:
+            seen.add(path[-1])
+            pending += [[*path, name] for name in sorted(calls[path[-1]])]
+    return []
