@@ -17,6 +17,7 @@ from codegen.model import (
     DTypeRule,
     Expr,
     Formula,
+    Host,
     Model,
     Number,
     Operator,
@@ -169,7 +170,6 @@ def _renamed(expr: Expr, names: dict[str, str]) -> Expr:
     """Give variables of a tensor-level expression the names that formulas use."""
     if isinstance(expr, Var):
         return replace(expr, name=names.get(expr.name, expr.name))
-    inner = getattr(expr, "args", None)
-    if inner is not None:
-        return replace(expr, args=tuple(_renamed(arg, names) for arg in inner))
+    if isinstance(expr, Call | Host | Prim):
+        return replace(expr, args=tuple(_renamed(arg, names) for arg in expr.args))
     return expr

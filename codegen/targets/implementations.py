@@ -78,8 +78,10 @@ def _descriptors(op: Operator) -> Iterator[DescriptorDecl]:
     if isinstance(op.body, Pointwise):
         counts = (str(len(op.body.operands)), str(len(op.body.params)))
         for case, _ in op.body.cases:
-            fields = (_shown_name(op), rule, _mask(op), *counts)
-            yield DescriptorDecl("PointwiseOp", "PointwiseLoop", _loop_stem(op, case), fields)
+            stem = _loop_stem(op, case)
+            yield DescriptorDecl(
+                "PointwiseOp", "PointwiseLoop", stem, (_shown_name(op), rule, _mask(op), *counts)
+            )
     elif isinstance(op.body, Reduce):
         body = op.body
         widen = body.combine in ("sum", "prod")

@@ -11,7 +11,8 @@ from codegen.model import Argument, BaseType, Form, Model, Operator, OptionalTyp
 from codegen.render import File, render
 
 _DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
-_KEYS = ("CPU", "CUDA", "Meta", "Autograd")
+# The order of c10::DispatchKey, as far as generated tables reach.
+_KEYS = ("CPU", "CUDA", "Meta", "PrivateUse1", "PrivateUse2", "PrivateUse3", "Autograd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,9 @@ class EntryDecl:
             names="".join(f", {spelling.local(arg.name)}" for arg in schema.args),
             keys=_keys(form),
             slots=tuple(
-                f"reinterpret_cast<void*>(&generated::{struct}_{suffixes[key]})" if key in suffixes else "nullptr"
+                f"reinterpret_cast<void*>(&generated::{struct}_{suffixes[key]})"
+                if key in suffixes
+                else "nullptr"
                 for key in _KEYS
             ),
             externs=tuple(
