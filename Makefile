@@ -55,6 +55,8 @@ codegen: env  ## write torchgen_out/ and its MANIFEST from the YAML files
 codegen-check: env  ## check the YAML files; verify that outputs reproduce the committed MANIFEST
 	$(call say,Checking the YAML files and the manifest of generated files)
 	@$(PY) -m codegen check
+	@$(PY) -m codegen matrix
+	@$(PY) -m codegen schemas --check
 	@$(PY) -m codegen generate --check
 
 .PHONY: where

@@ -1,0 +1,115 @@
+"""What the targets emit for the fixture: the recorded text, and C++ that compiles without a warning.
+
+After an intended change of a template or target: `python test/codegen/test_emitted.py` records anew, and the
+review sees the difference.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+GOLDEN = HERE / "golden"
+# A pointwise family with a switch, a kernel family: together every kind of output.
+STEMS = ("activation", "softmax")
+
+
+@cache
+def emitted() -> dict[str, str]:
+    sys.path.insert(0, str(ROOT))
+    from codegen.emit import emit_all
+    from codegen.load import load
+
+    fixture = HERE / "fixture"
+    model, found = load(fixture / "native_functions.yaml", fixture / "derivatives.yaml", fixture)
+    assert not found and model is not None
+    return emit_all(model)
+
+
+def selected() -> dict[str, str]:
+    return {path: text for path, text in emitted().items() if any(stem in path for stem in STEMS)}
+
+
+def golden_path(path: str) -> Path:
+    """Recorded files end in .txt, so that no tool takes them for sources."""
+    return GOLDEN / f"{path}.txt"
+
+
+def test_the_recorded_files_are_those_emitted():
+    recorded = {p.relative_to(GOLDEN).as_posix().removesuffix(".txt") for p in GOLDEN.rglob("*.txt")}
+    assert recorded == selected().keys()
+
+
+@pytest.mark.parametrize("path", sorted(selected()))
+def test_text_is_as_recorded(path: str):
+    assert selected()[path] == golden_path(path).read_text()
+
+
+def test_text_ends_with_one_newline_and_has_no_trailing_blanks():
+    for path, text in emitted().items():
+        assert text.endswith("\n") and not text.endswith("\n\n"), path
+        lines = text.split("\n")
+        assert not [i for i, line in enumerate(lines, 1) if line != line.rstrip()], path
+
+
+def test_no_output_names_a_place_or_a_date():
+    for path, text in emitted().items():
+        assert str(ROOT) not in text and str(Path.home()) not in text, path
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("emitted")
+    for path, text in emitted().items():
+        target = folder / "torchgen_out" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    return folder
+
+
+def compile_one(folder: Path, path: str) -> str:
+    """Check the syntax of one file; return the compiler's complaints."""
+    compiler = shutil.which("g++")
+    assert compiler, "the tests need the compiler that the build needs"
+    flags = [
+        "-std=c++20",
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fopenmp-simd",
+        "-DFLAMBEAU_ISA=x86_64",
+    ]
+    command = [compiler, *flags, f"-I{folder}", f"-I{ROOT}", str(folder / "torchgen_out" / path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if result.returncode == 0 else f"{path}:\n{result.stderr}"
+
+
+def test_emitted_cpp_compiles_without_warnings(tree: Path):
+    # Bindings need Python's headers and CUDA needs nvcc: the build and `make cuda-check` compile those.
+    paths = [p for p in emitted() if p.endswith(".cpp") and not p.startswith("python/")]
+    with ThreadPoolExecutor(2) as pool:
+        complaints = [c for c in pool.map(lambda path: compile_one(tree, path), paths) if c]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_emitted_python_is_python(tree: Path):
+    for path, text in emitted().items():
+        if path.endswith((".py", ".pyi")):
+            compile(text, path, "exec")
+
+
+if __name__ == "__main__":
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    for name, content in selected().items():
+        golden_path(name).parent.mkdir(parents=True, exist_ok=True)
+        golden_path(name).write_text(content)
+    print(f"recorded {len(selected())} files in {GOLDEN.relative_to(ROOT)}")
