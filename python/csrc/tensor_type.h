@@ -28,6 +28,9 @@ PyObject* wrap(Tensor tensor);
 // A new object of a subclass around the tensor, which must have no object yet.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
+// Makes the type from all tables and adds it to the module.
+void make_tensor_type(PyObject* module);
+
 // Tables that make up the type; each ends with a null entry. Generated and handwritten alike.
 void add_tensor_methods(PyMethodDef* methods);
 void add_tensor_getset(PyGetSetDef* getset);
@@ -35,6 +38,7 @@ void add_tensor_getset(PyGetSetDef* getset);
 // Defined by the other files of the binding.
 extern PyMethodDef handwritten_tensor_methods[];
 extern PyGetSetDef handwritten_tensor_getset[];
+extern PyType_Slot handwritten_tensor_slots[];  // indexing, len, iteration, hash, buffer
 extern PyMethodDef autograd_methods[];
 extern PyGetSetDef autograd_getset[];
 // Generated (torchgen_out/python/tables.cpp): methods, and the slots of the number protocol.

@@ -1,0 +1,318 @@
+#include "python/csrc/arg_parser.h"
+
+#include <cstring>
+
+#include "aten/core/factory.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+PyObject* torch_function_name() {
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+  return name;
+}
+
+bool is_integer(PyObject* o) {
+  if (PyLong_Check(o)) return !PyBool_Check(o);
+  if (PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) || PyList_Check(o)) return false;
+  if (is_tensor(o)) {
+    const Tensor& t = tensor_of(o);
+    return t.numel() == 1 && is_integral_type(t.dtype(), true);
+  }
+  return PyIndex_Check(o);
+}
+bool is_real(PyObject* o) {
+  if (PyFloat_Check(o) || PyLong_Check(o)) return true;
+  if (is_tensor(o)) return tensor_of(o).numel() == 1 && !tensor_of(o).is_complex();
+  return PyNumber_Check(o) && !PyComplex_Check(o) && !PyUnicode_Check(o) && is_number(o);
+}
+
+// Items of a list or tuple, borrowed; null when `o` is neither.
+PyObject** items_of(PyObject* o, Py_ssize_t* count) {
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return nullptr;
+  *count = PySequence_Fast_GET_SIZE(o);
+  return PySequence_Fast_ITEMS(o);
+}
+template <typename F>
+bool all_items(PyObject* o, F fits) {
+  Py_ssize_t n = 0;
+  PyObject** items = items_of(o, &n);
+  if (!items && n == 0 && !PyTuple_Check(o) && !PyList_Check(o)) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!fits(items[i])) return false;
+  }
+  return true;
+}
+
+bool fits(const Param& p, PyObject* o) {
+  if (o == Py_None && p.optional) return true;
+  switch (p.kind) {
+    case ParamKind::Tensor: return is_tensor(o);
+    case ParamKind::TensorList:
+      return all_items(o, [&](PyObject* i) { return is_tensor(i) || (p.optional_items && i == Py_None); });
+    case ParamKind::Scalar: return is_number(o) || (is_tensor(o) && tensor_of(o).dim() == 0);
+    case ParamKind::ScalarList: return all_items(o, [](PyObject* i) { return is_number(i); });
+    case ParamKind::Int: return is_integer(o);
+    case ParamKind::IntList: return (p.list_size > 0 && is_integer(o)) || all_items(o, is_integer);
+    case ParamKind::Float: return is_real(o);
+    case ParamKind::FloatList: return (p.list_size > 0 && is_real(o)) || all_items(o, is_real);
+    case ParamKind::Bool: return PyBool_Check(o);
+    case ParamKind::BoolList: return all_items(o, [](PyObject* i) { return PyBool_Check(i); });
+    case ParamKind::String: return PyUnicode_Check(o);
+    case ParamKind::ScalarType: {
+      ScalarType unused;
+      return scalar_type_from(o, &unused);
+    }
+    case ParamKind::Layout: return PyObject_TypeCheck(o, layout_type);
+    case ParamKind::Device: return PyObject_TypeCheck(o, device_type) || PyUnicode_Check(o);
+    case ParamKind::MemoryFormat: return PyObject_TypeCheck(o, memory_format_type);
+    case ParamKind::Generator: return PyObject_TypeCheck(o, generator_type);
+  }
+  return false;
+}
+
+bool same_name(PyObject* keyword, const char* name) {
+  return name && PyUnicode_CompareWithASCIIString(keyword, name) == 0;
+}
+int find_param(const Signature& s, PyObject* keyword) {
+  for (int i = 0; i < s.count; ++i) {
+    if (same_name(keyword, s.params[i].name) || same_name(keyword, s.params[i].alias)) return i;
+  }
+  return -1;
+}
+
+std::string shown_type(PyObject* o) {
+  if (!PyTuple_Check(o) && !PyList_Check(o)) {
+    const char* name = std::strrchr(Py_TYPE(o)->tp_name, '.');
+    return name ? name + 1 : Py_TYPE(o)->tp_name;
+  }
+  std::string out = PyTuple_Check(o) ? "tuple of (" : "list of [";
+  Py_ssize_t n = 0;
+  PyObject** items = items_of(o, &n);
+  for (Py_ssize_t i = 0; i < n && i < 4; ++i) out += (i ? ", " : "") + shown_type(items[i]);
+  if (n > 4) out += ", ...";
+  return out + (PyTuple_Check(o) ? ")" : "]");
+}
+
+[[noreturn]] void fail_arguments(const Overloads& overloads, PyObject* const* args, Py_ssize_t nargs,
+                                 PyObject* kwnames, const std::string& why) {
+  std::string got;
+  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t i = 0; i < nargs + keywords; ++i) {
+    if (i) got += ", ";
+    if (i >= nargs) got += std::string(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i - nargs))) + "=";
+    got += shown_type(args[i]);
+  }
+  std::string message = text_of(overloads.name, "(): ");
+  if (overloads.count == 1) {
+    message += text_of(why, "\n    expected: ", overloads.list[0].text, "\n    got: (", got, ")");
+  } else {
+    message += text_of("received an invalid combination of arguments - got (", got, "), but expected one of:");
+    for (int i = 0; i < overloads.count; ++i) message += text_of("\n * ", overloads.list[i].text);
+  }
+  PyErr_SetString(PyExc_TypeError, message.c_str());
+  throw PythonError();
+}
+
+}  // namespace
+
+// --- matching ------------------------------------------------------------------------------------
+
+bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                       PyObject* kwnames, std::string* why) {
+  for (int i = 0; i < s.count; ++i) values_[i] = nullptr;
+  gathered_tuple_ = Ref();
+  int next = 0;
+  if (self) values_[next++] = self;
+  int positional = next;
+  while (positional < s.count && !s.params[positional].keyword_only) ++positional;
+  Py_ssize_t taken = 0;
+  // x.view(2, 3): the only positional parameter is a list of ints, given as separate ints.
+  const bool gathers = nargs > 0 && next < positional && s.params[next].kind == ParamKind::IntList &&
+                       is_integer(args[0]) && (nargs > 1 || s.params[next].list_size == 0) &&
+                       nargs > positional - next - 1;
+  if (gathers && next + 1 >= positional) {
+    gathered_tuple_ = Ref::checked(PyTuple_New(nargs));
+    for (; taken < nargs; ++taken) PyTuple_SET_ITEM(gathered_tuple_.get(), taken, Py_NewRef(args[taken]));
+    values_[next++] = gathered_tuple_.get();
+  }
+  if (nargs - taken > positional - next) {
+    if (why) *why = text_of("takes at most ", int64_t{positional}, " positional arguments, got ", int64_t{nargs + (self != nullptr)});
+    return false;
+  }
+  for (; taken < nargs; ++taken) values_[next++] = args[taken];
+  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t k = 0; k < keywords; ++k) {
+    PyObject* keyword = PyTuple_GET_ITEM(kwnames, k);
+    const int i = find_param(s, keyword);
+    if (i < 0 || values_[i]) {
+      if (why) {
+        *why = text_of(i < 0 ? "got an unexpected keyword argument '" : "got multiple values for argument '",
+                       PyUnicode_AsUTF8(keyword), "'");
+      }
+      return false;
+    }
+    values_[i] = args[nargs + k];
+  }
+  for (int i = 0; i < s.count; ++i) {
+    const Param& p = s.params[i];
+    if (!values_[i]) {
+      if (p.has_default) continue;
+      if (why) *why = text_of("missing required argument '", p.name, "'");
+      return false;
+    }
+    if (!fits(p, values_[i])) {
+      if (why) *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
+      return false;
+    }
+  }
+  signature_ = &s;
+  return true;
+}
+
+namespace {
+
+// Whether a value is, or holds, an instance of a class that overrides operators.
+PyObject* overriding(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type || o == Py_None) return nullptr;
+  if (PyType_IsSubtype(type, tensor_base_type) || !is_number(o)) {
+    PyObject* method = _PyType_Lookup(type, torch_function_name());
+    return method && method != Py_None ? o : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                      PyObject* kwnames) {
+  std::string why;
+  for (int i = 0; i < overloads.count; ++i) {
+    if (match(overloads.list[i], self, args, nargs, kwnames, overloads.count == 1 ? &why : nullptr)) return i;
+  }
+  fail_arguments(overloads, args, nargs, kwnames, why);
+}
+
+// --- accessors -----------------------------------------------------------------------------------
+
+const Tensor& ParsedArgs::tensor(int i) const {
+  static const Tensor undefined;
+  return has(i) ? tensor_of(values_[i]) : undefined;
+}
+Tensor& ParsedArgs::mutable_tensor(int i) const { return mutable_tensor_of(values_[i]); }
+
+std::vector<Tensor> ParsedArgs::tensor_list(int i) const {
+  std::vector<Tensor> out;
+  if (!has(i)) return out;
+  Py_ssize_t n = 0;
+  PyObject** items = items_of(values_[i], &n);
+  out.reserve(static_cast<size_t>(n));
+  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(items[k] == Py_None ? Tensor() : tensor_of(items[k]));
+  return out;
+}
+
+Scalar ParsedArgs::scalar(int i) const { return scalar_from(values_[i]); }
+std::optional<Scalar> ParsedArgs::optional_scalar(int i) const {
+  return has(i) ? std::optional<Scalar>(scalar(i)) : std::nullopt;
+}
+int64_t ParsedArgs::integer(int i) const { return integer_from(values_[i]); }
+std::optional<int64_t> ParsedArgs::optional_integer(int i) const {
+  return has(i) ? std::optional<int64_t>(integer(i)) : std::nullopt;
+}
+
+DimVector ParsedArgs::int_list(int i) const {
+  DimVector out;
+  if (!has(i)) return out;
+  Py_ssize_t n = 0;
+  PyObject** items = items_of(values_[i], &n);
+  if (!items && !PyTuple_Check(values_[i]) && !PyList_Check(values_[i])) {
+    out.resize(static_cast<size_t>(std::max(signature_->params[i].list_size, 1)), integer_from(values_[i]));
+    return out;
+  }
+  out.reserve(static_cast<size_t>(n));
+  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(integer_from(items[k]));
+  return out;
+}
+OptionalIntList ParsedArgs::optional_int_list(int i) const {
+  if (!has(i)) return {};
+  return {int_list(i)};
+}
+
+double ParsedArgs::real(int i) const { return scalar_from(values_[i]).to_double(); }
+std::optional<double> ParsedArgs::optional_real(int i) const {
+  return has(i) ? std::optional<double>(real(i)) : std::nullopt;
+}
+SmallVector<double, 8> ParsedArgs::real_list(int i) const {
+  SmallVector<double, 8> out;
+  Py_ssize_t n = 0;
+  if (!has(i)) return out;
+  PyObject** items = items_of(values_[i], &n);
+  if (!items && is_real(values_[i])) out.push_back(real(i));
+  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(scalar_from(items[k]).to_double());
+  return out;
+}
+OptionalList<double> ParsedArgs::optional_real_list(int i) const {
+  if (!has(i)) return {};
+  return {real_list(i)};
+}
+
+bool ParsedArgs::boolean(int i) const { return values_[i] == Py_True; }
+std::optional<bool> ParsedArgs::optional_boolean(int i) const {
+  return has(i) ? std::optional<bool>(boolean(i)) : std::nullopt;
+}
+SmallVector<bool, 8> ParsedArgs::bool_list(int i) const {
+  SmallVector<bool, 8> out;
+  Py_ssize_t n = 0;
+  PyObject** items = has(i) ? items_of(values_[i], &n) : nullptr;
+  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(items[k] == Py_True);
+  return out;
+}
+std::vector<Scalar> ParsedArgs::scalar_list(int i) const {
+  std::vector<Scalar> out;
+  Py_ssize_t n = 0;
+  PyObject** items = has(i) ? items_of(values_[i], &n) : nullptr;
+  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(scalar_from(items[k]));
+  return out;
+}
+
+std::string_view ParsedArgs::string(int i) const {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(values_[i], &size);
+  if (!text) throw PythonError();
+  return {text, static_cast<size_t>(size)};
+}
+std::optional<std::string_view> ParsedArgs::optional_string(int i) const {
+  return has(i) ? std::optional<std::string_view>(string(i)) : std::nullopt;
+}
+ScalarType ParsedArgs::scalar_type(int i) const {
+  ScalarType out = ScalarType::Undefined;
+  scalar_type_from(values_[i], &out);
+  return out;
+}
+std::optional<ScalarType> ParsedArgs::optional_scalar_type(int i) const {
+  return has(i) ? std::optional<ScalarType>(scalar_type(i)) : std::nullopt;
+}
+std::optional<Layout> ParsedArgs::optional_layout(int i) const {
+  return has(i) ? std::optional<Layout>(Layout::Strided) : std::nullopt;
+}
+Device ParsedArgs::device(int i) const {
+  Device out;
+  device_from(values_[i], &out);
+  return out;
+}
+std::optional<Device> ParsedArgs::optional_device(int i) const {
+  return has(i) ? std::optional<Device>(device(i)) : std::nullopt;
+}
+MemoryFormat ParsedArgs::memory_format(int i) const {
+  MemoryFormat out = MemoryFormat::Contiguous;
+  memory_format_from(values_[i], &out);
+  return out;
+}
+std::optional<MemoryFormat> ParsedArgs::optional_memory_format(int i) const {
+  return has(i) ? std::optional<MemoryFormat>(memory_format(i)) : std::nullopt;
+}
+GeneratorImpl* ParsedArgs::generator(int i) const { return has(i) ? generator_from(values_[i]) : nullptr; }
+
+}  // namespace flambeau::python

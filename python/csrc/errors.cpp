@@ -1,0 +1,41 @@
+// C++ exceptions as Python errors.
+#include <new>
+
+#include "c10/core/check.h"
+#include "python/csrc/object.h"
+
+namespace flambeau::python {
+namespace {
+
+PyObject* type_for(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Index: return PyExc_IndexError;
+    case ErrorKind::Type: return PyExc_TypeError;
+    case ErrorKind::Value: return PyExc_ValueError;
+    case ErrorKind::NotImplemented: return PyExc_NotImplementedError;
+    case ErrorKind::ZeroDivision: return PyExc_ZeroDivisionError;
+    case ErrorKind::Runtime:
+    case ErrorKind::OutOfMemory: return PyExc_RuntimeError;
+  }
+  return PyExc_RuntimeError;
+}
+
+}  // namespace
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (const PythonError&) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "flambeau: an error was lost");
+  } catch (const Error& error) {
+    PyErr_SetString(type_for(error.kind()), error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "flambeau: an unknown C++ exception");
+  }
+}
+
+}  // namespace flambeau::python

@@ -1,0 +1,263 @@
+#include "python/csrc/value_types.h"
+
+#include <cstring>
+
+#include "aten/cpu/generator.h"
+#include "python/csrc/arg_parser.h"
+
+namespace flambeau::python {
+
+PyTypeObject* dtype_type;
+PyTypeObject* device_type;
+PyTypeObject* layout_type;
+PyTypeObject* memory_format_type;
+PyTypeObject* generator_type;
+PyTypeObject* size_type;
+
+namespace {
+
+PyObject* dtypes[kNumScalarTypes];
+PyObject* strided;
+PyObject* memory_formats[4];
+
+PyObject* text(const std::string& s) {
+  return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+}
+ScalarType dtype_of(PyObject* o) { return reinterpret_cast<DtypeObject*>(o)->value; }
+Device device_of(PyObject* o) { return reinterpret_cast<DeviceObject*>(o)->value; }
+
+// --- dtype ---------------------------------------------------------------------------------------
+
+PyObject* dtype_repr(PyObject* self) { return text(text_of("flambeau.", dtype_of(self))); }
+PyObject* dtype_reduce(PyObject* self, PyObject*) { return text(name_of(dtype_of(self))); }
+PyObject* dtype_is_floating(PyObject* self, void*) { return wrap(is_floating_type(dtype_of(self))); }
+PyObject* dtype_is_complex(PyObject* self, void*) { return wrap(is_complex_type(dtype_of(self))); }
+PyObject* dtype_is_signed(PyObject* self, void*) {
+  return wrap(dtype_of(self) != ScalarType::UInt8 && dtype_of(self) != ScalarType::Bool);
+}
+PyObject* dtype_itemsize(PyObject* self, void*) {
+  return wrap(static_cast<int64_t>(element_size(dtype_of(self))));
+}
+PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(to_real_type(dtype_of(self))); }
+PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap(to_complex_type(dtype_of(self))); }
+
+PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+    {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the real part."},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype with parts of this precision."},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef dtype_getset[] = {
+    {"is_floating_point", dtype_is_floating, nullptr, "Whether elements are real floating numbers.", nullptr},
+    {"is_complex", dtype_is_complex, nullptr, "Whether elements are complex numbers.", nullptr},
+    {"is_signed", dtype_is_signed, nullptr, "Whether elements can be negative.", nullptr},
+    {"itemsize", dtype_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// --- device --------------------------------------------------------------------------------------
+
+PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"type", "index", nullptr};
+    PyObject* type = nullptr;
+    PyObject* index = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &type, &index)) {
+      return nullptr;
+    }
+    Device device;
+    if (!device_from(type, &device)) {
+      PyErr_Format(PyExc_TypeError, "device(): expected a string or a device, got %s", Py_TYPE(type)->tp_name);
+      return nullptr;
+    }
+    if (index && index != Py_None) {
+      const int64_t i = integer_from(index);
+      check(i >= 0 && i < 128, "Device index must be between 0 and 127, got ", i);
+      device.index = static_cast<int8_t>(i);
+    }
+    return wrap_device(device);
+  });
+}
+std::string device_text(Device d) { return text_of(d); }
+PyObject* device_str(PyObject* self) { return text(device_text(device_of(self))); }
+PyObject* device_repr(PyObject* self) {
+  const Device d = device_of(self);
+  std::string out = text_of("device(type='", name_of(d.type), "'");
+  if (d.index >= 0) out += text_of(", index=", static_cast<int64_t>(d.index));
+  return text(out + ")");
+}
+PyObject* device_compare(PyObject* a, PyObject* b, int op) {
+  if (!PyObject_TypeCheck(b, device_type) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return wrap((device_of(a) == device_of(b)) == (op == Py_EQ));
+}
+Py_hash_t device_hash(PyObject* self) {
+  return static_cast<Py_hash_t>(device_of(self).type) * 257 + device_of(self).index + 2;
+}
+PyObject* device_get_type(PyObject* self, void*) { return PyUnicode_FromString(name_of(device_of(self).type)); }
+PyObject* device_get_index(PyObject* self, void*) {
+  const int8_t index = device_of(self).index;
+  return index < 0 ? wrap_none() : wrap(static_cast<int64_t>(index));
+}
+PyObject* device_reduce(PyObject* self, PyObject*) {
+  return Py_BuildValue("O(N)", device_type, device_str(self));
+}
+PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef device_getset[] = {
+    {"type", device_get_type, nullptr, "The kind of device: cpu, cuda, meta.", nullptr},
+    {"index", device_get_index, nullptr, "Which device of its kind; None: the current one.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// --- layout, memory format -------------------------------------------------------------------------
+
+PyObject* layout_repr(PyObject*) { return PyUnicode_FromString("flambeau.strided"); }
+PyObject* layout_reduce(PyObject*, PyObject*) { return PyUnicode_FromString("strided"); }
+PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
+PyObject* memory_format_repr(PyObject* self) {
+  return text(text_of("flambeau.", reinterpret_cast<MemoryFormatObject*>(self)->value));
+}
+PyObject* memory_format_reduce(PyObject* self, PyObject*) {
+  return text(text_of(reinterpret_cast<MemoryFormatObject*>(self)->value));
+}
+PyMethodDef memory_format_methods[] = {{"__reduce__", memory_format_reduce, METH_NOARGS, nullptr},
+                                       {nullptr, nullptr, 0, nullptr}};
+
+// --- generator -----------------------------------------------------------------------------------
+
+GeneratorImpl& generator_of(PyObject* o) { return *reinterpret_cast<GeneratorObject*>(o)->value; }
+
+PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"device", nullptr};
+    PyObject* device = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device)) return nullptr;
+    Device wanted;
+    check_type(!device || device_from(device, &wanted), "Generator(): expected device to be a string or device");
+    check(wanted.is_cpu(), "Generator(): expected device cpu, got ", wanted);
+    Ref self = Ref::checked(type->tp_alloc(type, 0));
+    new (&reinterpret_cast<GeneratorObject*>(self.get())->value) Generator(make_intrusive<CpuGenerator>());
+    return self.release();
+  });
+}
+void generator_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  reinterpret_cast<GeneratorObject*>(self)->value.~intrusive_ptr();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
+  return guarded([&] {
+    const int64_t value = integer_from(seed);
+    const std::lock_guard lock(generator_of(self).mutex());
+    generator_of(self).set_seed(static_cast<uint64_t>(value));
+    return Py_NewRef(self);
+  });
+}
+PyObject* generator_initial_seed(PyObject* self, PyObject*) {
+  return PyLong_FromUnsignedLongLong(generator_of(self).seed());
+}
+PyObject* generator_get_state(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const std::lock_guard lock(generator_of(self).mutex());
+    const std::vector<uint8_t> bytes = generator_of(self).state();
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
+                                     static_cast<Py_ssize_t>(bytes.size()));
+  });
+}
+PyObject* generator_set_state(PyObject* self, PyObject* state) {
+  return guarded([&]() -> PyObject* {
+    char* data = nullptr;
+    Py_ssize_t size = 0;
+    checked(PyBytes_AsStringAndSize(state, &data, &size));
+    const std::lock_guard lock(generator_of(self).mutex());
+    generator_of(self).set_state(std::vector<uint8_t>(data, data + size));
+    return Py_NewRef(self);
+  });
+}
+PyObject* generator_device(PyObject* self, void*) { return wrap_device(generator_of(self).device()); }
+PyMethodDef generator_methods[] = {
+    {"manual_seed", generator_manual_seed, METH_O, "Restart the stream at a seed; returns the generator."},
+    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that the stream started from."},
+    {"_state_bytes", generator_get_state, METH_NOARGS, nullptr},
+    {"_set_state_bytes", generator_set_state, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Where it makes numbers.", nullptr},
+                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// --- making the types ------------------------------------------------------------------------------
+
+PyTypeObject* make_type(PyObject* module, const char* name, size_t size, std::vector<PyType_Slot> slots) {
+  slots.push_back({0, nullptr});
+  PyType_Spec spec = {name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT, slots.data()};
+  PyObject* type = Ref::checked(PyType_FromSpec(&spec)).release();
+  checked(PyModule_AddObjectRef(module, std::strrchr(name, '.') + 1, type));
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+template <typename Object, typename Value>
+PyObject* make_constant(PyTypeObject* type, Value value) {
+  PyObject* object = Ref::checked(type->tp_alloc(type, 0)).release();
+  reinterpret_cast<Object*>(object)->value = value;
+  return object;
+}
+template <typename F>
+void* slot(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+void add_dtypes(PyObject* module) {
+  static const std::pair<const char*, ScalarType> aliases[] = {
+      {"float", ScalarType::Float32}, {"double", ScalarType::Float64}, {"half", ScalarType::Float16},
+      {"short", ScalarType::Int16}, {"int", ScalarType::Int32}, {"long", ScalarType::Int64},
+      {"cfloat", ScalarType::Complex64}, {"cdouble", ScalarType::Complex128}};
+  for (int i = 0; i < kNumScalarTypes; ++i) {
+    const auto type = static_cast<ScalarType>(i);
+    dtypes[i] = make_constant<DtypeObject>(dtype_type, type);
+    checked(PyModule_AddObjectRef(module, name_of(type), dtypes[i]));
+  }
+  for (const auto& [name, type] : aliases) {
+    checked(PyModule_AddObjectRef(module, name, dtypes[index_of(type)]));
+  }
+}
+
+}  // namespace
+
+PyObject* wrap(ScalarType value) { return Py_NewRef(dtypes[index_of(value)]); }
+PyObject* wrap_device(Device device) { return make_constant<DeviceObject>(device_type, device); }
+PyObject* wrap_layout(Layout) { return Py_NewRef(strided); }
+PyObject* wrap_memory_format(MemoryFormat format) {
+  return Py_NewRef(memory_formats[static_cast<int>(format)]);
+}
+PyObject* wrap_generator(Generator generator) {
+  Ref self = Ref::checked(generator_type->tp_alloc(generator_type, 0));
+  new (&reinterpret_cast<GeneratorObject*>(self.get())->value) Generator(std::move(generator));
+  return self.release();
+}
+
+void add_value_types(PyObject* module) {
+  dtype_type = make_type(module, "flambeau._C.dtype", sizeof(DtypeObject),
+                         {{Py_tp_repr, slot(dtype_repr)}, {Py_tp_methods, dtype_methods}, {Py_tp_getset, dtype_getset}});
+  device_type = make_type(module, "flambeau._C.device", sizeof(DeviceObject),
+                          {{Py_tp_new, slot(device_new)}, {Py_tp_repr, slot(device_repr)},
+                           {Py_tp_str, slot(device_str)}, {Py_tp_hash, slot(device_hash)},
+                           {Py_tp_richcompare, slot(device_compare)}, {Py_tp_methods, device_methods},
+                           {Py_tp_getset, device_getset}});
+  layout_type = make_type(module, "flambeau._C.layout", sizeof(LayoutObject),
+                          {{Py_tp_repr, slot(layout_repr)}, {Py_tp_methods, layout_methods}});
+  memory_format_type = make_type(
+      module, "flambeau._C.memory_format", sizeof(MemoryFormatObject),
+      {{Py_tp_repr, slot(memory_format_repr)}, {Py_tp_methods, memory_format_methods}});
+  generator_type = make_type(module, "flambeau._C.Generator", sizeof(GeneratorObject),
+                             {{Py_tp_new, slot(generator_new)}, {Py_tp_dealloc, slot(generator_dealloc)},
+                              {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_getset}});
+  add_dtypes(module);
+  strided = make_constant<LayoutObject>(layout_type, Layout::Strided);
+  checked(PyModule_AddObjectRef(module, "strided", strided));
+  for (int i = 0; i < 4; ++i) {
+    const auto format = static_cast<MemoryFormat>(i);
+    memory_formats[i] = make_constant<MemoryFormatObject>(memory_format_type, format);
+    checked(PyModule_AddObjectRef(module, name_of(format), memory_formats[i]));
+  }
+  Ref generator(wrap_generator(Generator::share(&default_cpu_generator())));
+  checked(PyModule_AddObjectRef(module, "default_generator", generator.get()));
+}
+
+}  // namespace flambeau::python

@@ -1,0 +1,164 @@
+// Single Python values to and from C++.
+#include <cstring>
+
+#include "aten/core/factory.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+// NumPy scalars are recognised by their module, so that NumPy need not be imported.
+bool is_numpy_scalar(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (std::strncmp(type->tp_name, "numpy.", 6) != 0) return false;
+  return std::strcmp(type->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) && !PyUnicode_Check(o);
+}
+
+}  // namespace
+
+bool is_number(PyObject* o) {
+  return PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) || is_numpy_scalar(o);
+}
+
+Scalar scalar_from(PyObject* o) {
+  if (PyBool_Check(o)) return Scalar(o == Py_True);
+  if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
+  if (PyLong_Check(o)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) {
+      PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long: expected an integer of 64 bits");
+      throw PythonError();
+    }
+    if (value == -1 && PyErr_Occurred()) throw PythonError();
+    return Scalar(static_cast<int64_t>(value));
+  }
+  if (PyComplex_Check(o)) {
+    return Scalar(complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
+  }
+  if (is_tensor(o)) {
+    const Tensor& t = tensor_of(o);
+    check(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+    return item_of(t);
+  }
+  Ref number;
+  if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool") == 0 || std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool_") == 0) {
+    return Scalar(checked(PyObject_IsTrue(o)) == 1);
+  }
+  if (PyIndex_Check(o)) {
+    number = Ref::checked(PyNumber_Index(o));
+  } else if (PyObject_HasAttrString(o, "imag") && std::strstr(Py_TYPE(o)->tp_name, "complex")) {
+    const Py_complex value = PyComplex_AsCComplex(o);
+    if (PyErr_Occurred()) throw PythonError();
+    return Scalar(complex<double>(value.real, value.imag));
+  } else {
+    number = Ref::checked(PyNumber_Float(o));
+  }
+  return scalar_from(number.get());
+}
+
+int64_t integer_from(PyObject* o) {
+  if (is_tensor(o)) return item_of(tensor_of(o)).to_int64();
+  const long long value = PyLong_AsLongLong(o);
+  if (value == -1 && PyErr_Occurred()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+    PyErr_Clear();
+    const Ref index = Ref::checked(PyNumber_Index(o));
+    return integer_from(index.get());
+  }
+  return value;
+}
+
+bool scalar_type_from(PyObject* o, ScalarType* out) {
+  if (PyObject_TypeCheck(o, dtype_type)) {
+    *out = reinterpret_cast<DtypeObject*>(o)->value;
+    return true;
+  }
+  // Python's own types name the dtype that their values would have.
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) *out = ScalarType::Float64;
+  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) *out = ScalarType::Bool;
+  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) *out = ScalarType::Int64;
+  else if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) *out = ScalarType::Complex128;
+  else return false;
+  return true;
+}
+
+bool device_from(PyObject* o, Device* out) {
+  if (PyObject_TypeCheck(o, device_type)) {
+    *out = reinterpret_cast<DeviceObject*>(o)->value;
+    return true;
+  }
+  if (!PyUnicode_Check(o)) return false;
+  const char* text = PyUnicode_AsUTF8(o);
+  if (!text) throw PythonError();
+  *out = Device::parse(text);
+  return true;
+}
+
+bool memory_format_from(PyObject* o, MemoryFormat* out) {
+  if (!PyObject_TypeCheck(o, memory_format_type)) return false;
+  *out = reinterpret_cast<MemoryFormatObject*>(o)->value;
+  return true;
+}
+
+GeneratorImpl* generator_from(PyObject* o) {
+  return PyObject_TypeCheck(o, generator_type) ? reinterpret_cast<GeneratorObject*>(o)->value.get() : nullptr;
+}
+
+PyObject* wrap(const Scalar& value) {
+  switch (value.tag()) {
+    case Scalar::Tag::Bool: return wrap(value.to_bool());
+    case Scalar::Tag::Int: return wrap(value.to_int64());
+    case Scalar::Tag::Double: return wrap(value.to_double());
+    case Scalar::Tag::Complex: break;
+  }
+  const complex<double> z = value.to_complex();
+  return PyComplex_FromDoubles(z.re, z.im);
+}
+
+PyObject* wrap(const std::vector<Tensor>& list) {
+  Ref tuple = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(list.size())));
+  for (size_t i = 0; i < list.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), wrap(list[i]));
+  }
+  return tuple.release();
+}
+
+PyObject* wrap_sizes(IntArrayRef sizes) {
+  const auto n = static_cast<Py_ssize_t>(sizes.size());
+  Ref tuple = Ref::checked(size_type ? size_type->tp_alloc(size_type, n) : PyTuple_New(n));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  }
+  return tuple.release();
+}
+
+PyTypeObject* make_return_type(const char* name, const char* const* fields, int count) {
+  std::vector<PyStructSequence_Field> list;
+  for (int i = 0; i < count; ++i) list.push_back({fields[i], nullptr});
+  list.push_back({nullptr, nullptr});
+  const std::string full = text_of("flambeau.return_types.", name);
+  PyStructSequence_Desc desc = {strdup(full.c_str()), nullptr, list.data(), count};
+  PyTypeObject* type = PyStructSequence_NewType(&desc);
+  if (!type) throw PythonError();
+  return type;
+}
+
+PyObject* wrap_fields(PyTypeObject* type, PyObject** owned, int count) {
+  Ref result(type ? PyStructSequence_New(type) : PyTuple_New(count));
+  for (int i = 0; i < count; ++i) {
+    if (!owned[i] || !result) {
+      Py_XDECREF(owned[i]);
+      result = Ref();
+    } else if (type) {
+      PyStructSequence_SET_ITEM(result.get(), i, owned[i]);
+    } else {
+      PyTuple_SET_ITEM(result.get(), i, owned[i]);
+    }
+  }
+  if (!result) throw PythonError();
+  return result.release();
+}
+
+}  // namespace flambeau::python
