@@ -1,0 +1,242 @@
+// What every tensor answers without an operator: geometry, dtype, single values, protocols.
+#include <cstring>
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/data.h"
+#include "python/csrc/indexing.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+// --- attributes ----------------------------------------------------------------------------------
+
+PyObject* get_shape(PyObject* self, void*) {
+  return guarded([&] { return wrap_sizes(tensor_of(self).sizes()); });
+}
+PyObject* get_ndim(PyObject* self, void*) { return wrap(tensor_of(self).dim()); }
+PyObject* get_dtype(PyObject* self, void*) { return wrap(tensor_of(self).dtype()); }
+PyObject* get_device(PyObject* self, void*) {
+  return guarded([&] { return wrap_device(tensor_of(self).device()); });
+}
+PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
+PyObject* get_itemsize(PyObject* self, void*) {
+  return wrap(static_cast<int64_t>(element_size(tensor_of(self).dtype())));
+}
+PyObject* get_nbytes(PyObject* self, void*) {
+  return wrap(tensor_of(self).numel() * static_cast<int64_t>(element_size(tensor_of(self).dtype())));
+}
+PyObject* get_is_cpu(PyObject* self, void*) { return wrap(tensor_of(self).is_cpu()); }
+PyObject* get_is_cuda(PyObject* self, void*) { return wrap(tensor_of(self).is_cuda()); }
+PyObject* get_is_meta(PyObject* self, void*) { return wrap(tensor_of(self).is_meta()); }
+PyObject* get_false(PyObject*, void*) { return wrap(false); }
+
+// --- methods -------------------------------------------------------------------------------------
+
+PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    static constexpr Param params[] = {{.name = "dim", .kind = ParamKind::Int, .optional = true, .has_default = true}};
+    static constexpr Signature signatures[] = {{"size(int dim=None)", params, 1}};
+    static constexpr Overloads overloads = {"size", signatures, 1};
+    ParsedArgs p;
+    p.parse(overloads, nullptr, args, nargs, kwnames);
+    const Tensor& t = tensor_of(self);
+    if (!p.has(0)) return wrap_sizes(t.sizes());
+    return wrap(t.size(wrap_dim(p.integer(0), t.dim())));
+  });
+}
+PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    static constexpr Param params[] = {{.name = "dim", .kind = ParamKind::Int, .optional = true, .has_default = true}};
+    static constexpr Signature signatures[] = {{"stride(int dim=None)", params, 1}};
+    static constexpr Overloads overloads = {"stride", signatures, 1};
+    ParsedArgs p;
+    p.parse(overloads, nullptr, args, nargs, kwnames);
+    const Tensor& t = tensor_of(self);
+    if (p.has(0)) return wrap(t.stride(wrap_dim(p.integer(0), t.dim())));
+    Ref tuple = Ref::checked(PyTuple_New(t.dim()));
+    for (int64_t d = 0; d < t.dim(); ++d) PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t.stride(d)));
+    return tuple.release();
+  });
+}
+PyObject* dim(PyObject* self, PyObject*) { return wrap(tensor_of(self).dim()); }
+PyObject* numel(PyObject* self, PyObject*) { return wrap(tensor_of(self).numel()); }
+PyObject* storage_offset(PyObject* self, PyObject*) { return wrap(tensor_of(self).storage_offset()); }
+PyObject* method_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
+PyObject* data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(tensor_of(self).data()); }
+PyObject* is_floating_point(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_floating_point()); }
+PyObject* is_complex(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_complex()); }
+PyObject* is_signed(PyObject* self, PyObject*) {
+  const ScalarType t = tensor_of(self).dtype();
+  return wrap(t != ScalarType::UInt8 && t != ScalarType::Bool);
+}
+PyObject* is_inference(PyObject* self, PyObject*) { return wrap(tensor_of(self).impl()->is_inference()); }
+PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  return guarded([&] {
+    static constexpr Param params[] = {
+        {.name = "memory_format", .kind = ParamKind::MemoryFormat, .has_default = true}};
+    static constexpr Signature signatures[] = {{"is_contiguous(memory_format=contiguous_format)", params, 1}};
+    static constexpr Overloads overloads = {"is_contiguous", signatures, 1};
+    ParsedArgs p;
+    p.parse(overloads, nullptr, args, nargs, kwnames);
+    return wrap(tensor_of(self).is_contiguous(p.memory_format_or(0, MemoryFormat::Contiguous)));
+  });
+}
+PyObject* is_same_storage(PyObject* self, PyObject* other) {
+  return guarded([&] {
+    check_type(is_tensor(other), "_shares_storage_with: expected a Tensor, got ", Py_TYPE(other)->tp_name);
+    return wrap(tensor_of(self).storage() == tensor_of(other).storage());
+  });
+}
+PyObject* storage_nbytes(PyObject* self, PyObject*) {
+  return wrap(static_cast<int64_t>(tensor_of(self).storage()->nbytes()));
+}
+PyObject* storage_id(PyObject* self, PyObject*) {
+  return PyLong_FromVoidPtr(tensor_of(self).storage().get());
+}
+PyObject* item(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    check(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+    return wrap(item_of(t));
+  });
+}
+
+PyObject* list_of(const Tensor& t, int64_t dim, const char* data) {
+  if (dim == t.dim()) return wrap(Scalar::load(t.dtype(), data));
+  Ref list = Ref::checked(PyList_New(t.size(dim)));
+  const int64_t step = t.stride(dim) * static_cast<int64_t>(element_size(t.dtype()));
+  for (int64_t i = 0; i < t.size(dim); ++i) {
+    PyObject* entry = list_of(t, dim + 1, data + i * step);
+    if (!entry) throw PythonError();
+    PyList_SET_ITEM(list.get(), i, entry);
+  }
+  return list.release();
+}
+PyObject* tolist(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    check(!t.is_meta(), "tolist: cannot read a tensor on the meta device, it has no data");
+    return list_of(t, 0, static_cast<const char*>(t.data()));
+  });
+}
+
+// --- protocols -----------------------------------------------------------------------------------
+
+Scalar single_value(PyObject* self, const char* what) {
+  const Tensor& t = tensor_of(self);
+  check(t.numel() == 1, "only one element tensors can be converted to Python ", what, "s; got ", t.numel(), " elements");
+  return item_of(t);
+}
+int tensor_bool(PyObject* self) {
+  return guarded_int([&] {
+    const Tensor& t = tensor_of(self);
+    check(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
+    check(t.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
+    return item_of(t).to_bool() ? 1 : 0;
+  });
+}
+PyObject* tensor_float(PyObject* self) {
+  return guarded([&] { return wrap(single_value(self, "scalar").to<double>()); });
+}
+PyObject* tensor_int(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const Scalar value = single_value(self, "scalar");
+    if (value.is_floating()) return PyLong_FromDouble(value.to_double());
+    return wrap(value.to_int64());
+  });
+}
+PyObject* tensor_index(PyObject* self) {
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
+               "only integer tensors of a single element can be converted to an index");
+    return wrap(item_of(t).to_int64());
+  });
+}
+PyObject* tensor_complex(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const complex<double> z = single_value(self, "scalar").to_complex();
+    return PyComplex_FromDoubles(z.re, z.im);
+  });
+}
+Py_ssize_t tensor_length(PyObject* self) {
+  return static_cast<Py_ssize_t>(guarded_int([&] {
+    const Tensor& t = tensor_of(self);
+    check_type(t.dim() > 0, "len() of a 0-d tensor");
+    return static_cast<int>(t.size(0));
+  }));
+}
+Py_hash_t tensor_hash(PyObject* self) {
+  const auto bits = reinterpret_cast<uintptr_t>(self);
+  return static_cast<Py_hash_t>((bits >> 4) | (bits << (8 * sizeof(bits) - 4)));
+}
+
+template <typename F>
+PyCFunction fast(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+template <typename F>
+void* slot(F* f) {
+  return reinterpret_cast<void*>(f);
+}
+
+}  // namespace
+
+PyMethodDef handwritten_tensor_methods[] = {
+    {"size", fast(size), METH_FASTCALL | METH_KEYWORDS, "Size of all dimensions, or of `dim`."},
+    {"stride", fast(stride), METH_FASTCALL | METH_KEYWORDS, "Strides in elements, or that of `dim`."},
+    {"dim", dim, METH_NOARGS, "Number of dimensions."},
+    {"ndimension", dim, METH_NOARGS, "Number of dimensions."},
+    {"numel", numel, METH_NOARGS, "Number of elements."},
+    {"nelement", numel, METH_NOARGS, "Number of elements."},
+    {"storage_offset", storage_offset, METH_NOARGS, "Place of the first element in the storage, in elements."},
+    {"element_size", method_element_size, METH_NOARGS, "Bytes of one element."},
+    {"data_ptr", data_ptr, METH_NOARGS, "Address of the first element."},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether elements are real floating numbers."},
+    {"is_complex", is_complex, METH_NOARGS, "Whether elements are complex numbers."},
+    {"is_signed", is_signed, METH_NOARGS, "Whether elements can be negative."},
+    {"is_inference", is_inference, METH_NOARGS, "Whether it was made in inference mode."},
+    {"is_contiguous", fast(is_contiguous), METH_FASTCALL | METH_KEYWORDS, "Whether elements lie in memory in order."},
+    {"_shares_storage_with", is_same_storage, METH_O, nullptr},
+    {"_storage_nbytes", storage_nbytes, METH_NOARGS, nullptr},
+    {"_storage_id", storage_id, METH_NOARGS, nullptr},
+    {"item", item, METH_NOARGS, "The value of a one-element tensor as a Python number."},
+    {"tolist", tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
+    {"__complex__", tensor_complex, METH_NOARGS, nullptr},
+    {"_array_interface", array_interface, METH_NOARGS, nullptr},
+    {"__dlpack__", fast(to_dlpack), METH_FASTCALL | METH_KEYWORDS, "Export by the DLPack protocol, without a copy."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS, "Device of the DLPack export: (type, index)."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef handwritten_tensor_getset[] = {
+    {"shape", get_shape, nullptr, "Size of every dimension.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+    {"dtype", get_dtype, nullptr, "Type of the elements.", nullptr},
+    {"device", get_device, nullptr, "Where the elements are.", nullptr},
+    {"layout", get_layout, nullptr, "How the elements are laid out.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"is_cpu", get_is_cpu, nullptr, "Whether it is on the CPU.", nullptr},
+    {"is_cuda", get_is_cuda, nullptr, "Whether it is on a CUDA device.", nullptr},
+    {"is_meta", get_is_meta, nullptr, "Whether it has a shape but no data.", nullptr},
+    {"is_sparse", get_false, nullptr, "Always False: tensors are strided.", nullptr},
+    {"is_quantized", get_false, nullptr, "Always False.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot handwritten_tensor_slots[] = {
+    {Py_nb_bool, slot(tensor_bool)},
+    {Py_nb_float, slot(tensor_float)},
+    {Py_nb_int, slot(tensor_int)},
+    {Py_nb_index, slot(tensor_index)},
+    {Py_tp_hash, slot(tensor_hash)},
+    {Py_mp_length, slot(tensor_length)},
+    {Py_mp_subscript, slot(get_item)},
+    {Py_mp_ass_subscript, slot(set_item)},
+    {Py_bf_getbuffer, slot(get_buffer)},
+    {Py_bf_releasebuffer, slot(release_buffer)},
+    {0, nullptr}};
+
+}  // namespace flambeau::python
