@@ -1,0 +1,202 @@
+// x[index]: integers, slices, None, ... and Ellipsis become views; tensors, lists and masks are gathered
+// into one call of `index` on the view that is left.
+#include "python/csrc/indexing.h"
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/data.h"
+#include "torchgen_out/aten/copy_ops.h"
+#include "torchgen_out/aten/index_ops.h"
+#include "torchgen_out/aten/view_ops.h"
+
+namespace flambeau::python {
+namespace {
+
+bool is_sequence_index(PyObject* o) {
+  return PyList_Check(o) || PyObject_HasAttrString(o, "__array_interface__") || PyRange_Check(o);
+}
+
+// How many dimensions of the tensor one entry uses up.
+int64_t dims_used(PyObject* o) {
+  if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
+  if (is_tensor(o)) {
+    const Tensor& t = tensor_of(o);
+    if (t.dtype() == ScalarType::Bool) return t.dim();
+  }
+  return 1;
+}
+
+Tensor tensor_from_index(PyObject* o) {
+  if (is_tensor(o)) return tensor_of(o);
+  Ref list = PyRange_Check(o) ? Ref::checked(PySequence_List(o)) : Ref::share(o);
+  Tensor t = tensor_from_data(list.get(), ScalarType::Undefined, DeviceType::CPU);
+  // An empty list indexes nothing, with integers.
+  return t.numel() == 0 && t.is_floating_point() ? empty_tensor(t.sizes(), ScalarType::Int64) : t;
+}
+
+Tensor truth(bool value) {
+  Tensor t = empty_tensor({1}, ScalarType::Bool);
+  *t.data_as<bool>() = value;
+  return t;
+}
+
+class Indexer {
+ public:
+  explicit Indexer(const Tensor& self) : result(self) {}
+
+  Tensor result;                // after all views
+  std::vector<Tensor> gathers;  // by dimension of `result`; undefined: all of it
+
+  void apply(PyObject* index) {
+    if (!PyTuple_Check(index)) {
+      PyObject* one[] = {index};
+      apply_all(one, 1);
+    } else {
+      apply_all(PySequence_Fast_ITEMS(index), PyTuple_GET_SIZE(index));
+    }
+  }
+  bool gathers_any() const {
+    for (const Tensor& t : gathers) {
+      if (t.defined()) return true;
+    }
+    return false;
+  }
+
+ private:
+  int64_t dim_ = 0;
+  int64_t covered_ = 0;  // dimensions before this one have their entry in `gathers`
+
+  void apply_all(PyObject** items, Py_ssize_t n) {
+    int64_t used = 0;
+    int ellipses = 0;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      used += dims_used(items[i]);
+      ellipses += items[i] == Py_Ellipsis;
+    }
+    check_index(used <= result.dim(), "too many indices for tensor of dimension ", result.dim());
+    check_index(ellipses <= 1, "an index can only have a single ellipsis ('...')");
+    const int64_t free = result.dim() - used;
+    for (Py_ssize_t i = 0; i < n; ++i) apply_one(items[i], free);
+  }
+
+  void apply_one(PyObject* o, int64_t free) {
+    if (o == Py_None) {
+      result = ops::unsqueeze::call(result, dim_++);
+    } else if (o == Py_Ellipsis) {
+      dim_ += free;
+    } else if (PySlice_Check(o)) {
+      slice(o);
+    } else if (PyBool_Check(o)) {
+      result = ops::unsqueeze::call(result, dim_);
+      gather(truth(o == Py_True));
+    } else if (is_tensor(o)) {
+      tensor(tensor_of(o));
+    } else if (PyLong_Check(o) || (PyIndex_Check(o) && !is_sequence_index(o))) {
+      select(integer_from(o));
+    } else if (is_sequence_index(o) || PyTuple_Check(o)) {
+      tensor(tensor_from_index(o));
+    } else {
+      fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+                             "valid indices (got ", Py_TYPE(o)->tp_name, ")");
+    }
+  }
+
+  void select(int64_t i) {
+    const int64_t size = result.size(dim_);
+    check_index(i >= -size && i < size, "index ", i, " is out of bounds for dimension ", dim_, " with size ", size);
+    result = ops::select_int::call(result, dim_, i);
+  }
+
+  static int64_t bound(PyObject* o, int64_t missing) {
+    if (o == Py_None) return missing;
+    const Ref index = is_tensor(o) ? Ref(PyLong_FromLongLong(integer_from(o))) : Ref::checked(PyNumber_Index(o));
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+    return overflow > 0 ? INT64_MAX : overflow < 0 ? INT64_MIN : value;
+  }
+
+  void slice(PyObject* o) {
+    const auto* s = reinterpret_cast<PySliceObject*>(o);
+    const int64_t step = bound(s->step, 1);
+    check_value(step > 0, "step must be greater than zero");
+    const int64_t size = result.size(dim_);
+    const int64_t start = bound(s->start, 0);
+    const int64_t stop = bound(s->stop, INT64_MAX);
+    const bool everything = step == 1 && (start == 0 || start <= -size) && stop >= size;
+    if (!everything) result = ops::slice_Tensor::call(result, dim_, start, stop, step);
+    ++dim_;
+  }
+
+  void tensor(const Tensor& t) {
+    if (t.dtype() == ScalarType::Bool && t.dim() == 0) {
+      result = ops::unsqueeze::call(result, dim_);
+      gather(truth(item_of(t).to_bool()));
+    } else if (is_integral_type(t.dtype(), false) && t.dim() == 0) {
+      select(item_of(t).to_int64());
+    } else {
+      check_index(is_integral_type(t.dtype(), true),
+                  "tensors used as indices must be long, int, byte or bool tensors, got ", t.dtype());
+      gather(t);
+    }
+  }
+
+  void gather(const Tensor& t) {
+    // One entry per index: dimensions that an earlier mask covered have none of their own.
+    for (int64_t d = covered_; d < dim_; ++d) gathers.emplace_back();
+    gathers.push_back(t);
+    // A mask covers as many dimensions as it has; `index` turns it into that many integer tensors.
+    dim_ += t.dtype() == ScalarType::Bool ? t.dim() : 1;
+    covered_ = dim_;
+  }
+};
+
+// Leading dimensions of size 1 that the target lacks are dropped from an assigned value.
+Tensor without_leading_ones(const Tensor& value, int64_t dims) {
+  Tensor out = value;
+  while (out.dim() > dims && out.size(0) == 1) out = ops::select_int::call(out, 0, 0);
+  return out;
+}
+
+Tensor value_like(const Tensor& self, PyObject* value) {
+  if (is_tensor(value)) return tensor_of(value);
+  if (is_number(value)) return scalar_tensor(scalar_from(value), self.dtype(), self.device());
+  return tensor_from_data(value, self.dtype(), self.device());
+}
+
+}  // namespace
+
+PyObject* get_item(PyObject* self, PyObject* index) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = tensor_of(self);
+    if (PyLong_CheckExact(index)) {
+      check_index(t.dim() > 0, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
+      const int64_t i = integer_from(index);
+      check_index(i >= -t.size(0) && i < t.size(0), "index ", i, " is out of bounds for dimension 0 with size ", t.size(0));
+      return wrap(ops::select_int::call(t, 0, i));
+    }
+    Indexer indexer(t);
+    indexer.apply(index);
+    if (indexer.gathers_any()) return wrap(ops::index_Tensor::call(indexer.result, indexer.gathers));
+    // x[...] is a new view, never x itself.
+    return wrap(indexer.result.is_same(t) ? ops::alias::call(t) : indexer.result);
+  });
+}
+
+int set_item(PyObject* self, PyObject* index, PyObject* value) {
+  return guarded_int([&] {
+    check_type(value != nullptr, "Tensor does not support deleting items");
+    Indexer indexer(tensor_of(self));
+    indexer.apply(index);
+    Tensor& target = indexer.result;
+    const Tensor source = value_like(target, value);
+    if (indexer.gathers_any()) {
+      ops::index_put_::call(target, indexer.gathers, source, false);
+    } else {
+      ops::copy_::call(target, without_leading_ones(source, target.dim()), false);
+    }
+    return 0;
+  });
+}
+
+}  // namespace flambeau::python

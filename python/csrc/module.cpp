@@ -1,0 +1,233 @@
+// The extension module flambeau._C: types, generated tables, and the functions that are no operators.
+#include "aten/core/factory.h"
+#include "aten/cpu/generator.h"
+#include "aten/cpu/parallel.h"
+#include "aten/dispatch/operator_entry.h"
+#include "c10/core/allocator.h"
+#include "c10/core/isa.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/autograd.h"
+#include "python/csrc/data.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+// tensor(data, dtype, device): the copying factory; options in Python.
+PyObject* tensor_function(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *data, *dtype_object, *device_object;
+    if (!PyArg_ParseTuple(args, "OOO", &data, &dtype_object, &device_object)) return nullptr;
+    ScalarType dtype = ScalarType::Undefined;
+    Device device;
+    check_type(dtype_object == Py_None || scalar_type_from(dtype_object, &dtype),
+               "tensor(): argument 'dtype' must be flambeau.dtype, not ", Py_TYPE(dtype_object)->tp_name);
+    check_type(device_object == Py_None || device_from(device_object, &device),
+               "tensor(): argument 'device' must be flambeau.device, not ", Py_TYPE(device_object)->tp_name);
+    return wrap(tensor_from_data(data, dtype, device));
+  });
+}
+
+PyObject* set_classes(PyObject*, PyObject* args) {
+  PyObject *tensor_class, *size_class;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &tensor_class, &PyType_Type, &size_class)) return nullptr;
+  tensor_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(tensor_class));
+  size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(size_class));
+  Py_RETURN_NONE;
+}
+
+PyObject* as_subclass(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *source, *type;
+    if (!PyArg_ParseTuple(args, "OO!", &source, &PyType_Type, &type)) return nullptr;
+    check_type(is_tensor(source), "as_subclass: expected a Tensor, got ", Py_TYPE(source)->tp_name);
+    check_type(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_base_type),
+               "as_subclass: expected a subclass of Tensor, got ", reinterpret_cast<PyTypeObject*>(type)->tp_name);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), alias_with_history(tensor_of(source)));
+  });
+}
+
+PyObject* set_data(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *self, *other;
+    if (!PyArg_ParseTuple(args, "OO", &self, &other)) return nullptr;
+    check_type(is_tensor(self) && is_tensor(other), "data: expected a Tensor, got ", Py_TYPE(other)->tp_name);
+    tensor_of(self).impl()->shallow_copy_from(*tensor_of(other).impl());
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* get_data(PyObject*, PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = tensor_of(self);
+    Tensor out(make_intrusive<TensorImpl>(t.storage(), t.dtype(), t.device()));
+    out.impl()->shallow_copy_from(*t.impl());
+    out.impl()->remove_keys(DispatchKey::Autograd);
+    out.impl()->detach_version_counter();
+    return wrap(std::move(out));
+  });
+}
+
+// A tensor over part of another's storage, for unpickling.
+PyObject* rebuild(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *storage, *dtype_object, *sizes, *strides;
+    long long offset;
+    if (!PyArg_ParseTuple(args, "OOOOL", &storage, &dtype_object, &sizes, &strides, &offset)) return nullptr;
+    ScalarType dtype;
+    check_type(is_tensor(storage) && scalar_type_from(dtype_object, &dtype), "_rebuild: expected a storage and a dtype");
+    const auto dims = [](PyObject* o) {
+      const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
+      DimVector out;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+        out.push_back(integer_from(PySequence_Fast_GET_ITEM(items.get(), i)));
+      }
+      return out;
+    };
+    const DimVector size = dims(sizes);
+    const DimVector step = dims(strides);
+    check(size.size() == step.size() && offset >= 0, "_rebuild: sizes and strides must have equal length");
+    int64_t last = offset;
+    int64_t count = 1;
+    for (size_t d = 0; d < size.size(); ++d) {
+      check(size[d] >= 0 && step[d] >= 0, "_rebuild: negative size or stride");
+      last += (size[d] - 1) * step[d];
+      count *= size[d];
+    }
+    const auto have = static_cast<int64_t>(tensor_of(storage).storage()->nbytes());
+    check(count == 0 || (last + 1) * static_cast<int64_t>(element_size(dtype)) <= have,
+          "_rebuild: the geometry reaches beyond the storage of ", have, " bytes");
+    Tensor out(make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype, Device(DeviceType::CPU)));
+    out.impl()->set_geometry(size, step, offset);
+    return wrap(std::move(out));
+  });
+}
+
+// The whole storage as a tensor of bytes.
+PyObject* storage_bytes(PyObject*, PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const Storage& storage = tensor_of(self).storage();
+    Tensor out(make_intrusive<TensorImpl>(storage, ScalarType::UInt8, tensor_of(self).device()));
+    out.impl()->set_contiguous_sizes({static_cast<int64_t>(storage->nbytes())});
+    return wrap(std::move(out));
+  });
+}
+
+PyObject* get_default_dtype(PyObject*, PyObject*) { return wrap(default_dtype()); }
+PyObject* set_default(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    ScalarType dtype;
+    check_type(scalar_type_from(o, &dtype), "set_default_dtype: expected a dtype, got ", Py_TYPE(o)->tp_name);
+    check_type(is_floating_type(dtype), "only floating-point types are supported as the default type");
+    set_default_dtype(dtype);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* promote(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *a, *b;
+    ScalarType x, y;
+    if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
+    check_type(scalar_type_from(a, &x) && scalar_type_from(b, &y), "promote_types: expected two dtypes");
+    return wrap(promote_types(x, y));
+  });
+}
+PyObject* castable(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *a, *b;
+    ScalarType x, y;
+    if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
+    check_type(scalar_type_from(a, &x) && scalar_type_from(b, &y), "can_cast: expected two dtypes");
+    return wrap(can_cast(x, y));
+  });
+}
+PyObject* get_threads(PyObject*, PyObject*) { return wrap(static_cast<int64_t>(get_num_threads())); }
+PyObject* set_threads(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    const int64_t n = integer_from(o);
+    check(n > 0, "set_num_threads expects a positive integer");
+    set_num_threads(static_cast<int>(n));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* memory_stats(PyObject*, PyObject*) {
+  const AllocatorStats s = cpu_allocator()->stats();
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L}", "allocated_bytes", s.allocated_bytes, "peak_allocated_bytes",
+                       s.peak_allocated_bytes, "cached_bytes", s.cached_bytes, "allocations", s.allocations,
+                       "cache_hits", s.cache_hits);
+}
+PyObject* empty_cache(PyObject*, PyObject*) {
+  cpu_allocator()->empty_cache();
+  Py_RETURN_NONE;
+}
+PyObject* reset_peak(PyObject*, PyObject*) {
+  cpu_allocator()->reset_peak();
+  Py_RETURN_NONE;
+}
+PyObject* cpu_capability(PyObject*, PyObject*) {
+  return PyUnicode_FromString(name_of(static_cast<Isa>(cpu_isa())));
+}
+PyObject* operator_names(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const auto& all = all_operators();
+    Ref list = Ref::checked(PyList_New(static_cast<Py_ssize_t>(all.size())));
+    for (size_t i = 0; i < all.size(); ++i) {
+      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), PyUnicode_FromString(all[i]->schema));
+    }
+    return list.release();
+  });
+}
+
+PyMethodDef functions[] = {
+    {"tensor", tensor_function, METH_VARARGS, nullptr},
+    {"_set_classes", set_classes, METH_VARARGS, nullptr},
+    {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {"_set_data", set_data, METH_VARARGS, nullptr},
+    {"_get_data", get_data, METH_O, nullptr},
+    {"_rebuild", rebuild, METH_VARARGS, nullptr},
+    {"_storage_bytes", storage_bytes, METH_O, nullptr},
+    {"_from_array_interface", from_array_interface, METH_O, nullptr},
+    {"_from_dlpack_capsule", from_dlpack_capsule, METH_O, nullptr},
+    {"_from_buffer", from_buffer, METH_VARARGS, nullptr},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of floating results of integers; float32 at first."},
+    {"set_default_dtype", set_default, METH_O, "Set the dtype of floating results of integers and of float data."},
+    {"promote_types", promote, METH_VARARGS, "The smallest dtype to which both can be cast without loss of category."},
+    {"can_cast", castable, METH_VARARGS, "Whether a result of the first dtype may be written to the second."},
+    {"get_num_threads", get_threads, METH_NOARGS, "How many threads an operator may use."},
+    {"set_num_threads", set_threads, METH_O, "Set how many threads an operator may use."},
+    {"_memory_stats", memory_stats, METH_NOARGS, nullptr},
+    {"_empty_cache", empty_cache, METH_NOARGS, nullptr},
+    {"_reset_peak", reset_peak, METH_NOARGS, nullptr},
+    {"_cpu_capability", cpu_capability, METH_NOARGS, nullptr},
+    {"_operator_schemas", operator_names, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+// Generated functions live in submodules by namespace: _C._functions, _C._nn, ...
+void add_namespaces(PyObject* module) {
+  for (NamespaceTable* table = generated_namespaces; table->name; ++table) {
+    const std::string name = *table->name ? text_of("_", table->name) : std::string("_functions");
+    Ref part = Ref::checked(PyModule_New(text_of("flambeau._C.", name).c_str()));
+    checked(PyModule_AddFunctions(part.get(), table->functions));
+    checked(PyModule_AddObjectRef(module, name.c_str(), part.get()));
+    PyObject* modules = PyImport_GetModuleDict();
+    checked(PyDict_SetItemString(modules, text_of("flambeau._C.", name).c_str(), part.get()));
+  }
+}
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau._C", "The native side of flambeau.", -1, functions,
+                          nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace flambeau::python
+
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
+  using namespace flambeau::python;
+  return guarded([]() -> PyObject* {
+    Ref module = Ref::checked(PyModule_Create(&definition));
+    add_value_types(module.get());
+    make_tensor_type(module.get());
+    add_namespaces(module.get());
+    add_autograd(module.get());
+    return module.release();
+  });
+}
