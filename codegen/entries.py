@@ -33,6 +33,7 @@ class Draft:
     namespace: str
     infix: str | None
     doc: str
+    tags: tuple[str, ...]
     broken: bool  # a mistake was found that leaves the operator unusable
     forms: tuple[Form, ...] = ()
 
@@ -72,6 +73,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     namespace = fields.choice("namespace", keys.NAMESPACES) or ""
     infix = fields.choice("infix", keys.INFIX)
     doc = _doc(fields)
+    tags = tuple(tag for tag, _ in fields.choices("tags", keys.TAGS) or ())
     if func is None or parsed is None or kind_key is None:
         return None
     schema, offsets, broken = parsed
@@ -80,7 +82,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     scalars = _scalars(fields, schema)
     return Draft(
         fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
-        namespace, infix, doc, broken,
+        namespace, infix, doc, tags, broken,
     )  # fmt: skip
 
 

@@ -10,6 +10,9 @@ VARIANTS = ("function", "method", "inplace", "out")
 NAMESPACES = ("nn", "linalg", "special", "fft")
 DTYPE_RULES = ("promote", "floating", "compare", "logical", "real", "integral", "keep")
 CATEGORIES = ("bool", "integral", "floating", "complex")
+# random: values come from a Generator; uninitialized: they are whatever memory holds; both cannot have a
+# reference. nondeterministic: the order of accumulation may differ from run to run on some backend.
+TAGS = ("random", "uninitialized", "nondeterministic")
 BACKENDS = ("CPU", "CUDA", "Meta")
 COMBINES = ("sum", "prod", "max", "min", "any", "all")
 EMPTY = ("identity", "error")
@@ -51,6 +54,7 @@ ENTRY: dict[str, Key] = {
     "reason": Key("Why the shape is dynamic.", kinds=("kernels",)),
     "dtype": Key("The rule that gives compute and result dtypes; default promote.", values=DTYPE_RULES),
     "dtypes": Key("The dtype categories that are accepted.", "list", CATEGORIES),
+    "tags": Key("Properties of the results that tests and compilers must know.", "list", TAGS),
     "doc": Key("Documentation: a summary line, then formula, shapes, errors, source.", required=True),
     "test": Key("Sample domains, sample calls, reference; see TEST.", "map"),
     "vmap": Key("Batching rule for operators where it cannot be derived.", "any"),

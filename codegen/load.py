@@ -172,6 +172,7 @@ def _operator(
         extra=tuple((key, value) for key, value in extra if value is not None),
         internal=False,
         position=draft.position,
+        tags=draft.tags,
     )
 
 

@@ -403,6 +403,7 @@ class Operator:
     extra: tuple[tuple[str, object], ...]  # vmap, autocast, onnx, shard: kept for later targets
     internal: bool  # made by the generator (a fused derivative): no Python binding
     position: Position = field(compare=False)
+    tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
 
     @property
     def name(self) -> str:
