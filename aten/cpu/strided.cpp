@@ -72,6 +72,28 @@ void StridedLoop::coalesce() {
   ndim = last + 1;
 }
 
+Odometer::Odometer(const StridedLoop& loop, int first) : loop_(loop), first_(first) {}
+
+void Odometer::move_to(char* const* bases, int64_t index) {
+  for (int a = 0; a < loop_.arrays; ++a) data_[a] = bases[a];
+  for (int d = first_; d < loop_.ndim; ++d) {
+    index_[d] = index % loop_.sizes[d];
+    index /= loop_.sizes[d];
+    for (int a = 0; a < loop_.arrays; ++a) data_[a] += index_[d] * loop_.strides[a][d];
+  }
+}
+
+void Odometer::step() {
+  for (int d = first_; d < loop_.ndim; ++d) {
+    if (++index_[d] < loop_.sizes[d]) {
+      for (int a = 0; a < loop_.arrays; ++a) data_[a] += loop_.strides[a][d];
+      return;
+    }
+    index_[d] = 0;
+    for (int a = 0; a < loop_.arrays; ++a) data_[a] -= (loop_.sizes[d] - 1) * loop_.strides[a][d];
+  }
+}
+
 Tiles::Tiles(const StridedLoop& loop, int64_t columns, int64_t rows)
     : loop_(loop), columns_(columns), rows_(rows) {
   const int64_t height = loop.ndim > 1 ? loop.sizes[1] : 1;

@@ -42,6 +42,22 @@ struct StridedLoop {
   void swap_dims(int a, int b);
 };
 
+// Walks a nest element by element, first dimension fastest, keeping each array's address.
+class Odometer {
+ public:
+  // Dimensions below `first` are left out.
+  explicit Odometer(const StridedLoop& loop, int first = 0);
+  void move_to(char* const* bases, int64_t index);
+  void step();
+  char* const* data() const { return data_; }
+
+ private:
+  const StridedLoop& loop_;
+  int first_;
+  int64_t index_[kMaxDims];
+  char* data_[kMaxArrays];
+};
+
 // One tile: `rows` x `columns` elements, columns along dimension 0 and rows along dimension 1.
 struct Tile {
   int64_t columns;

@@ -2,6 +2,7 @@
 // Loops as the generator would write them, for a few operators, so that drivers are tested alone.
 #include "aten/core/pointwise_op.h"
 #include "aten/core/reduce_op.h"
+#include "aten/cpu/loop_support.h"
 
 namespace flambeau::testing {
 
@@ -54,5 +55,60 @@ inline const PointwiseOp kAdd = with_table({"add", DTypeRule::Promote, kRealType
 inline const PointwiseOp kLess = with_table({"lt", DTypeRule::Compare, kRealTypes, 2, 0, {}}, less_table);
 inline const PointwiseOp kDivide =
     with_table({"floor_divide", DTypeRule::Promote, kRealTypes, 2, 0, {}}, divide_table);
+
+// sum of (self - center)^2 / count, with `center` a let tensor.
+template <typename T>
+struct SpreadFiber {
+  using Value = T;
+  using Acc = T;
+  using Out = T;
+  static Acc identity() { return Acc(0); }
+  static Acc combine(Acc a, Acc b) { return static_cast<Acc>(a + b); }
+  static Acc map(char* const* in, int64_t i, const void*) {
+    const T d = reinterpret_cast<const T*>(in[0])[i] - reinterpret_cast<const T*>(in[1])[i];
+    return d * d;
+  }
+  static Out finish(Acc acc, char* const* kept, int64_t i, const void*, int64_t count) {
+    return acc / static_cast<T>(count) + reinterpret_cast<const T*>(kept[0])[i];
+  }
+};
+template <typename T>
+struct SumFiber {
+  using Value = T;
+  using Acc = T;
+  using Out = T;
+  static Acc identity() { return Acc(0); }
+  static Acc combine(Acc a, Acc b) { return static_cast<Acc>(a + b); }
+  static Acc map(char* const* in, int64_t i, const void*) { return reinterpret_cast<const T*>(in[0])[i]; }
+  static Out finish(Acc acc, char* const*, int64_t, const void*, int64_t) { return acc; }
+};
+template <typename T>
+struct MaxFiber : SumFiber<T> {
+  static T identity() { return loops::lowest<T>(); }
+  static T combine(T a, T b) { return vec::max(a, b); }
+};
+
+inline const ReduceLoops sum_table[kNumScalarTypes] = {
+    {}, {}, {}, {}, {}, loops::reduce_loops<SumFiber<int64_t>>(), {}, {},
+    loops::reduce_loops<SumFiber<float>>(), loops::reduce_loops<SumFiber<double>>(), {}, {}};
+inline const ReduceLoops spread_table[kNumScalarTypes] = {
+    {}, {}, {}, {}, {}, {}, {}, {},
+    loops::reduce_loops<SpreadFiber<float>>(), loops::reduce_loops<SpreadFiber<double>>(), {}, {}};
+inline const ReduceLoops max_table[kNumScalarTypes] = {
+    {}, {}, {}, {}, loops::reduce_loops<MaxFiber<int32_t>>(), {}, {}, {},
+    loops::reduce_loops<MaxFiber<float>>(), loops::reduce_loops<MaxFiber<double>>(), {}, {}};
+
+inline ReduceOp with_table(ReduceOp op, const ReduceLoops* table) {
+  for (int i = 0; i < kNumIsas; ++i) op.loops[i] = table;
+  const uint8_t sizes[kNumScalarTypes] = {1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16};
+  for (int i = 0; i < kNumScalarTypes; ++i) op.acc_size[i] = sizes[i];
+  return op;
+}
+inline const ReduceOp kSum =
+    with_table(ReduceOp{"sum", DTypeRule::Promote, 0x3ff, 1, 0, 0, false, true, {}, {}}, sum_table);
+inline const ReduceOp kSpread =
+    with_table(ReduceOp{"spread", DTypeRule::Promote, 0x3c0, 2, 1, 0, false, false, {}, {}}, spread_table);
+inline const ReduceOp kMax =
+    with_table(ReduceOp{"amax", DTypeRule::Promote, 0x3d0, 1, 0, 0, true, false, {}, {}}, max_table);
 
 }  // namespace flambeau::testing
