@@ -16,6 +16,7 @@ from codegen.model import (
     Derivative,
     DTypeRule,
     Expr,
+    FormKind,
     Formula,
     Host,
     Model,
@@ -26,14 +27,13 @@ from codegen.model import (
     Type,
     Var,
 )
-from codegen.overloads import TENSOR, default_value, returns_type
+from codegen.overloads import TENSOR, returns_type
 from codegen.symbolic import (
     NOWHERE,
     NotDifferentiable,
     count_prims,
     gradient,
     normal,
-    number,
     replace_part,
     variables,
 )
@@ -160,10 +160,20 @@ def _fused(
     allowed = tuple(c for c in op.dtype.allowed if c in ("floating", "complex"))
     if "floating" not in allowed:
         allowed = ("floating", *allowed)
-    fused = internal(schema, op.family, fused_body, DTypeRule("promote", allowed))
+    fused = internal(schema, op.family, fused_body, DTypeRule("promote", allowed), _number_overloads(op, operands))
     fused = with_derivative(fused, lowering.derivative(fused))
     lowering.made.append(fused)
     return fused
+
+
+def _number_overloads(op: Operator, operands: list[str]) -> list[tuple[str, ...]]:
+    """The operator's own number overloads, as far as they concern these operands."""
+    found: list[tuple[str, ...]] = []
+    for form in op.forms:
+        numbers = tuple(name for name in form.numbers if name in operands)
+        if numbers and form.kind is FormKind.FUNCTIONAL and numbers not in found:
+            found.append(numbers)
+    return found
 
 
 def _renamed(expr: Expr, names: dict[str, str]) -> Expr:

@@ -160,7 +160,13 @@ def internal_schema(base: str, overload: str, args: Sequence[tuple[str, Type]]) 
     return Schema(OperatorName(base, overload, False), arguments, (Return(None, TENSOR, None),))
 
 
-def internal(schema: Schema, family: str, body: Pointwise, dtype: DTypeRule) -> Operator:
+def internal(
+    schema: Schema,
+    family: str,
+    body: Pointwise,
+    dtype: DTypeRule,
+    scalars: Sequence[tuple[str, ...]] = (),
+) -> Operator:
     """Return a pointwise operator that only the generator knows."""
     return Operator(
         schema=schema,
@@ -168,7 +174,7 @@ def internal(schema: Schema, family: str, body: Pointwise, dtype: DTypeRule) -> 
         kind=Kind.POINTWISE,
         body=body,
         dtype=dtype,
-        forms=tuple(derive(schema, ("function",), ())),
+        forms=tuple(derive(schema, ("function",), scalars)),
         derivative=None,
         namespace="",
         infix=None,

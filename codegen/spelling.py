@@ -303,7 +303,7 @@ class TensorSpelling:
                 given = (self.converted(a, p) for a, p in zip(args, schema.args, strict=True))
                 return f"ops::{struct_name(form)}::call({', '.join(given)})"
             case Prop(of=of, name=name):
-                return _PROPERTIES[name].format(self.write(of))
+                return PROPERTIES[name].format(self.write(of))
             case Host(op=op, args=args, type=type_):
                 return self._host(op, args, type_)
             case If(condition=condition, then=then, other=other, type=type_):
@@ -376,7 +376,7 @@ _HOST = {
     "default_dtype": "default_dtype",
     "slice": "slice",
 }
-_PROPERTIES = {
+PROPERTIES = {
     "shape": "{0}.sizes()",
     "strides": "{0}.strides()",
     "storage_offset": "{0}.storage_offset()",
@@ -405,6 +405,21 @@ def owned(type_: ExprType) -> str:
     return {"Tensor": "Tensor", "Scalar": "Scalar", "Generator": "Generator"}.get(type_.name) or _BY_VALUE[
         type_.name
     ]
+
+
+def kept(type_: ExprType) -> str:
+    """The C++ type of an argument's value that outlives the call."""
+    if isinstance(type_, BaseType) and type_.name == "str":
+        return "std::string"
+    if isinstance(type_, BaseType) and type_.name == "Generator":
+        return "GeneratorImpl*"
+    if isinstance(type_, OptionalType):
+        if type_.elem == BaseType("Generator"):
+            return "GeneratorImpl*"
+        return f"std::optional<{kept(type_.elem)}>"
+    if isinstance(type_, ListType) and type_.elem == BaseType("Scalar"):
+        return "std::vector<Scalar>"
+    return owned(type_)
 
 
 def _typed_number(value: bool | int | float | complex, type_: ExprType) -> str:

@@ -1,0 +1,236 @@
+"""What a backward node keeps: the values that its formulas read, after rewriting them for one form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from codegen.lowering import as_tensor
+from codegen.model import (
+    Argument,
+    Call,
+    Expr,
+    ExprType,
+    Form,
+    FormKind,
+    Formula,
+    Host,
+    If,
+    Item,
+    Literal,
+    Model,
+    Number,
+    Operator,
+    OptionalType,
+    Prop,
+    Return,
+    Seq,
+    Type,
+    Var,
+)
+from codegen.overloads import SCALAR, TENSOR, has_tensor, is_tensor, returns_type
+
+
+def output_names(op: Operator) -> tuple[str, ...]:
+    """Return how formulas call the outputs."""
+    returns = op.schema.returns
+    if len(returns) == 1:
+        return (returns[0].name or "result",)
+    return tuple(r.name or f"result{i}" for i, r in enumerate(returns))
+
+
+def map_children(expr: Expr, function: object) -> Expr:
+    """Apply a function to the direct parts of a tensor-level expression."""
+    assert callable(function)
+    match expr:
+        case Call(args=args) | Host(args=args):
+            return replace(expr, args=tuple(function(arg) for arg in args))
+        case Prop(of=of):
+            return replace(expr, of=function(of))
+        case If(condition=a, then=b, other=c):
+            return replace(expr, condition=function(a), then=function(b), other=function(c))
+        case Seq(items=items):
+            return replace(expr, items=tuple(function(item) for item in items))
+        case Item(of=of, index=index):
+            return replace(expr, of=function(of), index=function(index))
+    return expr
+
+
+def parts(expr: Expr) -> Iterator[Expr]:
+    """Yield the expression and everything inside."""
+    yield expr
+    inner: Iterable[Expr] = ()
+    match expr:
+        case Call(args=args) | Host(args=args):
+            inner = args
+        case Prop(of=of):
+            inner = (of,)
+        case If(condition=a, then=b, other=c):
+            inner = (a, b, c)
+        case Seq(items=items):
+            inner = items
+        case Item(of=of, index=index):
+            inner = (of, index)
+    for part in inner:
+        yield from parts(part)
+
+
+def called_forms(expr: Expr) -> set[str]:
+    """Return the names of the forms that an expression calls."""
+    return {part.form for part in parts(expr) if isinstance(part, Call)}
+
+
+# --- number overloads ----------------------------------------------------------------------------
+
+
+def with_numbers(expr: Expr, numbers: frozenset[str], model: Model) -> Expr:
+    """Rewrite a formula for a form in which some Tensor arguments are numbers."""
+    if not numbers:
+        return expr
+
+    def is_given(part: Expr) -> bool:
+        return isinstance(part, Var) and part.name in numbers
+
+    def visit(part: Expr) -> Expr:
+        if is_given(part):
+            return as_tensor(replace(part, type=SCALAR))
+        if isinstance(part, Call) and any(map(is_given, part.args)):
+            return _number_call(part, is_given, visit, model)
+        return map_children(part, visit)
+
+    return visit(expr)
+
+
+def _number_call(call: Call, is_given: object, visit: object, model: Model) -> Expr:
+    """A call of the overload that takes the numbers, if there is one."""
+    assert callable(is_given) and callable(visit)
+    op, form = model.form(call.form)
+    pairs = list(zip(form.schema.args, call.args, strict=True))
+    wanted = {a.name for a, part in pairs if is_given(part) and is_tensor(a.type)} | set(form.numbers)
+    for candidate in op.forms:
+        if candidate.kind is FormKind.FUNCTIONAL and set(candidate.numbers) == wanted:
+            args = tuple(replace(p, type=SCALAR) if is_given(p) else visit(p) for _, p in pairs)
+            return Call(candidate.name, args, returns_type(candidate.schema), call.position)
+    result = map_children(call, visit)
+    assert isinstance(result, Call)
+    return result
+
+
+# --- saved values --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One field of a node. kind: tensor, tensors, output, value, or property (of an argument or output)."""
+
+    name: str  # how formulas call it
+    kind: str
+    type: ExprType
+    source: str  # the argument or output
+    property: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One formula of one node, ready to be written."""
+
+    args: tuple[str, ...]
+    expr: Expr | None
+    reads: tuple[Saved, ...]
+    missing: bool  # not_implemented
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """All about the node of one operator, for one choice of number arguments."""
+
+    op: Operator
+    form: Form  # the functional (or declared) form with these numbers
+    args: tuple[Argument, ...]  # differentiable, in schema order: they get edges
+    rules: tuple[Rule, ...]
+
+    @property
+    def saved(self) -> tuple[Saved, ...]:
+        """Every field once, in order of first use."""
+        return tuple(dict.fromkeys(field for rule in self.rules for field in rule.reads))
+
+    def users(self, field: Saved) -> list[str]:
+        """The arguments whose gradients read a field."""
+        return [arg for rule in self.rules if field in rule.reads for arg in rule.args]
+
+
+def plan_node(model: Model, op: Operator, form: Form) -> NodePlan:
+    """Rewrite an operator's formulas for a form, and find what they read."""
+    numbers = frozenset(form.numbers)
+    formulas = op.derivative.formulas if op.derivative is not None else ()
+    wanted = [f for f in formulas if f.expr is not None or f.not_implemented]
+    rules = tuple(rule for f in wanted if (rule := _rule(model, op, form, f, numbers)).args)
+    names = {name for rule in rules for name in rule.args}
+    args = tuple(a for a in form.schema.args if a.name in names)
+    return NodePlan(op, form, args, rules)
+
+
+def _rule(model: Model, op: Operator, form: Form, formula: Formula, numbers: frozenset[str]) -> Rule:
+    args = tuple(name for name in formula.args if name not in numbers or len(formula.args) > 1)
+    if formula.expr is None:
+        return Rule(args, None, (), True)
+    types: dict[str, Type] = {a.name: a.type for a in form.schema.args}
+    outputs = dict(zip(output_names(op), op.schema.returns, strict=True))
+    fields: dict[str, Saved] = {}
+    expr = _with_properties(with_numbers(formula.expr, numbers, model), types, outputs, fields)
+    for part in parts(expr):
+        if not isinstance(part, Var) or part.name in fields:
+            continue
+        if part.name in types:
+            fields[part.name] = Saved(part.name, _kind(types[part.name]), types[part.name], part.name)
+        elif part.name in outputs:
+            kind = "output" if outputs[part.name].type == TENSOR else "outputs"
+            fields[part.name] = Saved(part.name, kind, outputs[part.name].type, part.name)
+    return Rule(args, expr, tuple(fields.values()), False)
+
+
+def _kind(type_: Type) -> str:
+    if is_tensor(type_):
+        return "tensor"
+    return "tensors" if has_tensor(type_) else "value"
+
+
+def _with_properties(
+    expr: Expr, types: Mapping[str, Type], outputs: Mapping[str, Return], fields: dict[str, Saved]
+) -> Expr:
+    """Read saved shapes and dtypes where a formula asks a tensor for nothing else."""
+
+    def visit(part: Expr) -> Expr:
+        if isinstance(part, Prop) and isinstance(part.of, Var):
+            source = part.of.name
+            known = source in outputs or (source in types and types[source] == TENSOR)
+            known = known or (part.name == "defined" and source in types)  # None has no shape
+            if known:
+                name = f"{part.name}_of_{source}"
+                fields[name] = Saved(name, "property", part.type, source, part.name)
+                return Var(name, part.type, part.position)
+        return map_children(part, visit)
+
+    return visit(expr)
+
+
+# --- gradients that formulas read ---------------------------------------------------------------
+
+
+def asks_whether_defined(expr: Expr, name: str, model: Model) -> bool:
+    """Whether a formula copes with an undefined gradient itself."""
+    for part in parts(expr):
+        if isinstance(part, Prop) and part.name == "defined" and part.of == Var(name, TENSOR, part.position):
+            return True
+        if isinstance(part, Call):
+            parameters = model.form(part.form)[1].schema.args
+            for parameter, arg in zip(parameters, part.args, strict=True):
+                optional = isinstance(parameter.type, OptionalType)
+                if optional and isinstance(arg, Var) and arg.name == name:
+                    return True
+    return False
+
+
+def is_trivial(expr: Expr) -> bool:
+    """Whether evaluating costs nothing."""
+    return isinstance(expr, Var | Number | Literal)
