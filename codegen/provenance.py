@@ -33,7 +33,8 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     yield _forward(op)
     public = not op.schema.name.base.startswith("_") and not op.internal
     yield Artefact("python", DERIVED if public else ABSENT, "binding and stub" if public else "internal")
-    yield Artefact("docs", GIVEN if op.doc else MISSING, op.doc.split("\n")[0])
+    undocumented = ABSENT if op.internal else MISSING
+    yield Artefact("docs", GIVEN if op.doc else undocumented, op.doc.split("\n")[0])
     yield _samples(op)
     yield _reference(op)
     lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE) and not _raw(op)
@@ -51,7 +52,8 @@ def _raw(op: Operator) -> bool:
 
 def _forms(op: Operator) -> Iterator[Artefact]:
     own = op.forms[0]
-    yield Artefact("functional" if not own.schema.name.inplace else "in-place", GIVEN, own.name)
+    origin = DERIVED if op.internal else GIVEN
+    yield Artefact("functional" if not own.schema.name.inplace else "in-place", origin, own.name)
     rows = {
         "in-place": [f for f in op.forms[1:] if f.kind is FormKind.INPLACE and not f.numbers],
         "out": [f for f in op.forms if f.kind is FormKind.OUT and not f.numbers],
@@ -112,7 +114,8 @@ def _forward(op: Operator) -> Artefact:
         rules = ", ".join(
             f"{name}: {rule if isinstance(rule, str) else 'formula'}" for name, rule in op.derivative.forward
         )
-        return Artefact("forward", GIVEN, rules)
+        given = any(f.origin == "given" for f in op.derivative.formulas)
+        return Artefact("forward", GIVEN if given else DERIVED, rules)
     if op.kind is Kind.POINTWISE:
         return Artefact("forward", DERIVED, "from the partial derivatives")
     if _backward(op).status in (ABSENT, MISSING):
