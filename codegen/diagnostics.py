@@ -118,7 +118,9 @@ def closest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate that `word` was probably meant to be."""
     from difflib import get_close_matches  # 10 ms to import, only needed for a mistake
 
-    matches = get_close_matches(word, list(candidates), n=1, cutoff=0.6)
+    room = max(2, len(word) // 2)  # difflib is slow; other lengths cannot be close
+    near = [c for c in candidates if abs(len(c) - len(word)) <= room]
+    matches = get_close_matches(word, near, n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
