@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from codegen.model import Position
 
@@ -116,11 +117,15 @@ class Collector:
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate that `word` was probably meant to be."""
+    room = max(2, len(word) // 2)  # difflib is slow; other lengths cannot be close
+    return _closest(word, tuple(c for c in candidates if abs(len(c) - len(word)) <= room))
+
+
+@cache
+def _closest(word: str, candidates: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches  # 10 ms to import, only needed for a mistake
 
-    room = max(2, len(word) // 2)  # difflib is slow; other lengths cannot be close
-    near = [c for c in candidates if abs(len(c) - len(word)) <= room]
-    matches = get_close_matches(word, near, n=1, cutoff=0.6)
+    matches = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
