@@ -28,6 +28,9 @@
 
 namespace flambeau {
 
+inline constexpr int kMaxParams = 8;
+inline constexpr int kMaxOperands = 8;
+
 // data[0] is the output, data[1..] the operands: contiguous, n elements of the loop's types. An
 // operand may be the output itself, element for element. `params`: values of the compute type in
 // 16-byte slots. Returns error bits.

@@ -61,7 +61,4 @@ struct PointwiseCase {
 const PointwiseOp& choose_case(const char* op, const char* argument, std::string_view value,
                                ArrayRef<PointwiseCase> cases);
 
-inline constexpr int kMaxParams = 8;
-inline constexpr int kMaxOperands = 8;
-
 }  // namespace flambeau

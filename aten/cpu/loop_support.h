@@ -1,86 +1,19 @@
 #pragma once
 // What generated loop files need beside vector math. They are compiled once per instruction set, so
 // everything is in an unnamed namespace: no two sets may share one definition.
-#include "aten/core/loop_types.h"
+#include "aten/core/loop_values.h"
 #include "aten/cpu/vecmath.h"
-#include "c10/core/complex.h"
 
 namespace flambeau::loops {
 namespace {
 
 template <typename T>
-struct RealOf {
-  using type = T;
-};
-template <typename T>
-struct RealOf<complex<T>> {
-  using type = T;
-};
-template <typename T>
-using real_t = typename RealOf<T>::type;
-
-// The k-th param; each has a slot of 16 bytes.
-template <typename T>
-inline T param(const void* params, int k) {
-  return *reinterpret_cast<const T*>(static_cast<const char*>(params) + 16 * k);
-}
-
-// A value as the output's type; the real part where the output is real.
-template <typename Out, typename Value>
-inline Out store_as(Value value) {
-  if constexpr (is_complex_v<Value> && !is_complex_v<Out>) {
-    return static_cast<Out>(value.re);
-  } else {
-    return static_cast<Out>(value);
-  }
-}
-
-template <typename T>
 inline uint32_t divides_by_zero(T divisor) {
-  if constexpr (static_cast<T>(0.5) == static_cast<T>(0)) {
+  if constexpr (is_integer<T>()) {
     return divisor == T(0) ? kIntegerDivisionByZero : 0;
   } else {
     return 0;
   }
-}
-
-// The number of reduced elements, in the accumulator's type; a double where that is a small integer.
-template <typename Acc>
-inline auto count_as(int64_t elements) {
-  if constexpr (is_complex_v<Acc>) {
-    return Acc(static_cast<real_t<Acc>>(elements));
-  } else if constexpr (sizeof(Acc) >= 4) {
-    return static_cast<Acc>(elements);
-  } else {
-    return static_cast<double>(elements);
-  }
-}
-
-template <typename T>
-constexpr bool is_integer() {
-  return !is_complex_v<T> && static_cast<real_t<T>>(0.5) == static_cast<real_t<T>>(0);
-}
-template <typename T>
-constexpr T lowest() {
-  if constexpr (!is_integer<T>()) {
-    return -T(__builtin_inf());
-  } else if constexpr (T(-1) > T(0)) {
-    return T(0);
-  } else {
-    return T(uint64_t{1} << (8 * sizeof(T) - 1));
-  }
-}
-template <typename T>
-constexpr T highest() {
-  return is_integer<T>() ? T(~lowest<T>()) : T(__builtin_inf());
-}
-template <>
-constexpr bool lowest<bool>() {
-  return false;
-}
-template <>
-constexpr bool highest<bool>() {
-  return true;
 }
 
 // The five loops of one reduction. Long fibers are halved down to blocks, and a block keeps kLanes

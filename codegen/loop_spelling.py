@@ -1,0 +1,224 @@
+"""How the bodies of loops are written: the same for the CPU's loops and for device code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from codegen import spelling
+from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
+
+_CATEGORIES = {
+    "bool": ("Bool",),
+    "integral": ("UInt8", "Int8", "Int16", "Int32", "Int64"),
+    "floating": ("Float16", "BFloat16", "Float32", "Float64"),
+    "complex": ("Complex64", "Complex128"),
+}
+_HALVES = ("Float16", "BFloat16")
+_CPP = {
+    "Bool": "bool",
+    "UInt8": "uint8_t",
+    "Int8": "int8_t",
+    "Int16": "int16_t",
+    "Int32": "int32_t",
+    "Int64": "int64_t",
+    "Float32": "float",
+    "Float64": "double",
+    "Complex64": "complex<float>",
+    "Complex128": "complex<double>",
+}
+_ORDER = "Bool UInt8 Int8 Int16 Int32 Int64 Float16 BFloat16 Float32 Float64 Complex64 Complex128".split()
+_OUT = {"compare": "bool", "logical": "bool", "real": "real_t<T>"}
+_IDENTITY = {
+    "sum": "Acc(0)",
+    "prod": "Acc(1)",
+    "max": "lowest<Acc>()",
+    "min": "highest<Acc>()",
+    "any": "false",
+    "all": "true",
+}
+_COMBINE = {
+    "sum": "Acc(a + b)",
+    "prod": "Acc(a * b)",
+    "max": "vec::max(a, b)",
+    "min": "vec::min(a, b)",
+    "any": "(a | b)",
+    "all": "(a & b)",
+}
+_WIDENING = ("sum", "prod")
+
+
+_HALF_STORAGE = {"Float16": "Half", "BFloat16": "BFloat16"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDecl:
+    """All that the templates print about one pointwise loop or cell."""
+
+    name: str
+    out: str
+    operands: int
+    inputs: tuple[str, ...]  # pointers to the operands
+    constants: tuple[str, ...]  # params, read once
+    lines: tuple[str, ...]
+    result: str
+    simd: bool
+    table: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceDecl:
+    """All that the templates print about one reduction."""
+
+    name: str
+    acc: str
+    out: str
+    operands: int  # with the let tensors
+    lets: int
+    identity: str
+    combine: str
+    map_lines: tuple[str, ...]
+    mapped: str
+    finish_lines: tuple[str, ...]
+    finished: str
+    table: tuple[str, ...]
+
+
+def loop_name(op: Operator, case: str) -> str:
+    """Name the loop of one case; "" without cases."""
+    stem = spelling.struct_name(op.name)
+    return f"{stem}_case_{case}" if case else stem
+
+
+def _computes(op: Operator) -> dict[str, str]:
+    """Map each dtype that operands can have in memory to the compute type of its loop.
+
+    The `floating` rule casts integers before the loop.
+    """
+    allowed = set(op.dtype.allowed) - ({"bool", "integral"} if op.dtype.name == "floating" else set())
+    dtypes = [dtype for category in _CATEGORIES for dtype in _CATEGORIES[category] if category in allowed]
+    computes = {dtype: "float" if dtype in _HALVES else _CPP[dtype] for dtype in dtypes}
+    if isinstance(op.body, Reduce) and op.body.combine in _WIDENING:
+        narrow = {*_CATEGORIES["bool"], *_CATEGORIES["integral"]}
+        computes |= {dtype: _CPP["Int64"] for dtype in dtypes if dtype in narrow}
+    return computes
+
+
+def _loop_table(op: Operator, entry: str, absent: str) -> tuple[str, ...]:
+    """Entries by compute dtype."""
+    used = set(_computes(op).values())
+    return tuple(entry.format(_CPP[d]) if _CPP.get(d) in used else absent for d in _ORDER)
+
+
+def _launcher_table(op: Operator, entry: str) -> tuple[str, ...]:
+    """Entries by the dtype in memory."""
+    computes = _computes(op)
+    return tuple(
+        entry.format(computes[d], _HALF_STORAGE.get(d) or _CPP[d]) if d in computes else "nullptr" for d in _ORDER
+    )
+
+
+def _prims(expr: Expr) -> Iterator[Prim]:
+    if isinstance(expr, Prim):
+        yield expr
+        for arg in expr.args:
+            yield from _prims(arg)
+
+
+def _constants(params: Sequence[str]) -> list[str]:
+    return [
+        f"[[maybe_unused]] const T {spelling.local(name)} = param<T>(params, {i});" for i, name in enumerate(params)
+    ]
+
+
+def _reads(names: Sequence[str], pattern: str) -> list[str]:
+    """Read each variable from where `pattern` says that the k-th one lies."""
+    return [f"[[maybe_unused]] const T {spelling.local(name)} = {pattern.format(k)};" for k, name in enumerate(names)]
+
+
+def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitive], device: bool) -> LoopDecl:
+    """Spell one case of a pointwise operator."""
+    body = op.body
+    assert isinstance(body, Pointwise)
+    names = [*body.operands, *body.params]
+    writer = spelling.ScalarSpelling(rows, {name: spelling.local(name) for name in names}, device)
+    result = writer.write(expr)
+    name = loop_name(op, case)
+    if device:
+        reads, checks = _reads(body.operands, "in[{}]"), []
+        table = _launcher_table(op, "&launch_pointwise<" + name + "_cell<{}>, {}>")
+    else:
+        reads = _reads(body.operands, "in{}[i]")
+        checks = _divisor_checks(writer, expr, rows)
+        table = _loop_table(op, f"&{name}_loop<{{}}>", "nullptr")
+    return LoopDecl(
+        name=name,
+        out=_OUT.get(op.dtype.name, "T"),
+        operands=len(body.operands),
+        inputs=tuple(
+            f"[[maybe_unused]] const T* in{i} = reinterpret_cast<const T*>(data[{i + 1}]);"
+            for i in range(len(body.operands))
+        ),
+        constants=tuple(_constants(body.params)),
+        lines=(*reads, *writer.lines, *checks),
+        result=result,
+        simd=all(rows[prim.name].vectorises for prim in _prims(expr)),
+        table=table,
+    )
+
+
+def _divisor_checks(writer: spelling.ScalarSpelling, expr: Expr, rows: dict[str, Primitive]) -> list[str]:
+    return [
+        f"errors |= divides_by_zero({writer.write(prim.args[divisor])});"
+        for prim in dict.fromkeys(_prims(expr))
+        if (divisor := rows[prim.name].integer_divisor) is not None
+    ]
+
+
+def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceDecl:
+    """Spell a reduction."""
+    body = op.body
+    assert isinstance(body, Reduce)
+    lets = [name for name, _ in body.let]
+    operands = [*body.operands, *lets]
+    scope = {name: spelling.local(name) for name in (*operands, *body.params)}
+    mapper = spelling.ScalarSpelling(rows, scope, device)
+    mapped = mapper.write(body.map)
+    finisher = spelling.ScalarSpelling(rows, {**scope, "acc": "acc", "count": "count"}, device)
+    finished = finisher.write(body.finish)
+    constants = _constants(body.params)
+    name = loop_name(op, "")
+    place = "{0}[{{}}]" if device else "reinterpret_cast<const T*>({0}[{{}}])[i]"
+    table = (
+        _launcher_table(op, "&launch_reduce<" + name + "_fiber<{}>, {}>")
+        if device
+        else _loop_table(op, f"reduce_loops<{name}_fiber<{{}}>>()", "{}")
+    )
+    return ReduceDecl(
+        name=name,
+        acc="bool" if body.combine in ("any", "all") else _OUT.get(op.dtype.name, "T"),
+        out=_OUT.get(op.dtype.name, "T"),
+        operands=len(operands),
+        lets=len(lets),
+        identity=_IDENTITY[body.combine],
+        combine=_COMBINE[body.combine],
+        map_lines=(*_reads(operands, place.format("in")), *constants, *mapper.lines),
+        mapped=mapped,
+        finish_lines=(*_reads(lets, place.format("kept")), *constants, *finisher.lines),
+        finished=finished,
+        table=table,
+    )
+
+
+def loops_of(
+    operators: Sequence[Operator], rows: dict[str, Primitive], device: bool
+) -> tuple[tuple[LoopDecl, ...], tuple[ReduceDecl, ...]]:
+    """Spell every pointwise loop and every reduction of a family."""
+    loops: list[LoopDecl] = []
+    reductions: list[ReduceDecl] = []
+    for op in operators:
+        if isinstance(op.body, Pointwise):
+            loops += [pointwise_loop(op, case, expr, rows, device) for case, expr in op.body.cases]
+        elif isinstance(op.body, Reduce):
+            reductions.append(reduction(op, rows, device))
+    return tuple(loops), tuple(reductions)
