@@ -114,7 +114,8 @@ def _launcher_table(op: Operator, entry: str) -> tuple[str, ...]:
     """Entries by the dtype in memory."""
     computes = _computes(op)
     return tuple(
-        entry.format(computes[d], _HALF_STORAGE.get(d) or _CPP[d]) if d in computes else "nullptr" for d in _ORDER
+        entry.format(computes[d], _HALF_STORAGE.get(d) or _CPP[d]) if d in computes else "nullptr"
+        for d in _ORDER
     )
 
 
@@ -127,13 +128,17 @@ def _prims(expr: Expr) -> Iterator[Prim]:
 
 def _constants(params: Sequence[str]) -> list[str]:
     return [
-        f"[[maybe_unused]] const T {spelling.local(name)} = param<T>(params, {i});" for i, name in enumerate(params)
+        f"[[maybe_unused]] const T {spelling.local(name)} = param<T>(params, {i});"
+        for i, name in enumerate(params)
     ]
 
 
 def _reads(names: Sequence[str], pattern: str) -> list[str]:
     """Read each variable from where `pattern` says that the k-th one lies."""
-    return [f"[[maybe_unused]] const T {spelling.local(name)} = {pattern.format(k)};" for k, name in enumerate(names)]
+    return [
+        f"[[maybe_unused]] const T {spelling.local(name)} = {pattern.format(k)};"
+        for k, name in enumerate(names)
+    ]
 
 
 def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitive], device: bool) -> LoopDecl:

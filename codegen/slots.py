@@ -43,6 +43,11 @@ def forms(operators: Iterable[Operator]) -> Iterator[tuple[Operator, Form]]:
             yield op, form
 
 
+def is_internal(op: Operator) -> bool:
+    """Whether users never see the operator."""
+    return op.internal or op.schema.name.base.startswith("_")
+
+
 def takes_tensors(form: Form) -> bool:
     """Whether any argument can be a tensor."""
     return any(is_tensor_like(arg.type) for arg in form.schema.args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from codegen.model import (
     Argument,
@@ -138,6 +138,25 @@ def return_type(returns: tuple[Return, ...]) -> str:
 def parameters(schema: Schema) -> str:
     """All parameters, without defaults."""
     return ", ".join(parameter(arg) for arg in schema.args)
+
+
+def parameters_with_defaults(args: Sequence[Argument]) -> str:
+    """Parameters; defaults only where every later one has a default too, as C++ wants it."""
+    texts: list[str] = []
+    all_later = True
+    for arg in reversed(args):
+        default = default_value(arg) if all_later else None
+        all_later = default is not None
+        texts.append(parameter(arg) + (f" = {default}" if default is not None else ""))
+    return ", ".join(reversed(texts))
+
+
+def user_return_type(returns: tuple[Return, ...]) -> str:
+    """The return type in flambeau::api, whose Tensor is made from the library's; references stay."""
+    text = return_type(returns)
+    for kept in ("Tensor&", "std::vector<Tensor>"):
+        text = text.replace(kept, kept.replace("Tensor", "flambeau::Tensor"))
+    return text
 
 
 def argument_names(schema: Schema) -> str:

@@ -145,7 +145,9 @@ def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterato
     operands = f"ArrayRef<Operand>({{{operands}}})"
     descriptor = f"{_loop_stem(op, '')}_op"
     if body.switch:
-        choices = ", ".join(f"{{{spelling.quoted(case)}, &{_loop_stem(op, case)}_op}}" for case, _ in body.cases)
+        choices = ", ".join(
+            f"{{{spelling.quoted(case)}, &{_loop_stem(op, case)}_op}}" for case, _ in body.cases
+        )
         switch = spelling.local(body.switch)
         yield f"const PointwiseOp& op = choose_case({_shown_name(op)}, {spelling.quoted(body.switch)}, {switch}, {{{choices}}});"
         descriptor = "op"
@@ -242,7 +244,11 @@ def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[st
         if calls:
             yield calls.format(", ".join([*inputs, *results]))
         moved = ", ".join(f"std::move({result})" for result in results)
-        yield f"return {spelling.return_type(function.returns)}({moved});" if count > 1 else f"return {results[0]};"
+        yield (
+            f"return {spelling.return_type(function.returns)}({moved});"
+            if count > 1
+            else f"return {results[0]};"
+        )
         return
     outs = _outs(form)
     tensors = [spelling.local(a.name) for a in function.args if a.type == slots.TENSOR]
@@ -413,7 +419,10 @@ def _rules(op: Operator) -> Iterator[RuleDecl]:
 def _kernel_outs(op: Operator) -> list[str]:
     returns = op.schema.returns
     names = [ret.name or (f"out{i}" if len(returns) > 1 else "out") for i, ret in enumerate(returns)]
-    return [f"Tensor& {name}_out" if ret.name else f"Tensor& {name}" for name, ret in zip(names, returns, strict=True)]
+    return [
+        f"Tensor& {name}_out" if ret.name else f"Tensor& {name}"
+        for name, ret in zip(names, returns, strict=True)
+    ]
 
 
 def emit(model: Model) -> Iterator[File]:

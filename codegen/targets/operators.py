@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen import schema as schema_text
 from codegen import slots, spelling
-from codegen.model import Argument, BaseType, Form, Model, Operator, OptionalType
+from codegen.model import BaseType, Form, Model, Operator, OptionalType
 from codegen.render import File, render
 
 _DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
@@ -46,7 +46,7 @@ class EntryDecl:
             schema=schema_text.show_schema(schema),
             returns=returns,
             kernel_type=kernel_type,
-            declared=_with_defaults(schema.args),
+            declared=spelling.parameters_with_defaults(schema.args),
             parameters=spelling.parameters(schema),
             names="".join(f", {spelling.local(arg.name)}" for arg in schema.args),
             keys=_keys(form),
@@ -60,17 +60,6 @@ class EntryDecl:
                 f"{returns} {struct}_{suffix}({kernel_type});" for suffix in sorted(set(suffixes.values()))
             ),
         )
-
-
-def _with_defaults(args: tuple[Argument, ...]) -> str:
-    """Parameters; defaults only where every later one has a default too, as C++ wants it."""
-    texts: list[str] = []
-    all_later = True
-    for arg in reversed(args):
-        default = spelling.default_value(arg) if all_later else None
-        all_later = default is not None
-        texts.append(spelling.parameter(arg) + (f" = {default}" if default is not None else ""))
-    return ", ".join(reversed(texts))
 
 
 def _keys(form: Form) -> str:
@@ -95,4 +84,6 @@ def emit(model: Model) -> Iterator[File]:
         names.append(family)
         yield render("ops.h.j2", f"aten/{family}_ops.h", entries=entries)
         yield render("ops.cpp.j2", f"aten/{family}_ops.cpp", family=family, entries=entries)
-    yield render("registry.cpp.j2", "aten/registry.cpp", families=tuple(names), structs=tuple(sorted(structs)))
+    yield render(
+        "registry.cpp.j2", "aten/registry.cpp", families=tuple(names), structs=tuple(sorted(structs))
+    )
