@@ -458,3 +458,92 @@ def _literal(value: str | None, type_: ExprType) -> str:
     if base == BaseType("MemoryFormat"):
         return f"MemoryFormat::{value.capitalize()}"
     return f"std::string_view({quoted(value)})"
+
+
+# --- Python bindings ------------------------------------------------------------------------------
+
+# NumPy's keywords for the same arguments.
+KEYWORD_ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+_PARAM_KINDS = {
+    "Tensor": "Tensor",
+    "Scalar": "Scalar",
+    "int": "Int",
+    "SymInt": "Int",
+    "DeviceIndex": "Int",
+    "float": "Float",
+    "bool": "Bool",
+    "SymBool": "Bool",
+    "str": "String",
+    "ScalarType": "ScalarType",
+    "Layout": "Layout",
+    "Device": "Device",
+    "MemoryFormat": "MemoryFormat",
+    "Generator": "Generator",
+}
+_ACCESSORS = {
+    "Tensor": "tensor",
+    "TensorList": "tensor_list",
+    "Scalar": "scalar",
+    "ScalarList": "scalar_list",
+    "Int": "integer",
+    "IntList": "int_list",
+    "Float": "real",
+    "FloatList": "real_list",
+    "Bool": "boolean",
+    "BoolList": "bool_list",
+    "String": "string",
+    "ScalarType": "scalar_type",
+    "Layout": "layout",
+    "Device": "device",
+    "MemoryFormat": "memory_format",
+    "Generator": "generator",
+}
+_NEVER_OPTIONAL = ("tensor", "tensor_list", "generator")
+ACCESSORS_WITH_DEFAULT = (
+    "scalar integer real boolean string int_list bool_list scalar_type memory_format".split()
+)
+
+
+def param_kind(type_: Type) -> str:
+    """The argument parser's kind of a schema type."""
+    if isinstance(type_, OptionalType):
+        return param_kind(type_.elem)
+    if isinstance(type_, ListType):
+        return f"{param_kind(type_.elem)}List"
+    return _PARAM_KINDS[type_.name]
+
+
+def accessor(type_: Type) -> str:
+    """The argument parser's accessor of a schema type."""
+    name = _ACCESSORS[param_kind(type_)]
+    optional = isinstance(type_, OptionalType) and name not in _NEVER_OPTIONAL
+    return f"optional_{name}" if optional else name
+
+
+_NUMBER_SLOTS = {
+    ("+", 2): "add",
+    ("-", 2): "subtract",
+    ("*", 2): "multiply",
+    ("/", 2): "true_divide",
+    ("//", 2): "floor_divide",
+    ("%", 2): "remainder",
+    ("**", 2): "power",
+    ("@", 2): "matrix_multiply",
+    ("&", 2): "and",
+    ("|", 2): "or",
+    ("^", 2): "xor",
+    ("<<", 2): "lshift",
+    (">>", 2): "rshift",
+    ("-", 1): "negative",
+    ("~", 1): "invert",
+}
+_COMPARISONS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+# As Py_LT, Py_LE, ... number them.
+COMPARISON_ORDER = ("lt", "le", "eq", "ne", "gt", "ge")
+
+
+def number_slot(symbol: str, arity: int) -> tuple[str, bool]:
+    """The slot's stem of a Python operator, and whether it is a comparison."""
+    if symbol in _COMPARISONS:
+        return _COMPARISONS[symbol], True
+    return _NUMBER_SLOTS[symbol, arity], False

@@ -1,0 +1,138 @@
+"""What Python users can call: all forms of one name in one table, shared by bindings, stubs and docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codegen import slots
+from codegen.model import Argument, Form, FormKind, Model, Operator
+from codegen.overloads import SCALAR, TENSOR
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One way to call a name. `out`: the form that writes to out= arguments, if there is one."""
+
+    op: Operator
+    form: Form
+    out: Form | None
+    args: tuple[Argument, ...]  # in Python's order: for methods, self first
+
+    @property
+    def out_args(self) -> tuple[Argument, ...]:
+        """The out= arguments."""
+        return tuple(a for a in self.out.schema.args if a.is_out) if self.out is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Callable:
+    """A name with its signatures. namespace: "" is the top level; None for methods."""
+
+    name: str
+    family: str
+    namespace: str | None
+    signatures: tuple[Signature, ...]
+
+
+def call_name(form: Form) -> str:
+    """Return the name in Python: with the underscore of in-place forms."""
+    return form.schema.name.base + "_" * form.schema.name.inplace
+
+
+def _weight(signature: Signature) -> int:
+    """Tensors are tried before numbers, so that a 0-dim tensor keeps its history."""
+    return sum(a.type == SCALAR and a.default is None for a in signature.args)
+
+
+def _out_form(op: Operator, form: Form) -> Form | None:
+    for candidate in op.forms:
+        if candidate.kind is FormKind.OUT and candidate.numbers == form.numbers:
+            return candidate
+    return None
+
+
+def _method_args(form: Form) -> tuple[Argument, ...]:
+    own = next(a for a in form.schema.args if a.name == "self")
+    return (own, *(a for a in form.schema.args if a is not own))
+
+
+def _collect(model: Model, methods: bool) -> Iterator[Callable]:
+    found: dict[tuple[str, str], list[Signature]] = {}
+    families: dict[tuple[str, str], str] = {}
+    for op, form in slots.forms(model.operators):
+        if op.internal or form.kind is FormKind.OUT:
+            continue
+        if not (form.is_method if methods else form.is_function):
+            continue
+        key = (call_name(form), "" if methods else op.namespace)
+        families.setdefault(key, op.family)
+        args = _method_args(form) if methods else form.schema.args
+        out = None if methods or form.kind is not FormKind.FUNCTIONAL else _out_form(op, form)
+        found.setdefault(key, []).append(Signature(op, form, out, args))
+    for key, signatures in found.items():
+        name, namespace = key
+        ordered = tuple(sorted(signatures, key=_weight))
+        yield Callable(name, families[key], None if methods else namespace, ordered)
+
+
+def functions(model: Model) -> tuple[Callable, ...]:
+    """Return all functions, in YAML order."""
+    return tuple(_collect(model, methods=False))
+
+
+def methods(model: Model) -> tuple[Callable, ...]:
+    """Return all methods of Tensor, in YAML order."""
+    return tuple(_collect(model, methods=True))
+
+
+# --- infix operators -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Infix:
+    """A Python operator on tensors: the forms for tensors and numbers on either side."""
+
+    symbol: str
+    arity: int
+    family: str
+    inplace: bool
+    both: Form  # Tensor op Tensor, or op Tensor
+    right_number: Form | None
+    left_number: Form | None
+
+
+COMMUTATIVE = ("+", "*", "&", "|", "^", "==", "!=")
+
+
+def infixes(model: Model) -> Iterator[Infix]:
+    """Yield every operator that the `infix` keys give."""
+    seen: set[tuple[str, int]] = set()
+    for op in model.operators:
+        operands = [a.name for a in op.schema.args if a.type == TENSOR and a.default is None]
+        arity = sum(a.default is None for a in op.schema.args)
+        if op.infix is None or (op.infix, arity) in seen or len(operands) != arity or arity > 2:
+            continue
+        seen.add((op.infix, arity))
+        for kind in (FormKind.FUNCTIONAL, FormKind.INPLACE):
+            of_kind = {f.numbers: f for f in op.forms if f.kind is kind}
+            if () not in of_kind or (kind is FormKind.INPLACE and arity == 1):
+                continue
+            right = of_kind.get((operands[1],)) if arity == 2 else None
+            left = of_kind.get((operands[0],)) if arity == 2 else None
+            yield Infix(op.infix, arity, op.family, kind is FormKind.INPLACE, of_kind[()], right, left)
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+
+def python_name(arg: Argument, method: bool) -> str:
+    """Return the keyword of an argument: functions call the first tensor `input`."""
+    return "input" if arg.name == "self" and not method else arg.name
+
+
+def named_results(op: Operator) -> tuple[str, ...]:
+    """Return the field names of a result that is a named tuple."""
+    names = tuple(r.name for r in op.schema.returns if r.name is not None)
+    return names if len(names) == len(op.schema.returns) > 1 else ()
+

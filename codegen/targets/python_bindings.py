@@ -1,0 +1,329 @@
+"""Python bindings: torchgen_out/python/<family>.cpp and tables.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from codegen import spelling
+from codegen.model import (
+    Argument,
+    Form,
+    ListType,
+    Model,
+    Operator,
+    OptionalType,
+    Type,
+)
+from codegen.overloads import TENSOR
+from codegen.python_types import show_signature
+from codegen.render import File, render
+from codegen.signatures import (
+    COMMUTATIVE,
+    Callable,
+    Infix,
+    Signature,
+    functions,
+    infixes,
+    methods,
+    named_results,
+    python_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureDecl:
+    """One signature: its parameter table and the call."""
+
+    index: int
+    table: str
+    params: tuple[str, ...]
+    entry: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableDecl:
+    """One function or method."""
+
+    symbol: str
+    name: str
+    doc: str
+    self: str
+    count: int
+    signatures: tuple[SignatureDecl, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDecl:
+    """A function behind the number protocol. id: the slot; "" for comparisons, which share one."""
+
+    symbol: str
+    id: str
+    parameters: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A row of a method table."""
+
+    name: str
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceDecl:
+    """A submodule of _C."""
+
+    name: str
+    table: str
+    functions: tuple[TableEntry, ...]
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def _core(type_: Type) -> Type:
+    return type_.elem if isinstance(type_, OptionalType) else type_
+
+
+def _param(arg: Argument, method: bool) -> str:
+    """One row of a parameter table."""
+    core = _core(arg.type)
+    size = (core.size or 0) if isinstance(core, ListType) else 0
+    items = isinstance(core, ListType) and isinstance(core.elem, OptionalType)
+    flags = (isinstance(arg.type, OptionalType), arg.default is not None, arg.kwarg_only)
+    alias = spelling.KEYWORD_ALIASES.get(arg.name)
+    cells = [
+        spelling.quoted(python_name(arg, method)),
+        f"ParamKind::{spelling.param_kind(arg.type)}",
+        *(spelling.number(flag) for flag in flags),
+        str(size),
+        spelling.number(items),
+        spelling.quoted(alias) if alias else "nullptr",
+    ]
+    return f"{{{', '.join(cells)}}}"
+
+
+def _out_param(signature: Signature) -> str:
+    """out=: a tensor, or a tuple of them for several results."""
+    kind = "Tensor" if len(signature.out_args) == 1 else "TensorList"
+    return f'{{"out", ParamKind::{kind}, true, true, true, 0, false, nullptr}}'
+
+
+def _accessor(arg: Argument, index: int) -> str:
+    """The C++ expression that reads one parsed argument."""
+    type_, given = arg.type, f"p.object({index})"
+    writes = arg.alias is not None and arg.alias.is_write
+    if type_ == TENSOR and writes:
+        return f"p.mutable_tensor({index})"
+    name = spelling.accessor(type_)
+    default = spelling.default_value(arg)
+    if arg.default in (None, "None") or default is None:
+        return f"p.{name}({index})"
+    if isinstance(type_, OptionalType) or name not in spelling.ACCESSORS_WITH_DEFAULT:
+        inner = f"{spelling.owned(type_)}({default})" if not default.startswith("{") else f"{spelling.owned(type_)}{default}"
+        return f"({given} ? p.{name}({index}) : {inner})"
+    if default.startswith("{"):
+        default = f"{spelling.owned(type_)}{default}"
+    return f"p.{name}_or({index}, {default})"
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def _measure(args: Iterable[Argument]) -> str:
+    """The tensor whose size decides whether the GIL is released."""
+    for arg in args:
+        if arg.type == TENSOR:
+            return f"a_{arg.name}"
+    return "Tensor()"
+
+
+def _call(form: Form, args: Iterable[Argument]) -> str:
+    names = ", ".join(f"a_{arg.name}" for arg in form.schema.args)
+    call = f"ops::{spelling.struct_name(form.name)}::call({names})"
+    return f"run({_measure(args)}, [&]() -> decltype(auto) {{ return {call}; }})"
+
+
+def _wrapped(op: Operator, form: Form, call: str) -> Iterator[str]:
+    fields = named_results(op)
+    if not form.schema.returns:
+        yield f"{call};"
+        yield "return wrap_none();"
+    elif fields and len(form.schema.returns) > 1:
+        texts = ", ".join(spelling.quoted(name) for name in fields)
+        name = spelling.quoted(op.schema.name.base)
+        yield f"static const char* const fields[] = {{{texts}}};"
+        yield f"static PyTypeObject* const named = make_return_type({name}, fields, {len(fields)});"
+        yield f"return wrap({call}, named);"
+    else:
+        yield f"return wrap({call});"
+
+
+def _locals(signature: Signature) -> Iterator[str]:
+    """Read all arguments while the GIL is held."""
+    for i, arg in enumerate(signature.args):
+        reference = _core(arg.type) == TENSOR
+        writes = arg.alias is not None and arg.alias.is_write
+        type_ = ("Tensor&" if writes else "const Tensor&") if reference else "const auto"
+        yield f"{type_} a_{arg.name} = {_accessor(arg, i)};"
+
+
+def _signature(callable_: Callable, signature: Signature, index: int, symbol: str) -> SignatureDecl:
+    method = callable_.namespace is None
+    params = [_param(arg, method) for arg in signature.args]
+    table = f"{symbol}_params{index}"
+    lines = list(_locals(signature))
+    if signature.out is not None:
+        position = len(params)
+        params.append(_out_param(signature))
+        lines += _out_lines(signature, position)
+    lines += _wrapped(signature.op, signature.form, _call(signature.form, signature.args))
+    text = spelling.quoted(show_signature(callable_, signature))
+    entry = f"{text}, {table if params else 'nullptr'}, {len(params)}"
+    return SignatureDecl(index, table, tuple(params), entry, tuple(lines))
+
+
+def _out_lines(signature: Signature, position: int) -> Iterator[str]:
+    assert signature.out is not None
+    outs = signature.out_args
+    yield f"if (p.has({position})) {{"
+    if len(outs) == 1:
+        yield f"  Tensor& a_{outs[0].name} = p.mutable_tensor({position});"
+    else:
+        yield f"  std::vector<Tensor> outs = p.tensor_list({position});"
+        op = spelling.quoted(f"{signature.op.schema.name.base}(): expected out= to be a tuple of {len(outs)} tensors, got ")
+        yield f"  check_type(outs.size() == {len(outs)}, {op}, int64_t(outs.size()));"
+        for i, arg in enumerate(outs):
+            yield f"  Tensor& a_{arg.name} = outs[{i}];"
+    yield from (f"  {line}" for line in _wrapped(signature.op, signature.out, _call(signature.out, signature.args)))
+    yield "}"
+
+
+def _symbol(callable_: Callable) -> str:
+    if callable_.namespace is None:
+        return f"method_{callable_.name}"
+    return f"function_{callable_.namespace or 'top'}_{callable_.name}"
+
+
+def _callable(callable_: Callable) -> CallableDecl:
+    symbol = _symbol(callable_)
+    lines = [show_signature(callable_, s) for s in callable_.signatures]
+    doc = "\n".join(lines) + "\n\n" + callable_.signatures[0].op.doc.strip()
+    return CallableDecl(
+        symbol=symbol,
+        name=callable_.name,
+        doc=spelling.quoted(doc),
+        self="self" if callable_.namespace is None else "nullptr",
+        count=len(callable_.signatures),
+        signatures=tuple(_signature(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)),
+    )
+
+
+# --- the number protocol -------------------------------------------------------------------------
+
+
+def _form_call(form: Form, measure: str, names: Iterable[str]) -> str:
+    call = f"ops::{spelling.struct_name(form.name)}::call({', '.join(names)})"
+    return f"return wrap(run({measure}, [&]() -> decltype(auto) {{ return {call}; }}));"
+
+
+def _operand(name: str, writes: bool = False) -> str:
+    return f"mutable_tensor_of({name})" if writes else f"tensor_of({name})"
+
+
+def _binary(infix: Infix) -> Iterator[str]:
+    left = "Tensor& x" if infix.inplace else "const Tensor& x"
+    yield "if (is_tensor(a)) {"
+    yield f"  {left} = {_operand('a', infix.inplace)};"
+    yield f"  if (is_tensor(b)) {_form_call(infix.both, 'x', ('x', 'tensor_of(b)'))}"
+    yield "  if (is_number(b)) {"
+    if infix.right_number is not None:
+        yield "    const Scalar y = scalar_from(b);"
+        yield f"    {_form_call(infix.right_number, 'x', 'xy')}"
+    else:
+        yield "    const Tensor y = wrapped_number_tensor(scalar_from(b));"
+        yield f"    {_form_call(infix.both, 'x', 'xy')}"
+    yield "  }"
+    if not infix.inplace:
+        yield "} else if (is_number(a)) {"
+        yield "  const Tensor& y = tensor_of(b);"
+        yield from (f"  {line}" for line in _reflected(infix))
+    yield "}"
+    yield "return Py_NewRef(Py_NotImplemented);"
+
+
+def _reflected(infix: Infix) -> Iterator[str]:
+    if infix.left_number is not None:
+        yield "const Scalar x = scalar_from(a);"
+        yield _form_call(infix.left_number, "y", "xy")
+    elif infix.right_number is not None and infix.symbol in COMMUTATIVE:
+        yield "const Scalar x = scalar_from(a);"
+        yield _form_call(infix.right_number, "y", "yx")
+    else:
+        yield "const Tensor x = wrapped_number_tensor(scalar_from(a));"
+        yield _form_call(infix.both, "y", "xy")
+
+
+def _slot(infix: Infix) -> SlotDecl:
+    stem, comparison = spelling.number_slot(infix.symbol, infix.arity)
+    name = f"{'inplace_' if infix.inplace else ''}{stem}"
+    parameters = {1: "PyObject* a", 2: "PyObject* a, PyObject* b"}[infix.arity]
+    if stem == "power":
+        parameters += ", PyObject*"
+    if infix.arity == 1:
+        lines: Iterable[str] = (
+            "const Tensor& x = tensor_of(a);",
+            _form_call(infix.both, "x", "x"),
+        )
+    else:
+        lines = _binary(infix)
+    return SlotDecl(f"slot_{name}", "" if comparison else f"Py_nb_{name}", parameters, tuple(lines))
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _used_families(callables: Iterable[Callable], symbols: Iterable[Infix], model: Model) -> tuple[str, ...]:
+    found = {s.op.family for c in callables for s in c.signatures}
+    for infix in symbols:
+        found |= {model.form(infix.both.name)[0].family}
+    return tuple(sorted(found))
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield one file per family, and the tables."""
+    found = (*functions(model), *methods(model))
+    operators = [i for i in infixes(model) if not (i.inplace and spelling.number_slot(i.symbol, i.arity)[1])]
+    for family in sorted({c.family for c in found} | {i.family for i in operators}):
+        own = [c for c in found if c.family == family]
+        own_infix = [i for i in operators if i.family == family]
+        yield render(
+            "python.cpp.j2",
+            f"python/{family}.cpp",
+            families=_used_families(own, own_infix, model),
+            callables=tuple(map(_callable, own)),
+            slots=tuple(map(_slot, own_infix)),
+        )
+    yield _tables(found, [_slot(i) for i in operators])
+
+
+def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
+    entries = [(c, TableEntry(c.name, _symbol(c))) for c in found]
+    names = sorted({c.namespace for c, _ in entries if c.namespace is not None} | {""})
+    known = {slot.symbol for slot in number_slots}
+    wanted = [f"slot_{stem}" for stem in spelling.COMPARISON_ORDER]
+    return render(
+        "python_tables.cpp.j2",
+        "python/tables.cpp",
+        callables=tuple(entry for _, entry in entries),
+        methods=tuple(entry for c, entry in entries if c.namespace is None),
+        namespaces=tuple(
+            NamespaceDecl(name, f"{name or 'top'}_functions", tuple(e for c, e in entries if c.namespace == name))
+            for name in names
+        ),
+        slots=tuple(number_slots),
+        comparisons=", ".join(name if name in known else "nullptr" for name in wanted),
+    )
