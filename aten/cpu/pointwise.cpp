@@ -51,26 +51,29 @@ bool matches(const Tensor& t, const Tensor& first) {
 }
 
 // All tensors row-major on the CPU with one size and one dtype, which is the loop's; at most one number.
-Uniform uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands) {
-  Uniform u;
+// Fills its argument in place: returning the struct costs a store-forwarding stall per call.
+bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u) {
   for (const Operand& o : operands) {
     if (!o.tensor) {
-      if (u.number) return {};
+      if (u.number) return false;
       u.number = o.scalar;
     } else if (!u.first) {
-      if (!o.tensor->is_contiguous() || !o.tensor->is_cpu()) return {};
+      if (!o.tensor->is_contiguous() || !o.tensor->is_cpu()) return false;
       u.first = o.tensor;
     } else if (!matches(*o.tensor, *u.first)) {
-      return {};
+      return false;
     }
   }
-  if (!u.first || (u.number && !keeps_dtype(*u.number, u.first->dtype()))) return {};
+  if (!u.first || (u.number && !keeps_dtype(*u.number, u.first->dtype()))) return false;
   u.types = dtypes_by_rule(op.name, op.rule, op.allowed, u.first->dtype());
-  if (u.types.compute != u.first->dtype()) return {};
-  return u;
+  if (u.types.compute != u.first->dtype()) return false;
+  return true;
 }
 
 struct DenseRun {
+  // Leaves the arrays unset: clearing them costs more than a small operator.
+  DenseRun(PointwiseLoop l, const void* p, int n) : loop(l), params(p), arrays(n) {}
+
   PointwiseLoop loop;
   const void* params;
   int arrays;
@@ -79,6 +82,7 @@ struct DenseRun {
   int number = -1;                  // the array that is a splatted number, of kBlock elements at most
 
   uint32_t range(int64_t begin, int64_t end) const {
+    if (number < 0 && begin == 0) return loop(end, data, params);
     char* at[kMaxOperands + 1];
     if (number < 0) {
       for (int a = 0; a < arrays; ++a) at[a] = data[a] + begin * bytes[a];
@@ -110,7 +114,7 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out, Arr
   Params values;
   if (!params.empty()) store_params(op.name, params, u.types.compute, values.slots);
   const int64_t n = out.numel();
-  DenseRun run{loop_of(op, u.types.compute), values.slots, static_cast<int>(operands.size()) + 1, {}, {}};
+  DenseRun run(loop_of(op, u.types.compute), values.slots, static_cast<int>(operands.size()) + 1);
   const int64_t width = static_cast<int64_t>(element_size(u.types.compute));
   run.data[0] = static_cast<char*>(out.data());
   run.bytes[0] = static_cast<int64_t>(element_size(out.dtype()));
@@ -287,7 +291,7 @@ void run_over(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operan
 }  // namespace
 
 Tensor pointwise(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Scalar> params) {
-  if (const Uniform u = uniform_case(op, operands); u.first) {
+  if (Uniform u; uniform_case(op, operands, u)) {
     Tensor out = empty_tensor(u.first->sizes(), u.types.result);
     run_uniform(op, u, out, operands, params);
     return out;
@@ -299,8 +303,8 @@ Tensor pointwise(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Sca
 
 Tensor& pointwise_inplace(const PointwiseOp& op, Tensor& self, ArrayRef<Operand> operands,
                           ArrayRef<Scalar> params) {
-  if (const Uniform u = uniform_case(op, operands);
-      u.first && u.types.result == self.dtype() && self.sizes() == u.first->sizes()) {
+  if (Uniform u; uniform_case(op, operands, u) && u.types.result == self.dtype() &&
+                 self.sizes() == u.first->sizes()) {
     // Row-major tensors of one size over one storage coincide or are out of step.
     bool in_step = self.is_contiguous();
     for (const Operand& o : operands) {

@@ -17,24 +17,30 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  uint32_t use_count() const { return strong_.load(std::memory_order_acquire); }
-  void retain() const { strong_.fetch_add(1, std::memory_order_relaxed); }
+  uint32_t use_count() const { return static_cast<uint32_t>(counts_.load(std::memory_order_acquire)); }
+  void retain() const { counts_.fetch_add(kStrong, std::memory_order_relaxed); }
   void release() const {
-    if (strong_.fetch_sub(1, std::memory_order_acq_rel) == 1) expire();
+    // A sole owner without weak references races with nobody: no locked instruction is needed.
+    if (counts_.load(std::memory_order_acquire) == (kStrong | kWeak)) {
+      delete this;
+      return;
+    }
+    const uint64_t before = counts_.fetch_sub(kStrong, std::memory_order_acq_rel);
+    if (static_cast<uint32_t>(before) == 1) expire();
   }
-  void retain_weak() const { weak_.fetch_add(1, std::memory_order_relaxed); }
+  void retain_weak() const { counts_.fetch_add(kWeak, std::memory_order_relaxed); }
   void release_weak() const {
     // A lone weak count cannot be raised by anyone else, so no atomic decrement is needed.
-    if (weak_.load(std::memory_order_acquire) == 1 ||
-        weak_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (counts_.load(std::memory_order_acquire) == kWeak ||
+        counts_.fetch_sub(kWeak, std::memory_order_acq_rel) == kWeak) {
       delete this;
     }
   }
   // Strong reference from a weak one; false when the object has expired.
   bool try_retain() const {
-    uint32_t n = strong_.load(std::memory_order_relaxed);
-    while (n != 0) {
-      if (strong_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) return true;
+    uint64_t n = counts_.load(std::memory_order_relaxed);
+    while (static_cast<uint32_t>(n) != 0) {
+      if (counts_.compare_exchange_weak(n, n + kStrong, std::memory_order_acq_rel)) return true;
     }
     return false;
   }
@@ -46,12 +52,16 @@ class RefCounted {
 
  private:
   void expire() const {
-    if (weak_.load(std::memory_order_acquire) != 1) const_cast<RefCounted*>(this)->release_resources();
+    if (counts_.load(std::memory_order_acquire) != kWeak) {
+      const_cast<RefCounted*>(this)->release_resources();
+    }
     release_weak();
   }
 
-  mutable std::atomic<uint32_t> strong_{1};
-  mutable std::atomic<uint32_t> weak_{1};
+  // Both counts in one word, so that one load sees whether the owner is alone.
+  static constexpr uint64_t kStrong = 1;
+  static constexpr uint64_t kWeak = uint64_t{1} << 32;
+  mutable std::atomic<uint64_t> counts_{kStrong | kWeak};
 };
 
 template <typename T>

@@ -18,7 +18,7 @@ class SizesAndStrides {
   // Row-major strides for `sizes`.
   void set_contiguous(IntArrayRef sizes) {
     sizes_.assign(sizes.data(), sizes.size());
-    strides_.resize(sizes.size());
+    strides_.resize_unset(sizes.size());
     int64_t step = 1;
     for (size_t d = sizes.size(); d-- > 0;) {
       strides_[d] = step;

@@ -68,6 +68,11 @@ class SmallVector {
     for (size_t i = size_; i < n; ++i) data_[i] = value;
     size_ = n;
   }
+  // Elements beyond the old size are unset.
+  void resize_unset(size_t n) {
+    reserve(n);
+    size_ = n;
+  }
   void reserve(size_t n) {
     if (n <= capacity_) return;
     if (n < capacity_ * 2) n = capacity_ * 2;
@@ -81,7 +86,14 @@ class SmallVector {
   void assign(const T* source, size_t n) {
     size_ = 0;
     reserve(n);
-    if (n) std::memcpy(static_cast<void*>(data_), source, n * sizeof(T));
+    if (n <= N) {
+      for (size_t i = 0; i < n; ++i) {
+        data_[i] = source[i];
+        asm volatile("");  // keeps GCC from calling memcpy for a handful of words
+      }
+    } else {
+      std::memcpy(static_cast<void*>(data_), source, n * sizeof(T));
+    }
     size_ = n;
   }
 
@@ -101,7 +113,10 @@ class SmallVector {
       data_ = inline_;
       capacity_ = N;
       size_ = o.size_;
-      if (size_) std::memcpy(static_cast<void*>(inline_), o.inline_, size_ * sizeof(T));
+      for (size_t i = 0; i < size_; ++i) {
+        inline_[i] = o.inline_[i];
+        asm volatile("");
+      }
     } else {
       data_ = std::exchange(o.data_, o.inline_);
       capacity_ = std::exchange(o.capacity_, N);
