@@ -189,7 +189,8 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     scope = {name: spelling.local(name) for name in (*operands, *body.params)}
     mapper = spelling.ScalarSpelling(rows, scope, device)
     mapped = mapper.write(body.map)
-    finisher = spelling.ScalarSpelling(rows, {**scope, "acc": "acc", "count": "count"}, device)
+    real = ("acc", "count") if op.dtype.name == "real" else ()
+    finisher = spelling.ScalarSpelling(rows, {**scope, "acc": "acc", "count": "count"}, device, real)
     finished = finisher.write(body.finish)
     constants = _constants(body.params)
     name = loop_name(op, "")

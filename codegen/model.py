@@ -413,14 +413,12 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Both YAML files."""
-
     operators: tuple[Operator, ...]  # YAML order, internal ones after their origin
     primitives: dict[str, Primitive]
+    _forms: dict[str, tuple[Operator, Form]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def form(self, name: str) -> tuple[Operator, Form]:
         """Return the form called `name`, with the operator that it belongs to."""
-        return self._index()[name]
-
-    def _index(self) -> dict[str, tuple[Operator, Form]]:
-        return {f.name: (op, f) for op in self.operators for f in op.forms}
+        if not self._forms:
+            self._forms.update({f.name: (op, f) for op in self.operators for f in op.forms})
+        return self._forms[name]

@@ -100,6 +100,7 @@ class SmallVector {
   operator ArrayRef<T>() const { return ArrayRef<T>(data_, size_); }  // NOLINT(google-explicit-constructor)
   ArrayRef<T> ref() const { return ArrayRef<T>(data_, size_); }
   friend bool operator==(const SmallVector& a, const SmallVector& b) { return a.ref() == b.ref(); }
+  friend bool operator==(ArrayRef<T> a, const SmallVector& b) { return a == b.ref(); }
 
  private:
   void release() {
