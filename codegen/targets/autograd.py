@@ -35,7 +35,7 @@ class NodeDecl:
     shown: str
     schema: str
     fields: tuple[str, ...]
-    releases: tuple[str, ...]
+    release: tuple[str, ...]  # release_saved, if anything is saved
     lines: tuple[str, ...]  # of apply
 
 
@@ -98,7 +98,7 @@ class NodeWriter:
             shown=shown,
             schema=schema_text.show_schema(self.plan.form.schema),
             fields=(*(self._declaration(f) for f in self.plan.saved), *lists),
-            releases=tuple(line for f in self.plan.saved if (line := self._release(f))),
+            release=tuple(self._release_all()),
             lines=tuple(self._apply()),
         )
 
@@ -124,6 +124,13 @@ class NodeWriter:
         if field.kind in ("tensor", "output"):
             return f"{_field(field)}.reset();"
         return f"reset_list({_field(field)});" if field.kind in ("tensors", "outputs") else ""
+
+    def _release_all(self) -> Iterator[str]:
+        lines = [line for field in self.plan.saved if (line := self._release(field))]
+        if lines:
+            yield "void release_saved() override {"
+            yield from (f"  {line}" for line in lines)
+            yield "}"
 
     # --- apply -----------------------------------------------------------------------------------
 

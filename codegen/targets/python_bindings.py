@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import spelling
+from codegen import python_spelling, spelling
 from codegen.model import (
     Argument,
     Form,
@@ -33,13 +33,11 @@ from codegen.signatures import (
 
 @dataclass(frozen=True, slots=True)
 class SignatureDecl:
-    """One signature: its parameter table and the call."""
+    """One signature: its parameter table, its row in the table of signatures, and the call."""
 
-    index: int
-    table: str
-    params: tuple[str, ...]
-    entry: str
-    lines: tuple[str, ...]
+    tables: tuple[str, ...]
+    row: str
+    call: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,9 @@ class CallableDecl:
     doc: str
     self: str
     count: int
-    signatures: tuple[SignatureDecl, ...]
+    tables: tuple[str, ...]
+    rows: tuple[str, ...]
+    calls: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TableEntry:
 class NamespaceDecl:
     """A submodule of _C."""
 
-    name: str
+    row: str
     table: str
     functions: tuple[TableEntry, ...]
 
@@ -94,10 +94,10 @@ def _param(arg: Argument, method: bool) -> str:
     size = (core.size or 0) if isinstance(core, ListType) else 0
     items = isinstance(core, ListType) and isinstance(core.elem, OptionalType)
     flags = (isinstance(arg.type, OptionalType), arg.default is not None, arg.kwarg_only)
-    alias = spelling.KEYWORD_ALIASES.get(arg.name)
+    alias = python_spelling.KEYWORD_ALIASES.get(arg.name)
     cells = [
         spelling.quoted(python_name(arg, method)),
-        f"ParamKind::{spelling.param_kind(arg.type)}",
+        f"ParamKind::{python_spelling.param_kind(arg.type)}",
         *(spelling.number(flag) for flag in flags),
         str(size),
         spelling.number(items),
@@ -118,11 +118,11 @@ def _accessor(arg: Argument, index: int) -> str:
     writes = arg.alias is not None and arg.alias.is_write
     if type_ == TENSOR and writes:
         return f"p.mutable_tensor({index})"
-    name = spelling.accessor(type_)
+    name = python_spelling.accessor(type_)
     default = spelling.default_value(arg)
     if arg.default in (None, "None") or default is None:
         return f"p.{name}({index})"
-    if isinstance(type_, OptionalType) or name not in spelling.ACCESSORS_WITH_DEFAULT:
+    if isinstance(type_, OptionalType) or name not in python_spelling.ACCESSORS_WITH_DEFAULT:
         inner = f"{spelling.owned(type_)}({default})" if not default.startswith("{") else f"{spelling.owned(type_)}{default}"
         return f"({given} ? p.{name}({index}) : {inner})"
     if default.startswith("{"):
@@ -182,8 +182,11 @@ def _signature(callable_: Callable, signature: Signature, index: int, symbol: st
         lines += _out_lines(signature, position)
     lines += _wrapped(signature.op, signature.form, _call(signature.form, signature.args))
     text = spelling.quoted(show_signature(callable_, signature))
-    entry = f"{text}, {table if params else 'nullptr'}, {len(params)}"
-    return SignatureDecl(index, table, tuple(params), entry, tuple(lines))
+    return SignatureDecl(
+        tables=(f"static const Param {table}[] = {{", *(f"    {row}," for row in params), "};") if params else (),
+        row=f"{{{text}, {table if params else 'nullptr'}, {len(params)}}}",
+        call=(f"case {index}: {{", *(f"  {line}" for line in lines), "}"),
+    )
 
 
 def _out_lines(signature: Signature, position: int) -> Iterator[str]:
@@ -212,13 +215,16 @@ def _callable(callable_: Callable) -> CallableDecl:
     symbol = _symbol(callable_)
     lines = [show_signature(callable_, s) for s in callable_.signatures]
     doc = "\n".join(lines) + "\n\n" + callable_.signatures[0].op.doc.strip()
+    signatures = [_signature(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)]
     return CallableDecl(
         symbol=symbol,
         name=callable_.name,
         doc=spelling.quoted(doc),
         self="self" if callable_.namespace is None else "nullptr",
         count=len(callable_.signatures),
-        signatures=tuple(_signature(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)),
+        tables=tuple(line for s in signatures for line in s.tables),
+        rows=tuple(s.row for s in signatures),
+        calls=tuple(line for s in signatures for line in s.call),
     )
 
 
@@ -268,10 +274,10 @@ def _reflected(infix: Infix) -> Iterator[str]:
 
 
 def _slot(infix: Infix) -> SlotDecl:
-    stem, comparison = spelling.number_slot(infix.symbol, infix.arity)
-    name = f"{'inplace_' if infix.inplace else ''}{stem}"
+    stem, comparison = python_spelling.number_slot(infix.symbol, infix.arity)
+    name = stem.replace("nb_", "nb_inplace_") if infix.inplace else stem
     parameters = {1: "PyObject* a", 2: "PyObject* a, PyObject* b"}[infix.arity]
-    if stem == "power":
+    if stem == "nb_power":
         parameters += ", PyObject*"
     if infix.arity == 1:
         lines: Iterable[str] = (
@@ -280,7 +286,7 @@ def _slot(infix: Infix) -> SlotDecl:
         )
     else:
         lines = _binary(infix)
-    return SlotDecl(f"slot_{name}", "" if comparison else f"Py_nb_{name}", parameters, tuple(lines))
+    return SlotDecl(f"slot_{name}", "" if comparison else f"Py_{name}", parameters, tuple(lines))
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -296,7 +302,7 @@ def _used_families(callables: Iterable[Callable], symbols: Iterable[Infix], mode
 def emit(model: Model) -> Iterator[File]:
     """Yield one file per family, and the tables."""
     found = (*functions(model), *methods(model))
-    operators = [i for i in infixes(model) if not (i.inplace and spelling.number_slot(i.symbol, i.arity)[1])]
+    operators = [i for i in infixes(model) if not (i.inplace and python_spelling.number_slot(i.symbol, i.arity)[1])]
     for family in sorted({c.family for c in found} | {i.family for i in operators}):
         own = [c for c in found if c.family == family]
         own_infix = [i for i in operators if i.family == family]
@@ -314,16 +320,21 @@ def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
     entries = [(c, TableEntry(c.name, _symbol(c))) for c in found]
     names = sorted({c.namespace for c, _ in entries if c.namespace is not None} | {""})
     known = {slot.symbol for slot in number_slots}
-    wanted = [f"slot_{stem}" for stem in spelling.COMPARISON_ORDER]
+    wanted = [f"slot_{stem}" for stem in python_spelling.COMPARISON_ORDER]
     return render(
         "python_tables.cpp.j2",
         "python/tables.cpp",
         callables=tuple(entry for _, entry in entries),
         methods=tuple(entry for c, entry in entries if c.namespace is None),
         namespaces=tuple(
-            NamespaceDecl(name, f"{name or 'top'}_functions", tuple(e for c, e in entries if c.namespace == name))
+            NamespaceDecl(
+                f'{{"{name}", {name or "top"}_functions}}',
+                f"{name or 'top'}_functions",
+                tuple(e for c, e in entries if c.namespace == name),
+            )
             for name in names
         ),
         slots=tuple(number_slots),
+        rows=tuple(f"{{{slot.id}, reinterpret_cast<void*>({slot.symbol})}}" for slot in number_slots if slot.id),
         comparisons=", ".join(name if name in known else "nullptr" for name in wanted),
     )
