@@ -152,7 +152,9 @@ def _fused(
     params = [n for n in body.params if n in read]
     switch = [body.switch] if body.switch is not None else []
     base = f"_{op.schema.name.base.lstrip('_')}_grad_{name}"
-    schema = internal_schema(base, op.schema.name.overload, [(n, types[n]) for n in (*operands, *params, *switch)])
+    schema = internal_schema(
+        base, op.schema.name.overload, [(n, types[n]) for n in (*operands, *params, *switch)]
+    )
     labels = [label for label, _ in body.cases]
     fused_body = Pointwise(
         body.switch, tuple(zip(labels, cases.exprs, strict=True)), tuple(operands), tuple(params)
@@ -160,7 +162,9 @@ def _fused(
     allowed = tuple(c for c in op.dtype.allowed if c in ("floating", "complex"))
     if "floating" not in allowed:
         allowed = ("floating", *allowed)
-    fused = internal(schema, op.family, fused_body, DTypeRule("promote", allowed), _number_overloads(op, operands))
+    fused = internal(
+        schema, op.family, fused_body, DTypeRule("promote", allowed), _number_overloads(op, operands)
+    )
     fused = with_derivative(fused, lowering.derivative(fused))
     lowering.made.append(fused)
     return fused

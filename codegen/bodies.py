@@ -274,6 +274,7 @@ def read_rule(draft: Draft, context: Context, key: str) -> Rule | None:
         return None
     names = [a.name for a in draft.schema.args]
     args: list[str] = []
+    good = True
     offset = match.start(2) if match.group(2) else 0
     for part in (match.group(2) or "").split(","):
         name = part.strip()
@@ -282,10 +283,11 @@ def read_rule(draft: Draft, context: Context, key: str) -> Rule | None:
             hint = did_you_mean(name, names, "arguments")
             message = f"{key}: '{name}' is not an argument"
             context.collector.add(at, "FB0302", message, hint, len(name))
+            good = False
         if name:
             args.append(name)
         offset += len(part) + 1
-    return Rule(match.group(1), tuple(args))
+    return Rule(match.group(1), tuple(args)) if good else None
 
 
 def _view(draft: Draft, context: Context) -> Body | None:

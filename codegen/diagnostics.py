@@ -66,6 +66,7 @@ CODES: dict[str, str] = {
     "FB0502": "kernel that no entry declares",
     "FB0503": "shape rule without a definition",
     "FB0504": "view rule without a definition",
+    "FB0505": "handwritten function of other types",
     # FB06xx: the primitive table
     "FB0601": "wrong row of the primitive table",
 }

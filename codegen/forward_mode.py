@@ -146,7 +146,12 @@ class ForwardMode:
             return "{0}"
         for op in self.model.operators:
             body = getattr(op.body, "cases", None)
-            if op.kind is Kind.POINTWISE and body and isinstance(body[0][1], Prim) and body[0][1].name == "conj":
+            if (
+                op.kind is Kind.POINTWISE
+                and body
+                and isinstance(body[0][1], Prim)
+                and body[0][1].name == "conj"
+            ):
                 self.called.add(op.name)
                 return f"({{0}}.is_complex() ? ops::{spelling.struct_name(op.name)}::call({{0}}) : {{0}})"
         return "{0}"

@@ -4,74 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.context import Context
+from codegen.cpp_scan import Definition, definitions, normal_type
 from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
-from codegen.model import Body, Kernels, Position, Rule, View
+from codegen.handwritten import Function, functions
+from codegen.model import Body, Kernels
+from codegen.source import Text
 
-# A definition begins in the first column: `void softmax_cpu(`; a declaration ends with `;`.
-_DEFINITION = re.compile(r"^(?:[\w:<>,*&\[\] ]+[ &*>])?([A-Za-z_]\w*)\(", re.MULTILINE)
-_NAMESPACE = re.compile(
-    r"^(?:inline )?namespace\b *([\w:]*) *\{|^\}  // (?:namespace|anonymous)", re.MULTILINE
-)
-_KEYWORDS = ("if", "for", "while", "switch", "return", "sizeof", "static_assert", "defined")
 _BACKEND_SUFFIX = re.compile(r".*_(cpu|cuda)")
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A function defined at namespace scope, not in an anonymous namespace."""
-
-    name: str
-    namespace: str
-    position: Position
-
-
-def definitions(path: Path, shown: str) -> list[Definition]:
-    """Return the functions that a C++ file defines."""
-    text = path.read_text(encoding="utf-8")
-    events = [(m.start(), m, True) for m in _NAMESPACE.finditer(text)]
-    events += [(m.start(), m, False) for m in _DEFINITION.finditer(text)]
-    stack: list[str] = []
-    found: list[Definition] = []
-    for offset, match, is_namespace in sorted(events, key=lambda event: event[0]):
-        if is_namespace:
-            if match.group().startswith("}"):
-                del stack[-1:]
-            else:
-                stack.append(match.group(1))
-        elif "" not in stack and _defines(text, match):
-            line = text.count("\n", 0, offset) + 1
-            column = match.start(1) - text.rfind("\n", 0, match.start(1))
-            name, namespace = match.group(1), "::".join(stack)
-            found.append(Definition(name, namespace, Position(shown, line, column)))
-    return found
-
-
-def _defines(text: str, match: re.Match[str]) -> bool:
-    """Whether the parameter list is followed by a body."""
-    head = match.group()
-    if match.group(1) in _KEYWORDS or head.startswith(("static ", "using ", "return ", "#")):
-        return False
-    if " " not in head:
-        return False  # a macro or a call: definitions name their return type
-    end = _closing(text, match.end() - 1)
-    return re.match(r"\s*(?:const|noexcept)?\s*\{", text[end + 1 : end + 40]) is not None
-
-
-def _closing(text: str, at: int) -> int:
-    depth = 0
-    for i in range(at, len(text)):
-        if text[i] == "(":
-            depth += 1
-        elif text[i] == ")":
-            depth -= 1
-            if depth == 0:
-                return i
-    return len(text)
 
 
 class Sources:
@@ -103,61 +46,77 @@ def check_sources(
 ) -> None:
     """Report declared but undefined kernels and rules, and defined but undeclared kernels."""
     declared: dict[str, set[str]] = {}
-    drafts = tuple(drafts)
     for draft in drafts:
         body = bodies.get(draft.name)
         if isinstance(body, Kernels):
             declared.setdefault(draft.family, set()).update(n for _, n in body.by_backend)
-            _check_kernels(draft, body, sources, context)
-            if body.shape is not None:
-                _check_shape(draft, body.shape, sources, context)
-        elif isinstance(body, View):
-            _check_view(draft, body.rule, sources, context)
+        for function in functions(draft.schema, body):
+            text = _declared_at(draft, function)
+            if text is not None:
+                _check(draft, function, text, sources, context)
     for family, names in declared.items():
         _check_strays(family, names | context.unusable.kernels, sources, context)
 
 
-def _names(found: Iterable[Definition], namespace: str) -> list[str]:
-    return [d.name for d in found if d.namespace.split("::")[-1] == namespace]
-
-
-def _check_kernels(draft: Draft, body: Kernels, sources: Sources, context: Context) -> None:
-    names = _names(sources.family(draft.family), "ops")
+def _declared_at(draft: Draft, function: Function) -> Text | None:
+    if function.namespace != "ops":
+        return draft.fields.scalar(function.namespace)
     fields = draft.fields.map("kernels")
-    for backend, name in body.by_backend:
-        text = None if fields is None else fields.scalar(backend)
-        if name not in names and text is not None:
-            suffix = "cu" if backend == "CUDA" else "cpp"
-            where = f"aten/ops/{draft.family}/*.{suffix}"
-            guess = did_you_mean(name, names)
-            hint = f"{guess} " if guess else ""
-            hint += f"define `{name}` in namespace flambeau::ops in {where}"
-            message = f"kernel '{name}' has no definition in {where}"
-            context.collector.add(text.position, "FB0501", message, hint, text.length)
+    values = [] if fields is None else [value for _, value in fields.node.items]
+    return next((v for v in values if isinstance(v, Text) and v.value == function.name), None)
 
 
-def _check_shape(draft: Draft, rule: Rule, sources: Sources, context: Context) -> None:
-    names = _names((*sources.family(draft.family), *sources.generic_rules()), "shape")
-    _check_rule(draft, rule, names, ("shape", "FB0503", "shape rule"), context)
+def _in(found: Iterable[Definition], namespace: str) -> list[Definition]:
+    return [d for d in found if d.namespace.split("::")[-1] == namespace]
 
 
-def _check_view(draft: Draft, rule: Rule, sources: Sources, context: Context) -> None:
-    names = _names((*sources.family("view"), *sources.family(draft.family)), "view")
-    _check_rule(draft, rule, names, ("view", "FB0504", "view rule"), context)
+def _visible(draft: Draft, function: Function, sources: Sources) -> list[Definition]:
+    """Return the definitions among which a function is looked for."""
+    found = list(sources.family(draft.family))
+    if function.namespace == "shape":
+        found += sources.generic_rules()
+    elif function.namespace == "view" and draft.family != "view":
+        found += sources.family("view")
+    return _in(found, function.namespace)
 
 
-def _check_rule(
-    draft: Draft, rule: Rule, names: list[str], what: tuple[str, str, str], context: Context
-) -> None:
-    key, code, title = what
-    text = draft.fields.scalar(key)
-    if rule.name in names or text is None:
+_PLACES = {
+    "ops": "aten/ops/{family}/*.{suffix}",
+    "shape": "aten/ops/{family}/*.cpp or aten/core/shape_rules.cpp",
+    "view": "aten/ops/{family}/*.cpp or aten/ops/view/*.cpp",
+}
+_MISSING = {"ops": "FB0501", "shape": "FB0503", "view": "FB0504"}
+
+
+def _check(draft: Draft, function: Function, text: Text, sources: Sources, context: Context) -> None:
+    """Report a function that is not defined, or defined with other types."""
+    found = _visible(draft, function, sources)
+    named = [d for d in found if d.name == function.name]
+    if not named:
+        suffix = "cu" if function.name.endswith("_cuda") else "cpp"
+        where = _PLACES[function.namespace].format(family=draft.family, suffix=suffix)
+        guess = did_you_mean(function.name, [d.name for d in found])
+        hint = f"{guess} define in namespace flambeau::{function.namespace}: {function}".strip()
+        message = f"{function.role} '{function.name}' has no definition in {where}"
+        context.collector.add(text.position, _MISSING[function.namespace], message, hint, len(function.name))
         return
-    places = f"aten/ops/{draft.family}/*.cpp" + (" or aten/core/shape_rules.cpp" * (key == "shape"))
-    guess = did_you_mean(rule.name, names)
-    hint = (f"{guess} " if guess else "") + f"define `{rule.name}` in namespace flambeau::{key} in {places}"
-    message = f"{title} '{rule.name}' has no definition"
-    context.collector.add(text.position, code, message, hint, len(rule.name))
+    wanted = (normal_type(function.returns), tuple(map(normal_type, function.types)))
+    if any((d.returns, d.types) == wanted for d in named):
+        return
+    closest = max(named, key=lambda d: len(set(d.types) & set(wanted[1])))
+    message = f"{function.role} '{function.name}' has other types than {draft.name} calls it with: "
+    message += _difference(closest, *wanted)
+    hint = f"line {text.position.line} of {text.position.file} expects: {function}"
+    context.collector.add(closest.position, "FB0505", message, hint, len(function.name))
+
+
+def _difference(have: Definition, returns: str, types: tuple[str, ...]) -> str:
+    if have.returns != returns:
+        return f"expected to return {returns}, got {have.returns}"
+    if len(have.types) != len(types):
+        return f"expected {len(types)} parameters, got {len(have.types)}"
+    index = next(i for i, (h, w) in enumerate(zip(have.types, types, strict=True)) if h != w)
+    return f"parameter {index + 1}: expected {types[index]}, got {have.types[index]}"
 
 
 def _check_strays(family: str, declared: set[str], sources: Sources, context: Context) -> None:

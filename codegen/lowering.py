@@ -107,7 +107,9 @@ class Lowering:
         rule = {"bool": "compare", "real": "real"}.get(row.result, "promote")
         schema = internal_schema(f"_scalar_{row.name}", "", [(n, TENSOR) for n in names])
         allowed = tuple(d for d in _ALLOWED if d in row.domains)
-        op = internal(schema, self.family, Pointwise(None, (("", expr),), tuple(names), ()), DTypeRule(rule, allowed))
+        op = internal(
+            schema, self.family, Pointwise(None, (("", expr),), tuple(names), ()), DTypeRule(rule, allowed)
+        )
         self._of_primitive[row.name] = op
         derivative = None if rule == "compare" else self.derivative(op)
         self.made.append(with_derivative(op, derivative))

@@ -97,4 +97,3 @@ def shown_result(form: Form, op_fields: tuple[str, ...]) -> str:
     if op_fields:
         return f"({', '.join(op_fields)})"
     return stub_result(form.schema.returns)
-

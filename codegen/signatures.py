@@ -135,4 +135,3 @@ def named_results(op: Operator) -> tuple[str, ...]:
     """Return the field names of a result that is a named tuple."""
     names = tuple(r.name for r in op.schema.returns if r.name is not None)
     return names if len(names) == len(op.schema.returns) > 1 else ()
-

@@ -271,9 +271,7 @@ def gradient(
     return total
 
 
-def _through(
-    row: Primitive, partial: Expr, args: tuple[Expr, ...], adjoint: Expr, is_complex: bool
-) -> Expr:
+def _through(row: Primitive, partial: Expr, args: tuple[Expr, ...], adjoint: Expr, is_complex: bool) -> Expr:
     """Return the adjoint of one argument of a primitive."""
     if row.name == "conj":  # the one primitive that is not a function of its argument alone
         return simplify("conj", (adjoint,)) if is_complex else adjoint

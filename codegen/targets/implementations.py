@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import slots, spelling
+from codegen.handwritten import functions
 from codegen.model import (
     Call,
     Composite,
@@ -28,7 +29,6 @@ from codegen.model import (
     Pointwise,
     Prop,
     Reduce,
-    Rule,
     Seq,
     View,
 )
@@ -394,35 +394,9 @@ class RuleDecl:
     text: str
 
 
-def _rule(op: Operator, rule: Rule, namespace: str, returns: str, last: str) -> RuleDecl:
-    types = {arg.name: arg for arg in op.schema.args}
-    params = [spelling.parameter(types[name]) for name in rule.args]
-    return RuleDecl(namespace, f"{returns} {rule.name}({', '.join([*params, *([last] if last else [])])});")
-
-
 def _rules(op: Operator) -> Iterator[RuleDecl]:
-    if isinstance(op.body, View):
-        several = isinstance(op.schema.returns[0].type, ListType)
-        returns = "std::vector<ViewGeometry>" if several else "ViewGeometry"
-        yield _rule(op, op.body.rule, "view", returns, "")
-    if isinstance(op.body, Kernels):
-        if op.body.shape is not None:
-            yield _rule(op, op.body.shape, "shape", "void", "OutSpec* out")
-        params = spelling.parameters(op.schema)
-        dynamic = op.body.dynamic is not None
-        outs = [] if dynamic or slots.is_declared_inplace(op) else _kernel_outs(op)
-        returns = spelling.return_type(op.schema.returns) if dynamic else "void"
-        for _, kernel in op.body.by_backend:
-            yield RuleDecl("ops", f"{returns} {kernel}({', '.join([p for p in [params, *outs] if p])});")
-
-
-def _kernel_outs(op: Operator) -> list[str]:
-    returns = op.schema.returns
-    names = [ret.name or (f"out{i}" if len(returns) > 1 else "out") for i, ret in enumerate(returns)]
-    return [
-        f"Tensor& {name}_out" if ret.name else f"Tensor& {name}"
-        for name, ret in zip(names, returns, strict=True)
-    ]
+    for function in functions(op.schema, op.body):
+        yield RuleDecl(function.namespace, f"{function};")
 
 
 def emit(model: Model) -> Iterator[File]:
