@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.model import Argument, BaseType, Form, ListType, OptionalType, Return, Type
-from codegen.signatures import Callable, Signature, python_name
+from codegen.signatures import Callable, Signature, is_factory, python_name
 
 _NAMES = {
     "Tensor": "Tensor",
@@ -85,6 +85,9 @@ def show_signature(callable_: Callable, signature: Signature) -> str:
             starred = True
         default = "" if arg.default is None else f"={shown_default(arg)}"
         parts.append(f"{shown_type(arg.type)} {python_name(arg, method)}{default}")
+    if is_factory(signature.form):
+        parts += [*(["*"] * (not starred)), "bool requires_grad=False"]
+        starred = True
     if signature.out is not None:
         parts += ["*"] * (not starred)
         kind = "Tensor" if len(signature.out_args) == 1 else "tuple of Tensors"

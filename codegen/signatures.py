@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen import slots
-from codegen.model import Argument, Form, FormKind, Model, Operator
+from codegen.model import Argument, BaseType, Form, FormKind, Model, Operator, OptionalType
 from codegen.overloads import SCALAR, TENSOR
 
 
@@ -129,6 +129,14 @@ def infixes(model: Model) -> Iterator[Infix]:
 def python_name(arg: Argument, method: bool) -> str:
     """Return the keyword of an argument: functions call the first tensor `input`."""
     return "input" if arg.name == "self" and not method else arg.name
+
+
+def is_factory(form: Form) -> bool:
+    """Whether a call makes a tensor of a dtype and device asked for: Python adds requires_grad."""
+    wanted = {"dtype": BaseType("ScalarType"), "device": BaseType("Device")}
+    given = {a.name: a.type for a in form.schema.args if a.kwarg_only}
+    own = form.kind is FormKind.FUNCTIONAL and not form.schema.name.base.startswith("_")
+    return own and all(given.get(name) == OptionalType(type_) for name, type_ in wanted.items())
 
 
 def named_results(op: Operator) -> tuple[str, ...]:

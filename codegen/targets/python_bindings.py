@@ -23,8 +23,10 @@ from codegen.signatures import (
     Callable,
     Infix,
     Signature,
+    call_name,
     functions,
     infixes,
+    is_factory,
     methods,
     named_results,
     python_name,
@@ -46,6 +48,7 @@ class CallableDecl:
 
     symbol: str
     name: str
+    module: str  # the submodule of _C; "" for methods
     doc: str
     self: str
     count: int
@@ -152,6 +155,8 @@ def _wrapped(op: Operator, form: Form, call: str) -> Iterator[str]:
     if not form.schema.returns:
         yield f"{call};"
         yield "return wrap_none();"
+    elif is_factory(form):
+        yield f"return wrap(with_requires_grad({call}, requires_grad));"
     elif fields and len(form.schema.returns) > 1:
         texts = ", ".join(spelling.quoted(name) for name in fields)
         name = spelling.quoted(op.schema.name.base)
@@ -180,6 +185,9 @@ def _signature(callable_: Callable, signature: Signature, index: int, symbol: st
         position = len(params)
         params.append(_out_param(signature))
         lines += _out_lines(signature, position)
+    if is_factory(signature.form):
+        lines.append(f"const bool requires_grad = p.boolean_or({len(params)}, false);")
+        params.append('{"requires_grad", ParamKind::Bool, false, true, true, 0, false, nullptr}')
     lines += _wrapped(signature.op, signature.form, _call(signature.form, signature.args))
     text = spelling.quoted(show_signature(callable_, signature))
     return SignatureDecl(
@@ -219,6 +227,7 @@ def _callable(callable_: Callable) -> CallableDecl:
     return CallableDecl(
         symbol=symbol,
         name=callable_.name,
+        module="" if callable_.namespace is None else f"_{callable_.namespace or 'functions'}",
         doc=spelling.quoted(doc),
         self="self" if callable_.namespace is None else "nullptr",
         count=len(callable_.signatures),
@@ -240,7 +249,14 @@ def _operand(name: str, writes: bool = False) -> str:
     return f"mutable_tensor_of({name})" if writes else f"tensor_of({name})"
 
 
+def _override(infix: Infix, arguments: str) -> str:
+    """Leave the call to an operand whose class overrides operators."""
+    name = spelling.quoted(call_name(infix.both))
+    return f"if (is_overridden({arguments})) return call_overridden({name}, {arguments});"
+
+
 def _binary(infix: Infix) -> Iterator[str]:
+    yield _override(infix, "a, b")
     left = "Tensor& x" if infix.inplace else "const Tensor& x"
     yield "if (is_tensor(a)) {"
     yield f"  {left} = {_operand('a', infix.inplace)};"
@@ -281,6 +297,7 @@ def _slot(infix: Infix) -> SlotDecl:
         parameters += ", PyObject*"
     if infix.arity == 1:
         lines: Iterable[str] = (
+            _override(infix, "a"),
             "const Tensor& x = tensor_of(a);",
             _form_call(infix.both, "x", "x"),
         )

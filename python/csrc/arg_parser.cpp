@@ -3,28 +3,24 @@
 #include <cstring>
 
 #include "aten/core/factory.h"
+#include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
 namespace {
-
-PyObject* torch_function_name() {
-  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
-  return name;
-}
 
 bool is_integer(PyObject* o) {
   if (PyLong_Check(o)) return !PyBool_Check(o);
   if (PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) || PyList_Check(o)) return false;
   if (is_tensor(o)) {
     const Tensor& t = tensor_of(o);
-    return t.numel() == 1 && is_integral_type(t.dtype(), true);
+    return t.dim() == 0 && is_integral_type(t.dtype(), false);
   }
   return PyIndex_Check(o);
 }
 bool is_real(PyObject* o) {
   if (PyFloat_Check(o) || PyLong_Check(o)) return true;
-  if (is_tensor(o)) return tensor_of(o).numel() == 1 && !tensor_of(o).is_complex();
+  if (is_tensor(o)) return tensor_of(o).dim() == 0 && !tensor_of(o).is_complex();
   return PyNumber_Check(o) && !PyComplex_Check(o) && !PyUnicode_Check(o) && is_number(o);
 }
 
@@ -115,6 +111,14 @@ std::string shown_type(PyObject* o) {
   throw PythonError();
 }
 
+Ref call_overriding(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                    PyObject* kwnames) {
+  if (!self) return Ref(call_override({overloads.name, false, overloads.module}, args, nargs, kwnames));
+  std::vector<PyObject*> all = {self};
+  all.insert(all.end(), args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+  return Ref(call_override({overloads.name, true, ""}, all.data(), nargs + 1, kwnames));
+}
+
 }  // namespace
 
 // --- matching ------------------------------------------------------------------------------------
@@ -122,7 +126,7 @@ std::string shown_type(PyObject* o) {
 bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                        PyObject* kwnames, std::string* why) {
   for (int i = 0; i < s.count; ++i) values_[i] = nullptr;
-  gathered_tuple_ = Ref();
+  gathered_ = Ref();
   int next = 0;
   if (self) values_[next++] = self;
   int positional = next;
@@ -133,9 +137,9 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
                        is_integer(args[0]) && (nargs > 1 || s.params[next].list_size == 0) &&
                        nargs > positional - next - 1;
   if (gathers && next + 1 >= positional) {
-    gathered_tuple_ = Ref::checked(PyTuple_New(nargs));
-    for (; taken < nargs; ++taken) PyTuple_SET_ITEM(gathered_tuple_.get(), taken, Py_NewRef(args[taken]));
-    values_[next++] = gathered_tuple_.get();
+    gathered_ = Ref::checked(PyTuple_New(nargs));
+    for (; taken < nargs; ++taken) PyTuple_SET_ITEM(gathered_.get(), taken, Py_NewRef(args[taken]));
+    values_[next++] = gathered_.get();
   }
   if (nargs - taken > positional - next) {
     if (why) *why = text_of("takes at most ", int64_t{positional}, " positional arguments, got ", int64_t{nargs + (self != nullptr)});
@@ -171,23 +175,18 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
   return true;
 }
 
-namespace {
-
-// Whether a value is, or holds, an instance of a class that overrides operators.
-PyObject* overriding(PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type || o == Py_None) return nullptr;
-  if (PyType_IsSubtype(type, tensor_base_type) || !is_number(o)) {
-    PyObject* method = _PyType_Lookup(type, torch_function_name());
-    return method && method != Py_None ? o : nullptr;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                       PyObject* kwnames) {
+  const Py_ssize_t given = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  bool overridden = self && !is_exact_tensor(self) && overrides(self);
+  for (Py_ssize_t i = 0; i < given; ++i) {
+    PyObject* o = args[i];
+    if (!is_exact_tensor(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o)) overridden |= holds_override(o);
+  }
+  if (overridden) {
+    override_result_ = call_overriding(overloads, self, args, nargs, kwnames);
+    return -1;
+  }
   std::string why;
   for (int i = 0; i < overloads.count; ++i) {
     if (match(overloads.list[i], self, args, nargs, kwnames, overloads.count == 1 ? &why : nullptr)) return i;

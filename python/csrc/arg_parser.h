@@ -56,7 +56,9 @@ struct Overloads {
   const char* name;
   const Signature* list;
   int count;
+  const char* module = "";  // where Python finds the function: "_functions"; "": a method of Tensor
 };
+
 
 inline constexpr int kMaxArgs = 20;
 
@@ -144,8 +146,7 @@ class ParsedArgs {
 
   PyObject* values_[kMaxArgs];
   const Signature* signature_ = nullptr;
-  bool gathered_ = false;  // values_[gathered_at_] is the tuple of all positional ints
-  Ref gathered_tuple_;
+  Ref gathered_;  // the tuple of separate ints: x.view(2, 3)
   Ref override_result_;
 };
 

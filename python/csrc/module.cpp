@@ -8,6 +8,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/data.h"
+#include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -226,6 +227,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     Ref module = Ref::checked(PyModule_Create(&definition));
     add_value_types(module.get());
     make_tensor_type(module.get());
+    add_torch_function(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
     return module.release();
