@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from codegen.lowering import as_tensor
 from codegen.model import (
@@ -88,7 +89,7 @@ def with_numbers(expr: Expr, numbers: frozenset[str], model: Model) -> Expr:
     if not numbers:
         return expr
 
-    def is_given(part: Expr) -> bool:
+    def is_given(part: Expr) -> TypeGuard[Var]:
         return isinstance(part, Var) and part.name in numbers
 
     def visit(part: Expr) -> Expr:
@@ -101,9 +102,10 @@ def with_numbers(expr: Expr, numbers: frozenset[str], model: Model) -> Expr:
     return visit(expr)
 
 
-def _number_call(call: Call, is_given: object, visit: object, model: Model) -> Expr:
+def _number_call(
+    call: Call, is_given: Callable[[Expr], TypeGuard[Var]], visit: Callable[[Expr], Expr], model: Model
+) -> Expr:
     """A call of the overload that takes the numbers, if there is one."""
-    assert callable(is_given) and callable(visit)
     op, form = model.form(call.form)
     pairs = list(zip(form.schema.args, call.args, strict=True))
     wanted = {a.name for a, part in pairs if is_given(part) and is_tensor(a.type)} | set(form.numbers)
