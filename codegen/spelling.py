@@ -151,6 +151,11 @@ def parameters_with_defaults(args: Sequence[Argument]) -> str:
     return ", ".join(reversed(texts))
 
 
+def user_parameters(args: Sequence[Argument]) -> str:
+    """Parameters with defaults in flambeau::api, where Tensor is another class."""
+    return parameters_with_defaults(args).replace("Tensor&", "flambeau::Tensor&")
+
+
 def user_return_type(returns: tuple[Return, ...]) -> str:
     """The return type in flambeau::api, whose Tensor is made from the library's; references stay."""
     text = return_type(returns)

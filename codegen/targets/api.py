@@ -38,7 +38,7 @@ class CallDecl:
             schema=schema_text.show_schema(schema),
             returns="Tensor&" if chained else spelling.user_return_type(schema.returns),
             name=spelling.local(name + ("_out" if form.kind is FormKind.OUT else "")),
-            declared=spelling.parameters_with_defaults(shown),
+            declared=spelling.user_parameters(shown),
             struct=spelling.struct_name(form.name),
             passed=", ".join(names),
             qualifier="" if form.kind is FormKind.INPLACE else " const",
