@@ -1,5 +1,7 @@
 #include "aten/core/pointwise_op.h"
 
+#include <string>
+
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 
@@ -121,6 +123,16 @@ void store_params(const char* name, ArrayRef<Scalar> params, ScalarType compute,
     check_param(name, params[i], compute);
     params[i].store(compute, static_cast<char*>(slots) + 16 * i);
   }
+}
+
+const PointwiseOp& choose_case(const char* op, const char* argument, std::string_view value,
+                               ArrayRef<PointwiseCase> cases) {
+  std::string known;
+  for (const PointwiseCase& c : cases) {
+    if (c.value == value) return *c.op;
+    known.append(known.empty() ? "'" : ", '").append(c.value).append("'");
+  }
+  fail(ErrorKind::Runtime, op, ": expected ", argument, " to be one of ", known, ", got '", value, "'");
 }
 
 }  // namespace flambeau
