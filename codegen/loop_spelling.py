@@ -90,6 +90,11 @@ def loop_name(op: Operator, case: str) -> str:
     return f"{stem}_case_{case}" if case else stem
 
 
+def widens(op: Operator) -> bool:
+    """Whether bool and integers accumulate in int64."""
+    return isinstance(op.body, Reduce) and op.body.combine in _WIDENING and op.dtype.name == "promote"
+
+
 def _computes(op: Operator) -> dict[str, str]:
     """Map each dtype that operands can have in memory to the compute type of its loop.
 
@@ -98,7 +103,7 @@ def _computes(op: Operator) -> dict[str, str]:
     allowed = set(op.dtype.allowed) - ({"bool", "integral"} if op.dtype.name == "floating" else set())
     dtypes = [dtype for category in _CATEGORIES for dtype in _CATEGORIES[category] if category in allowed]
     computes = {dtype: "float" if dtype in _HALVES else _CPP[dtype] for dtype in dtypes}
-    if isinstance(op.body, Reduce) and op.body.combine in _WIDENING:
+    if widens(op):
         narrow = {*_CATEGORIES["bool"], *_CATEGORIES["integral"]}
         computes |= {dtype: _CPP["Int64"] for dtype in dtypes if dtype in narrow}
     return computes

@@ -1,7 +1,7 @@
 """What stands behind dispatcher entries below autograd: aten/<family>_impl.cpp and _kernels.h.
 
-Every entry becomes a FunctionDecl: a signature and the statements of its body. The statements are
-assembled here from the operator's kind; the runtime's drivers do the work.
+Every entry becomes a FunctionDecl, spelled by codegen/body_spelling.py; a family includes the
+headers of those families whose operators its bodies call.
 """
 
 from __future__ import annotations
@@ -10,342 +10,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import slots, spelling
+from codegen.body_spelling import FunctionDecl, body_of, descriptors
 from codegen.handwritten import functions
 from codegen.model import (
     Call,
     Composite,
     Expr,
     Form,
-    FormKind,
     Host,
     If,
     Item,
-    Kernels,
-    Kind,
-    ListType,
     Model,
     Operator,
-    OptionalType,
-    Pointwise,
     Prop,
     Reduce,
     Seq,
-    View,
 )
 from codegen.render import File, render
-
-_BITS = {"bool": 0x001, "integral": 0x03E, "floating": 0x3C0, "complex": 0xC00}
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionDecl:
-    """One generated function."""
-
-    name: str
-    returns: str
-    parameters: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DescriptorDecl:
-    """A PointwiseOp or ReduceOp."""
-
-    kind: str  # the struct's name
-    loop_type: str
-    name: str
-    fields: tuple[str, ...]  # before the loops
-
-
-# --- descriptors ---------------------------------------------------------------------------------
-
-
-def _mask(op: Operator) -> str:
-    return hex(sum(_BITS[category] for category in op.dtype.allowed))
-
-
-def _loop_stem(op: Operator, case: str) -> str:
-    stem = spelling.struct_name(op.name)
-    return f"{stem}_case_{case}" if case else stem
-
-
-def _shown_name(op: Operator) -> str:
-    return spelling.quoted(op.schema.name.base)
-
-
-def _descriptors(op: Operator) -> Iterator[DescriptorDecl]:
-    rule = f"DTypeRule::{op.dtype.name.capitalize()}"
-    if isinstance(op.body, Pointwise):
-        counts = (str(len(op.body.operands)), str(len(op.body.params)))
-        for case, _ in op.body.cases:
-            stem = _loop_stem(op, case)
-            yield DescriptorDecl(
-                "PointwiseOp", "PointwiseLoop", stem, (_shown_name(op), rule, _mask(op), *counts)
-            )
-    elif isinstance(op.body, Reduce):
-        body = op.body
-        widen = body.combine in ("sum", "prod")
-        sizes = "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}" if body.combine in ("any", "all") else _acc_sizes(op)
-        fields = (
-            _shown_name(op),
-            rule,
-            _mask(op),
-            str(len(body.operands) + len(body.let)),
-            str(len(body.let)),
-            str(len(body.params)),
-            "true" if body.empty == "error" else "false",
-            "true" if widen and op.dtype.name == "promote" else "false",
-            sizes,
-        )
-        yield DescriptorDecl("ReduceOp", "ReduceLoops", _loop_stem(op, ""), fields)
-
-
-def _acc_sizes(op: Operator) -> str:
-    if op.dtype.name == "real":
-        return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 4, 8}"
-    return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16}"
-
-
-# --- bodies --------------------------------------------------------------------------------------
-
-
-def _signature(form: Form, suffix: str, lines: Iterable[str]) -> FunctionDecl:
-    parameters = "".join(f", [[maybe_unused]] {spelling.parameter(arg)}" for arg in form.schema.args)
-    return FunctionDecl(
-        name=f"{spelling.struct_name(form.name)}_{suffix}",
-        returns=spelling.return_type(form.schema.returns),
-        parameters="[[maybe_unused]] DispatchKeySet keys" + parameters,
-        lines=tuple(lines),
-    )
-
-
-def _outs(form: Form) -> list[str]:
-    """The names of the tensors that a form writes: out arguments, or self."""
-    written = [arg for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
-    return [spelling.local(arg.name) for arg in written]
-
-
-def _return_outs(form: Form) -> str:
-    outs = _outs(form)
-    if not form.schema.returns:
-        return ""
-    if len(form.schema.returns) == 1:
-        return f"return {outs[0]};"
-    return f"return {spelling.return_type(form.schema.returns)}({', '.join(outs)});"
-
-
-def _bump(form: Form) -> list[str]:
-    return [f"{out}.impl()->bump_version();" for out in _outs(form)]
-
-
-def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterator[str]:
-    operands = ", ".join(f"Operand({spelling.local(name)})" for name in body.operands)
-    params = ", ".join(f"Scalar({spelling.local(name)})" for name in body.params)
-    values = f"ArrayRef<Scalar>({{{params}}})" if params else "ArrayRef<Scalar>()"
-    operands = f"ArrayRef<Operand>({{{operands}}})"
-    descriptor = f"{_loop_stem(op, '')}_op"
-    if body.switch:
-        choices = ", ".join(
-            f"{{{spelling.quoted(case)}, &{_loop_stem(op, case)}_op}}" for case, _ in body.cases
-        )
-        switch = spelling.local(body.switch)
-        yield f"const PointwiseOp& op = choose_case({_shown_name(op)}, {spelling.quoted(body.switch)}, {switch}, {{{choices}}});"
-        descriptor = "op"
-    if not meta:
-        match form.kind:
-            case FormKind.FUNCTIONAL:
-                yield f"return pointwise({descriptor}, {operands}, {values});"
-            case FormKind.INPLACE:
-                yield f"pointwise_inplace({descriptor}, self, {operands}, {values});"
-            case FormKind.OUT:
-                yield f"pointwise_out({descriptor}, out, {operands}, {values});"
-        if form.kind is not FormKind.FUNCTIONAL:
-            yield from (*_bump(form), _return_outs(form))
-        return
-    yield f"const OutSpec spec = pointwise_spec({descriptor}, {operands});"
-    yield from _meta_result(op, form)
-
-
-def _meta_result(op: Operator, form: Form) -> Iterator[str]:
-    """What to do with a single `spec` where there is no data."""
-    match form.kind:
-        case FormKind.FUNCTIONAL:
-            yield "return allocate(spec);"
-        case FormKind.INPLACE:
-            yield f"check_inplace({_shown_name(op)}, self, spec);"
-            yield from (*_bump(form), _return_outs(form))
-        case FormKind.OUT:
-            yield f"OutTarget target({_shown_name(op)}, out, spec, {{}});"
-            yield from (*_bump(form), _return_outs(form))
-
-
-def _reduce(model: Model, op: Operator, form: Form, body: Reduce, meta: bool) -> Iterator[str]:
-    writer = spelling.TensorSpelling(model, op.schema.name.base)
-    for name, expr in body.let:
-        yield f"const Tensor {spelling.local(name)} = {writer.write(expr)};"
-    tensors = [*body.operands, *(name for name, _ in body.let)]
-    pointers = ", ".join(f"&{spelling.local(name)}" for name in tensors)
-    params = ", ".join(f"Scalar({spelling.local(name)})" for name in body.params)
-    given = ", ".join(
-        (
-            f"ArrayRef<const Tensor*>({{{pointers}}})",
-            _dims(op, body),
-            spelling.local(body.keepdim) if body.keepdim else "false",
-            spelling.local(body.dtype) if body.dtype else "std::nullopt",
-            f"ArrayRef<Scalar>({{{params}}})" if params else "ArrayRef<Scalar>()",
-        )
-    )
-    descriptor = f"{_loop_stem(op, '')}_op"
-    if meta:
-        yield f"const OutSpec spec = reduce_spec({descriptor}, {given});"
-        yield from _meta_result(op, form)
-    elif form.kind is FormKind.FUNCTIONAL:
-        yield f"return reduce({descriptor}, {given});"
-    else:
-        yield f"reduce_out({descriptor}, out, {given});"
-        yield from (*_bump(form), _return_outs(form))
-
-
-def _dims(op: Operator, body: Reduce) -> str:
-    """The dims argument as an optional list."""
-    if body.dim is None:
-        return "std::nullopt"
-    type_ = next(arg.type for arg in op.schema.args if arg.name == body.dim)
-    name = spelling.local(body.dim)
-    if isinstance(type_, ListType) or (isinstance(type_, OptionalType) and isinstance(type_.elem, ListType)):
-        return name if isinstance(type_, OptionalType) else f"std::optional<IntArrayRef>({name})"
-    if isinstance(type_, OptionalType):
-        return f"({name} ? std::optional<IntArrayRef>(IntArrayRef(*{name})) : std::nullopt)"
-    return f"std::optional<IntArrayRef>(IntArrayRef({name}))"
-
-
-def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[str]:
-    kernel = dict(body.by_backend).get("CPU")
-    function = slots.functional_form(op, form).schema
-    inputs = [spelling.local(arg.name) for arg in function.args]
-    if slots.is_declared_inplace(op):
-        if not meta:
-            yield f"ops::{kernel}({', '.join(inputs)});"
-        yield from (*_bump(form), _return_outs(form))
-        return
-    if body.dynamic is not None:
-        yield from _dynamic(op, form, f"ops::{kernel}({', '.join(inputs)})")
-        return
-    assert body.shape is not None
-    count = len(function.returns)
-    rule = ", ".join([*map(spelling.local, body.shape.args), "spec"])
-    yield f"OutSpec spec[{count}];"
-    yield f"shape::{body.shape.name}({rule});"
-    results = [f"result{i}" for i in range(count)]
-    calls = "" if meta else f"ops::{kernel}({{}});"
-    if form.kind is FormKind.FUNCTIONAL:
-        for i, result in enumerate(results):
-            yield f"Tensor {result} = allocate(spec[{i}]);"
-        if calls:
-            yield calls.format(", ".join([*inputs, *results]))
-        moved = ", ".join(f"std::move({result})" for result in results)
-        yield (
-            f"return {spelling.return_type(function.returns)}({moved});"
-            if count > 1
-            else f"return {results[0]};"
-        )
-        return
-    outs = _outs(form)
-    tensors = [spelling.local(a.name) for a in function.args if a.type == slots.TENSOR]
-    sources = ", ".join(f"&{name}" for name in tensors)
-    for i, out in enumerate(outs):
-        if form.kind is FormKind.INPLACE:
-            yield f"check_inplace({_shown_name(op)}, {out}, spec[{i}]);"
-        yield (
-            f"OutTarget target{i}({_shown_name(op)}, {out}, spec[{i}], "
-            f"ArrayRef<const Tensor*>({{{sources}}}));"
-        )
-    if calls:
-        yield calls.format(", ".join([*inputs, *(f"target{i}.target()" for i in range(len(outs)))]))
-        yield from (f"target{i}.commit();" for i in range(len(outs)))
-    yield from (*_bump(form), _return_outs(form))
-
-
-def _dynamic(op: Operator, form: Form, call: str) -> Iterator[str]:
-    if form.kind is FormKind.FUNCTIONAL:
-        yield f"return {call};"
-        return
-    yield f"auto result = {call};"
-    yield from _assign(op, form, "result")
-
-
-def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
-    """Hand a computed result to out arguments, or to self."""
-    outs = _outs(form)
-    if form.kind is FormKind.INPLACE:
-        yield f"assign_inplace({outs[0]}, {result});"
-        yield _return_outs(form)
-        return
-    for i, out in enumerate(outs):
-        source = f"std::get<{i}>({result})" if len(outs) > 1 else result
-        yield f"assign_out({_shown_name(op)}, {out}, {source});"
-    yield from (*_bump(form), _return_outs(form))
-
-
-def _view(op: Operator, form: Form, body: View) -> Iterator[str]:
-    args = ", ".join(map(spelling.local, body.rule.args))
-    base = next(spelling.local(arg.name) for arg in form.schema.args if arg.alias is not None)
-    geometry = f"view::{body.rule.name}({args})"
-    if form.kind is FormKind.FUNCTIONAL:
-        several = isinstance(op.schema.returns[0].type, ListType)
-        yield f"return {'as_views' if several else 'as_view'}({base}, {geometry});"
-    elif form.kind is FormKind.INPLACE:
-        yield f"set_view({base}, {geometry});"
-        yield from (*_bump(form), _return_outs(form))
-    else:
-        yield f"assign_out({_shown_name(op)}, out, as_view({base}, {geometry}));"
-        yield from (*_bump(form), _return_outs(form))
-
-
-def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Iterator[str]:
-    function = slots.functional_form(op, form)
-    if form is not function:
-        args = ", ".join(spelling.local(arg.name) for arg in function.schema.args)
-        yield f"auto result = ops::{spelling.struct_name(function.name)}::call({args});"
-        yield from _assign(op, form, "result")
-        return
-    if body.cpp is not None:
-        yield f'#line {body.position.line} "{body.position.file}"'
-        yield from body.cpp.rstrip("\n").split("\n")
-        return
-    assert body.expr is not None
-    writer = spelling.TensorSpelling(model, op.schema.name.base)
-    yield f"return {writer.write(body.expr)};"
-
-
-def _as_tensors(op: Operator, form: Form) -> Iterator[str]:
-    """A number overload of anything but a pointwise operator calls the tensor overload."""
-    function = op.forms[0]
-    names: list[str] = []
-    for arg in function.schema.args:
-        name = spelling.local(arg.name)
-        names.append(f"wrapped_number_tensor({name})" if arg.name in form.numbers else name)
-    yield f"return ops::{spelling.struct_name(function.name)}::call({', '.join(names)});"
-
-
-def _lines(model: Model, op: Operator, form: Form, suffix: str) -> Iterator[str]:
-    meta = suffix == "meta"
-    if form.numbers and form.kind is FormKind.FUNCTIONAL and op.kind is not Kind.POINTWISE:
-        return _as_tensors(op, form)
-    match op.body:
-        case Pointwise() as body:
-            return _pointwise(op, form, body, meta)
-        case Reduce() as body:
-            return _reduce(model, op, form, body, meta)
-        case Kernels() as body:
-            return _kernels(op, form, body, meta)
-        case View() as body:
-            return _view(op, form, body)
-        case Composite() as body:
-            return _composite(model, op, form, body)
-
-
-# --- files ---------------------------------------------------------------------------------------
 
 
 def _called(expr: object) -> Iterator[str]:
@@ -402,10 +83,10 @@ def _rules(op: Operator) -> Iterator[RuleDecl]:
 def emit(model: Model) -> Iterator[File]:
     """Yield the implementations and the declarations of handwritten functions, per family."""
     for family, operators in slots.families(model):
-        functions: list[FunctionDecl] = []
+        bodies: list[FunctionDecl] = []
         for op, form in slots.forms(operators):
             for suffix in sorted(set(slots.backends(op, form).values()) - {"autograd"}):
-                functions.append(_signature(form, suffix, _lines(model, op, form, suffix)))
+                bodies.append(body_of(model, op, form, suffix))
         rules = tuple(dict.fromkeys(rule for op in operators for rule in _rules(op)))
         includes = sorted(_included(model, operators) | {family})
         yield render(
@@ -413,7 +94,7 @@ def emit(model: Model) -> Iterator[File]:
             f"aten/{family}_impl.cpp",
             family=family,
             families=tuple(includes),
-            descriptors=tuple(d for op in operators for d in _descriptors(op)),
-            functions=tuple(functions),
+            descriptors=tuple(d for op in operators for d in descriptors(op)),
+            functions=tuple(bodies),
         )
         yield render("kernels.h.j2", f"aten/{family}_kernels.h", rules=rules)
