@@ -1,0 +1,135 @@
+"""Data of the generated operator tests: torchgen_out/tests/<family>.json, read by test/ops/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from codegen import slots
+from codegen.model import (
+    Argument,
+    Form,
+    FormKind,
+    Kind,
+    ListType,
+    Model,
+    Operator,
+    OptionalType,
+    Pointwise,
+    Type,
+)
+from codegen.oracle import pointwise_text
+from codegen.overloads import TENSOR
+from codegen.render import File
+from codegen.schema import show_schema, show_type
+from codegen.signatures import call_name, named_results
+
+Json = dict[str, object]
+
+
+def _kind(type_: Type) -> str:
+    """How the test engine makes a value: tensor, tensors or plain."""
+    core = type_.elem if isinstance(type_, OptionalType) else type_
+    if core == TENSOR:
+        return "tensor"
+    return "tensors" if isinstance(core, ListType) and slots.is_tensor_like(core) else "plain"
+
+
+def _argument(arg: Argument) -> Json:
+    return {
+        "name": arg.name,
+        "type": show_type(arg.type),
+        "kind": _kind(arg.type),
+        "default": arg.default,
+        "keyword_only": arg.kwarg_only,
+        "optional": isinstance(arg.type, OptionalType),
+    }
+
+
+def _samples(op: Operator) -> list[str]:
+    """Return the given sample calls, or for pointwise operators the usual shapes."""
+    if op.test.samples or not isinstance(op.body, Pointwise):
+        return list(op.test.samples)
+    count = len(op.body.operands)
+    shapes = [["2, 3"] * count, [""] * count, ["0, 2"] * count]
+    if count > 1:
+        shapes.insert(1, ["3", *["2, 1"] * (count - 1)])
+        shapes.insert(2, ["2, 2, 3", *["1, 3"] * (count - 1)])
+    return [", ".join(f"t({shape})" for shape in row) for row in shapes]
+
+
+def _reference(op: Operator, model: Model) -> str | None:
+    if op.test.reference is not None:
+        return op.test.reference
+    return pointwise_text(op.body, model.primitives) if isinstance(op.body, Pointwise) else None
+
+
+def _differentiable(op: Operator) -> tuple[list[str], list[str]]:
+    """Arguments with a gradient, and those whose gradient is said not to be implemented."""
+    if op.derivative is None:
+        names = [a.name for a in op.schema.args if _kind(a.type) != "plain"]
+        return (names if op.kind is Kind.COMPOSITE else []), []
+    formulas = op.derivative.formulas
+    wanted = [name for f in formulas if f.expr is not None for name in f.args]
+    return wanted, [name for f in formulas if f.not_implemented for name in f.args]
+
+
+def _forward(op: Operator) -> bool | None:
+    """Whether there is a forward rule for every output; None: as its parts have."""
+    if op.derivative is None:
+        return None if op.kind is Kind.COMPOSITE else False
+    unwanted = op.derivative.nondifferentiable_outputs
+    outputs = [r.name or (f"result{i}" if len(op.schema.returns) > 1 else "result") for i, r in enumerate(op.schema.returns)]
+    ruled = {name for name, _ in op.derivative.forward}
+    return all(name in ruled for name in outputs if name not in unwanted)
+
+
+def _first(op: Operator, kind: FormKind, numbers: tuple[str, ...] = ()) -> Form | None:
+    return next((f for f in op.forms if f.kind is kind and f.numbers == numbers), None)
+
+
+def _record(op: Operator, model: Model) -> Json:
+    wanted, refused = _differentiable(op)
+    form = op.forms[0]
+    inplace = None if slots.is_declared_inplace(op) else _first(op, FormKind.INPLACE)
+    out = _first(op, FormKind.OUT)
+    return {
+        "name": op.name,
+        "schema": show_schema(op.schema),
+        "call": call_name(form),
+        "namespace": op.namespace,
+        "kind": op.kind.value,
+        "arguments": [_argument(a) for a in op.schema.args if not a.is_out],
+        "returns": [show_type(r.type) for r in op.schema.returns],
+        "fields": list(named_results(op)),
+        "is_function": form.is_function,
+        "is_method": form.is_method,
+        "declared_inplace": slots.is_declared_inplace(op),
+        "inplace": call_name(inplace) if inplace is not None and inplace.is_method else None,
+        "out": [a.name for a in out.schema.args if a.is_out] if out is not None and out.is_function else [],
+        "numbers": [list(f.numbers) for f in op.forms if f.numbers and f.kind is FormKind.FUNCTIONAL],
+        "dtype_rule": op.dtype.name,
+        "dtypes": list(op.dtype.allowed),
+        "differentiable": wanted,
+        "not_implemented": refused,
+        "forward": _forward(op),
+        "dynamic": getattr(op.body, "dynamic", None) is not None,
+        "tags": list(op.tags),
+        "samples": _samples(op),
+        "intervals": {name: list(bounds) for name, bounds in op.test.intervals},
+        "reference": _reference(op, model),
+        "tolerance": op.test.tolerance,
+        "errors": [list(error) for error in op.test.errors],
+    }
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield one table per family; operators that users cannot call are tested through those that call them."""
+    for family, operators in slots.families(model):
+        records = [
+            _record(op, model)
+            for op in operators
+            if not op.internal and (op.forms[0].is_function or op.forms[0].is_method)
+        ]
+        if records:
+            yield File(f"tests/{family}.json", json.dumps(records, indent=1) + "\n")

@@ -1,0 +1,113 @@
+"""Derivatives checked against central differences along random directions.
+
+One random direction tests every entry at once: an error in any of them shows with probability one.
+Complex gradients follow PyTorch: the change of a real result is Re(conj(grad) . dz).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from op_cases import generator, to_array
+
+import flambeau as fb
+
+STEP = 1e-6
+Function = Callable[..., list[Any]]
+
+
+def random_like(array: np.ndarray, key: str) -> np.ndarray:
+    """A random direction."""
+    rng = generator(key)
+    values = rng.standard_normal(array.shape)
+    if np.iscomplexobj(array):
+        values = values + 1j * rng.standard_normal(array.shape)
+    return np.asarray(values, array.dtype)
+
+
+def inner(a: np.ndarray, b: np.ndarray) -> float:
+    """Re(conj(a) . b)."""
+    return float(np.real(np.vdot(np.asarray(a).ravel(), np.asarray(b).ravel())))
+
+
+def evaluate(function: Function, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results at these values."""
+    return [to_array(r) for r in function(*(fb.from_numpy(np.array(a)) for a in arrays))]
+
+
+def leaves(arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Tensors that want gradients."""
+    return [fb.from_numpy(np.array(a)).requires_grad_() for a in arrays]
+
+
+def numeric(function: Function, arrays: Sequence[np.ndarray], directions: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The change of every result along the directions, by central differences."""
+    ahead = evaluate(function, [a + STEP * d for a, d in zip(arrays, directions, strict=True)])
+    behind = evaluate(function, [a - STEP * d for a, d in zip(arrays, directions, strict=True)])
+    return [(p - m) / (2 * STEP) for p, m in zip(ahead, behind, strict=True)]
+
+
+def backward(results: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence[Any], create_graph: bool = False) -> list[Any]:
+    """Gradients, zeros where an input is not reached."""
+    kept = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
+    if not kept:
+        return [fb.zeros_like(x) for x in inputs]
+    grads = fb.autograd.grad(
+        [r for r, _ in kept], list(inputs), [c for _, c in kept], create_graph=create_graph, allow_unused=True
+    )
+    return [fb.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True)]
+
+
+def check_gradient(function: Function, arrays: Sequence[np.ndarray], key: str, tolerance: float = 1e-5) -> None:
+    """Reverse mode against differences, one argument at a time and then all at once."""
+    inputs = leaves(arrays)
+    results = function(*inputs)
+    cotangents = [random_like(to_array(r), f"{key}/c{i}") for i, r in enumerate(results)]
+    grads = backward(results, [fb.from_numpy(c) for c in cotangents], inputs)
+    for i, (grad, array) in enumerate(zip(grads, arrays, strict=True)):
+        assert tuple(grad.shape) == array.shape, f"gradient {i}: shape {tuple(grad.shape)} of {array.shape}"
+        directions = [random_like(a, f"{key}/d{k}") if k == i else np.zeros_like(a) for k, a in enumerate(arrays)]
+        expected = sum(inner(c, d) for c, d in zip(cotangents, numeric(function, arrays, directions), strict=True))
+        got = inner(to_array(grad), directions[i])
+        assert_close(got, expected, tolerance, f"gradient of argument {i}")
+
+
+def check_second_gradient(function: Function, arrays: Sequence[np.ndarray], key: str) -> None:
+    """The gradient's own gradient, for inputs and incoming gradients."""
+    count = len(arrays)
+
+    def first(*values: Any) -> list[Any]:
+        inputs = [v if v.requires_grad else v.requires_grad_() for v in values[:count]]
+        results = function(*inputs)
+        return backward(results, values[count:], inputs, create_graph=True)
+
+    probe = evaluate(function, arrays)
+    cotangents = [random_like(r, f"{key}/g{i}") for i, r in enumerate(probe)]
+    check_gradient(first, [*arrays, *cotangents], f"{key}/second", 1e-4)
+
+
+def check_forward_mode(function: Function, arrays: Sequence[np.ndarray], key: str) -> None:
+    """Tangents from dual numbers against reverse mode: <v, J u> = <J^T v, u>."""
+    directions = [random_like(a, f"{key}/u{i}") for i, a in enumerate(arrays)]
+    with fb.autograd.forward_ad.dual_level():
+        duals = [
+            fb.autograd.forward_ad.make_dual(fb.from_numpy(np.array(a)), fb.from_numpy(np.array(d)))
+            for a, d in zip(arrays, directions, strict=True)
+        ]
+        results = function(*duals)
+        tangents = [fb.autograd.forward_ad.unpack_dual(r).tangent for r in results]
+    inputs = leaves(arrays)
+    plain = function(*inputs)
+    cotangents = [random_like(to_array(r), f"{key}/v{i}") for i, r in enumerate(plain)]
+    grads = backward(plain, [fb.from_numpy(c) for c in cotangents], inputs)
+    forward = sum(inner(c, to_array(t)) for c, t in zip(cotangents, tangents, strict=True) if t is not None)
+    reverse = sum(inner(to_array(g), d) for g, d in zip(grads, directions, strict=True))
+    assert_close(forward, reverse, 1e-9, "forward mode against reverse mode")
+
+
+def assert_close(got: float, expected: float, tolerance: float, what: str) -> None:
+    """Relative to the larger of the two and to one."""
+    scale = max(1.0, abs(got), abs(expected))
+    assert abs(got - expected) <= tolerance * scale, f"{what}: got {got!r}, expected {expected!r}"

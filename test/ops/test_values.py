@@ -1,0 +1,206 @@
+"""Generated operators' values: against the reference, for every dtype, layout and kind of number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special as sp
+from op_cases import CATEGORY_OF, MAIN, Call, Op, calls, flat, is_tensor, names, not_claimed, operators, run, tensors, to_array
+
+import flambeau as fb
+
+# Relative error allowed per dtype: a few roundings, more for sums.
+TOLERANCE = {
+    "float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-11, "complex64": 4e-5, "complex128": 1e-11,
+}  # fmt: skip
+DEFAULT_FLOAT = {"bool": "float32", "integral": "float32"}
+
+
+def wide(value: Any) -> Any:
+    """References compute in double precision."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f":
+            return value.astype(np.float64)
+        if value.dtype.kind == "c":
+            return value.astype(np.complex128)
+        return value.astype(np.int64) if value.dtype.kind in "iu" else value
+    return [wide(v) for v in value] if isinstance(value, list) else value
+
+
+def default_of(text: str) -> Any:
+    """A schema default as a Python value."""
+    words = {"None": None, "Mean": 1, "Sum": 2, "inf": np.inf, "contiguous_format": None}
+    if text in words:
+        return words[text]
+    return eval(text, {"__builtins__": {}}, {"True": True, "False": False})  # noqa: S307  our own YAML
+
+
+def expected_of(op: Op, arguments: dict[str, Any]) -> list[Any]:
+    """Evaluate the reference over the arguments, defaults included."""
+    values: dict[str, Any] = {}
+    for arg in op.arguments:
+        if arg["name"] in arguments:
+            values[arg["name"]] = wide(arguments[arg["name"]])
+        elif arg["default"] is not None:
+            values[arg["name"]] = default_of(arg["default"])
+    scope = {"np": np, "sp": sp, "len": len, "range": range, "min": min, "max": max, "sum": sum, "tuple": tuple,
+             "list": list, "abs": abs, "int": int, "float": float, "bool": bool, "zip": zip, "isinstance": isinstance,
+             "enumerate": enumerate, "sorted": sorted, "slice": slice, "fb": fb, "all": all, "any": any}  # fmt: skip
+    with np.errstate(all="ignore"):
+        result = eval(op.reference, {"__builtins__": {}} | scope | values)  # noqa: S307  our own YAML
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def assert_values(op: Op, got: Any, want: Any, dtype: str, where: str) -> None:
+    """One result against one reference value."""
+    if not is_tensor(got):
+        assert got == want or np.allclose(got, want, equal_nan=True), where
+        return
+    have = to_array(got)
+    want = np.asarray(want)
+    assert have.shape == want.shape, f"{where}: shape {have.shape}, expected {want.shape}"
+    if have.dtype.kind in "biu":
+        with np.errstate(all="ignore"):
+            assert np.array_equal(have, want.astype(have.dtype)), f"{where}: {have} != {want}"
+        return
+    name = str(got.dtype).split(".")[-1]
+    tolerance = TOLERANCE[name]
+    if op.tolerance is not None:
+        tolerance = max(tolerance, op.tolerance * tolerance / TOLERANCE["float32"])
+    scale = np.max(np.abs(want[np.isfinite(want)]), initial=1.0) if want.size else 1.0
+    limit = np.finfo(np.float16).max if name == "float16" else np.inf
+    want = np.where(np.abs(want) > limit, np.sign(want) * np.inf, want) if want.dtype.kind == "f" else want
+    close = np.isclose(have, want, rtol=tolerance, atol=tolerance * min(scale, 100.0), equal_nan=True)
+    assert close.all(), f"{where}: {have[~close][:4]} expected {want[~close][:4]}"
+
+
+def check_call(op: Op, call: Call, dtype: str, seed: int = 0) -> None:
+    arrays = call.materialise(dtype, seed)
+    result = flat(run(op, tensors(arrays, dtype)))
+    if op.reference is None:
+        assert all(r is not None for r in result)
+        return
+    want = expected_of(op, arrays)
+    assert len(result) >= len(want), f"{len(result)} results, {len(want)} references"
+    for i, (got, value) in enumerate(zip(result, want, strict=False)):
+        assert_values(op, got, value, dtype, f"{op.name} {dtype} result {i}")
+
+
+@pytest.mark.parametrize("name", names(lambda op: op.record["samples"]))
+def test_values(name: str):
+    """Every sample call in the main dtype."""
+    op = operators()[name]
+    for i, call in enumerate(calls(op)):
+        check_call(op, call, op.main_dtype(), seed=i)
+
+
+@pytest.mark.parametrize("name", names(lambda op: op.record["samples"] and op.record["kind"] != "view"))
+def test_every_dtype_claimed(name: str):
+    """The first sample calls in every dtype that the operator claims."""
+    op = operators()[name]
+    done = []
+    for dtype in op.dtypes():
+        try:
+            for call in calls(op)[:2]:
+                check_call(op, call, dtype, seed=7)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            explicit = op.kind in ("pointwise", "reduce")
+            if explicit or not not_claimed(error):
+                raise AssertionError(f"{name} {dtype}: {error}") from error
+            continue
+        done.append(dtype)
+    assert op.main_dtype() in done
+
+
+@pytest.mark.parametrize("name", names(lambda op: op.record["kind"] == "pointwise"))
+def test_result_dtype(name: str):
+    """The promotion rule that the operator states."""
+    op = operators()[name]
+    call = calls(op)[0]
+    for category in op.record["dtypes"]:
+        dtype = MAIN[category]
+        result = flat(run(op, tensors(call.materialise(dtype), dtype)))[0]
+        got = str(result.dtype).split(".")[-1]
+        rule = op.dtype_rule
+        if rule in ("compare", "logical"):
+            assert got == "bool"
+        elif rule == "floating" and category in DEFAULT_FLOAT:
+            assert got == DEFAULT_FLOAT[category]
+        elif rule == "real" and category == "complex":
+            assert got == "float32"
+        else:
+            assert CATEGORY_OF[got] in (category, "integral" if category == "bool" else category)
+
+
+def strided(tensor: Any) -> Any:
+    """The same values in memory that is not contiguous: every second element of a larger tensor."""
+    if tensor.dim() == 0:
+        return fb.stack([tensor, tensor])[0]
+    twice = fb.stack([tensor, tensor], tensor.dim())
+    return twice.select(tensor.dim(), 0)
+
+
+@pytest.mark.parametrize("name", names(lambda op: op.record["samples"] and op.tensor_names and not op.record["tags"]))
+def test_strided_inputs(name: str):
+    """Values do not depend on the strides of the inputs."""
+    op = operators()[name]
+    dtype = op.main_dtype()
+    compared = 0
+    for i, call in enumerate(calls(op)):
+        arguments = tensors(call.materialise(dtype, i), dtype)
+        if any(a["type"].endswith("!)") for a in op.arguments) and not op.declared_inplace:
+            continue
+        spread = {k: _map_tensors(v, strided) for k, v in arguments.items()}
+        for a, b in zip(flat(run(op, arguments)), flat(run(op, spread)), strict=True):
+            if is_tensor(a):
+                np.testing.assert_allclose(to_array(b), to_array(a), rtol=1e-4, atol=1e-5)
+                compared += 1
+            else:
+                assert a == b
+                compared += 1
+    assert compared or not op.returns
+
+
+def _map_tensors(value: Any, function: Any) -> Any:
+    if is_tensor(value):
+        return function(value)
+    return [function(v) for v in value] if isinstance(value, list) and value and is_tensor(value[0]) else value
+
+
+@pytest.mark.parametrize("name", names(lambda op: op.record["numbers"]))
+def test_number_overloads(name: str):
+    """A number gives what a 0-dim tensor of its value gives."""
+    op = operators()[name]
+    dtype = op.main_dtype()
+    compared = 0
+    for numbers in op.numbers:
+        for call in calls(op)[:3]:
+            arguments = tensors(call.materialise(dtype, 3), dtype)
+            if not all(is_tensor(arguments.get(n)) for n in numbers):
+                continue
+            value = 2 if CATEGORY_OF[dtype] == "integral" else 1.5
+            as_number = arguments | {n: value for n in numbers}
+            as_tensor = arguments | {n: fb.tensor(value, dtype=getattr(fb, dtype)) for n in numbers}
+            for a, b in zip(flat(run(op, as_number)), flat(run(op, as_tensor)), strict=True):
+                np.testing.assert_allclose(to_array(a), to_array(b), rtol=1e-5, atol=1e-6)
+                compared += 1
+    assert compared or all(not a["kind"] == "tensor" for a in op.arguments)
+
+
+ERRORS = {"IndexError": IndexError, "RuntimeError": RuntimeError, "TypeError": TypeError, "ValueError": ValueError,
+          "NotImplementedError": NotImplementedError, "ZeroDivisionError": ZeroDivisionError}  # fmt: skip
+ERROR_CASES = [(name, i) for name, op in operators().items() for i in range(len(op.record["errors"]))]
+
+
+@pytest.mark.parametrize(("name", "index"), ERROR_CASES)
+def test_error_inputs(name: str, index: int):
+    """Wrong arguments get PyTorch's exception and its words."""
+    from op_cases import bind
+
+    op = operators()[name]
+    sample, exception, pattern = op.errors[index]
+    call = bind(op, sample)
+    with pytest.raises(ERRORS[exception], match=pattern):
+        run(op, tensors(call.materialise(op.main_dtype()), op.main_dtype()))
