@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
 from codegen.model import Expr, Number, Pointwise, Prim, Primitive, Var
 
 _ARGUMENT = re.compile(r"\bx(\d)\b")
+_CALL = re.compile(r"[\w.]+\([^()]*\)")
 
 
 def numpy_text(expr: Expr, primitives: Mapping[str, Primitive]) -> str:
@@ -17,13 +19,17 @@ def numpy_text(expr: Expr, primitives: Mapping[str, Primitive]) -> str:
     if isinstance(expr, Number):
         return _number(expr)
     assert isinstance(expr, Prim)
+    oracle = primitives[expr.name].oracle
     args = [numpy_text(arg, primitives) for arg in expr.args]
-    return "(" + _ARGUMENT.sub(lambda m: f"({args[int(m[1])]})", primitives[expr.name].oracle) + ")"
+    text = _ARGUMENT.sub(lambda m: args[int(m[1])], oracle)
+    return text if _CALL.fullmatch(oracle) else f"({text})"
 
 
 def _number(expr: Number) -> str:
-    text = repr(expr.value)
-    return f"np.{text.lstrip('-')}" if text.lstrip("-") in ("inf", "nan") and text[0] != "-" else text.replace("-inf", "-np.inf")
+    value = expr.value
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"({'-' if value < 0 else ''}np.{'nan' if math.isnan(value) else 'inf'})"
+    return f"({value!r})" if not isinstance(value, complex) and value < 0 else repr(value)
 
 
 def pointwise_text(body: Pointwise, primitives: Mapping[str, Primitive]) -> str:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from codegen.model import BaseType, Expr, Number, Position, Prim, Primitive, Var
 
 NOWHERE = Position("", 0, 0)
-_CONDITIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not"))
+_CONDITIONS = frozenset(
+    "eq ne lt le gt ge logical_and logical_or logical_not isnan isinf isfinite signbit".split()
+)
 _TYPES = {bool: "bool", int: "int", float: "float", complex: "complex"}
 
 Value = bool | int | float | complex

@@ -1,0 +1,80 @@
+"""Tensor-level expressions as Python that calls operators by the name of their form."""
+
+from __future__ import annotations
+
+from codegen.model import (
+    Call,
+    Expr,
+    Host,
+    If,
+    Item,
+    Literal,
+    Model,
+    Number,
+    Prop,
+    Seq,
+    TupleType,
+    Var,
+)
+from codegen.overloads import STR, type_of
+
+_PROPERTIES = {
+    "shape": "{0}.shape",
+    "strides": "{0}.stride()",
+    "storage_offset": "{0}.storage_offset()",
+    "ndim": "{0}.ndim",
+    "numel": "{0}.numel()",
+    "dtype": "{0}.dtype",
+    "device": "{0}.device",
+    "is_complex": "{0}.is_complex()",
+    "is_floating_point": "{0}.is_floating_point()",
+    "defined": "({0} is not None)",
+}
+_SYMBOLS = frozenset("+ - * / // % ** == != < <= > >= and or".split())
+
+
+def python_text(expr: Expr, model: Model) -> str:
+    """Return Python source over `ops` (operators by form name), `host` and the arguments."""
+    match expr:
+        case Var(name=name):
+            return name
+        case Number(value=value):
+            return f'float("{value}")' if value != value or value in (float("inf"), float("-inf")) else repr(value)
+        case Literal(value=value):
+            return _literal(expr, value)
+        case Call(form=form, args=args):
+            parameters = model.form(form)[1].schema.args
+            given = []
+            for parameter, arg in zip(parameters, args, strict=True):
+                text = python_text(arg, model)
+                given.append(f"{parameter.name}={text}" if parameter.kwarg_only else text)
+            return f"ops[{form!r}]({', '.join(given)})"
+        case Prop(of=of, name=name):
+            return _PROPERTIES[name].format(python_text(of, model))
+        case Host(op=op, args=args):
+            return _host(op, [python_text(arg, model) for arg in args])
+        case If(condition=a, then=b, other=c):
+            return f"({python_text(b, model)} if {python_text(a, model)} else {python_text(c, model)})"
+        case Seq(items=items):
+            inner = ", ".join(python_text(item, model) for item in items)
+            is_tuple = isinstance(type_of(expr), TupleType)
+            return f"({inner}{',' * (len(items) == 1)})" if is_tuple else f"[{inner}]"
+        case Item(of=of, index=index):
+            return f"{python_text(of, model)}[{python_text(index, model)}]"
+    raise TypeError(f"not a tensor-level expression: {expr}")
+
+
+def _literal(expr: Literal, value: str | None) -> str:
+    if value is None:
+        return "None"
+    return repr(value) if expr.type == STR else f"host.constant({value!r})"
+
+
+def _host(op: str, args: list[str]) -> str:
+    if op in _SYMBOLS and len(args) == 2:
+        return f"({args[0]} {op} {args[1]})"
+    if op in ("-", "not") and len(args) == 1:
+        return f"({op} {args[0]})"
+    if op == "slice":
+        return f"{args[0]}[{args[1]}:{args[2]}]"
+    return f"host.{op}({', '.join(args)})"

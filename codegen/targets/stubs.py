@@ -1,0 +1,109 @@
+"""Type stubs: torchgen_out/stubs/_functions.pyi, _nn.pyi, ... and _tensor_methods.pyi."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from codegen.model import Argument, Model
+from codegen.python_types import shown_default, stub_result, stub_type
+from codegen.render import File, render
+from codegen.signatures import Callable, Infix, Signature, functions, infixes, methods, python_name
+
+_IMPORTS = (
+    "from collections.abc import Sequence",
+    "from typing import Any, NamedTuple, overload",
+    "",
+    "import flambeau",
+    "from flambeau import Generator, Size, Tensor, device, dtype, layout, memory_format",
+    "",
+    "Number = bool | int | float | complex",
+    "DeviceLike = device | str | int",
+)
+# Python's special methods by infix symbol and arity; in-place and reflected ones follow by prefix.
+_SPECIAL = {
+    ("+", 2): "add", ("-", 2): "sub", ("*", 2): "mul", ("/", 2): "truediv", ("//", 2): "floordiv",
+    ("%", 2): "mod", ("**", 2): "pow", ("@", 2): "matmul", ("&", 2): "and", ("|", 2): "or", ("^", 2): "xor",
+    ("<<", 2): "lshift", (">>", 2): "rshift", ("-", 1): "neg", ("~", 1): "invert",
+    ("==", 2): "eq", ("!=", 2): "ne", ("<", 2): "lt", ("<=", 2): "le", (">", 2): "gt", (">=", 2): "ge",
+}  # fmt: skip
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@dataclass(frozen=True, slots=True)
+class StubDecl:
+    """The lines of one function, overloads included."""
+
+    lines: tuple[str, ...]
+
+
+def _parameter(arg: Argument, method: bool) -> str:
+    default = "" if arg.default is None else f" = {shown_default(arg)}"
+    return f"{python_name(arg, method)}: {stub_type(arg.type)}{default}"
+
+
+def _definition(callable_: Callable, signature: Signature) -> str:
+    method = callable_.namespace is None
+    parts = ["self"] if method else []
+    starred = False
+    for arg in signature.args[1:] if method else signature.args:
+        if arg.kwarg_only and not starred:
+            parts.append("*")
+            starred = True
+        parts.append(_parameter(arg, method))
+    if signature.out is not None:
+        parts += ["*"] * (not starred)
+        many = len(signature.out_args) > 1
+        kind = f"tuple[{', '.join(['Tensor'] * len(signature.out_args))}]" if many else "Tensor"
+        parts.append(f"out: {kind} | None = None")
+    result = stub_result(signature.form.schema.returns)
+    return f"def {callable_.name}({', '.join(parts)}) -> {result}:"
+
+
+def _stub(callable_: Callable, indent: str = "") -> StubDecl:
+    lines: list[str] = []
+    summary = callable_.signatures[0].op.doc.strip().split("\n")[0].replace("\\", "\\\\").replace('"', "'")
+    for signature in callable_.signatures:
+        if len(callable_.signatures) > 1:
+            lines.append(f"{indent}@overload")
+        lines.append(indent + _definition(callable_, signature))
+        lines.append(f'{indent}    """{summary}"""')
+    return StubDecl(tuple(lines))
+
+
+def _special(infix: Infix) -> StubDecl:
+    stem = _SPECIAL[infix.symbol, infix.arity]
+    if infix.arity == 1:
+        return StubDecl((f"    def __{stem}__(self) -> Tensor: ...",))
+    name = f"i{stem}" if infix.inplace else stem
+    ignored = "  # type: ignore[override]" if stem in ("eq", "ne") else ""
+    lines = [f"    def __{name}__(self, other: Tensor | Number) -> Tensor: ...{ignored}"]
+    if not infix.inplace and stem not in _COMPARISONS:
+        lines.append(f"    def __r{stem}__(self, other: Number) -> Tensor: ...")
+    return StubDecl(tuple(lines))
+
+
+def _is_special(infix: Infix) -> bool:
+    return not (infix.inplace and _SPECIAL[infix.symbol, infix.arity] in _COMPARISONS)
+
+
+def _module(name: str, found: Iterable[Callable]) -> File:
+    stubs = tuple(_stub(c) for c in sorted(found, key=lambda c: c.name))
+    return render("functions.pyi.j2", f"stubs/{name}.pyi", name=name, imports=_IMPORTS, functions=stubs)
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield one stub per namespace, and one for the methods of Tensor."""
+    found = functions(model)
+    for namespace in sorted({c.namespace or "" for c in found} | {""}):
+        yield _module(f"_{namespace}" if namespace else "_functions", [c for c in found if c.namespace == namespace])
+    own = [_stub(c, "    ") for c in sorted(methods(model), key=lambda c: c.name)]
+    special = [_special(i) for i in infixes(model) if _is_special(i)]
+    lines = StubDecl(("class TensorMethods:", '    """Methods of Tensor."""'))
+    yield render(
+        "functions.pyi.j2",
+        "stubs/_tensor_methods.pyi",
+        name="_tensor_methods",
+        imports=_IMPORTS,
+        functions=(lines, *own, *special),
+    )
