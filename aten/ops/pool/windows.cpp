@@ -1,0 +1,78 @@
+#include "aten/ops/pool/windows.h"
+
+#include <algorithm>
+
+namespace flambeau::pool {
+namespace {
+
+Geometry start(IntArrayRef input, size_t dims) {
+  Geometry g;
+  const size_t lead = input.size() - dims;
+  for (size_t d = 0; d < lead; ++d) g.planes *= input[d];
+  for (size_t d = 0; d < dims; ++d) g.in[3 - dims + d] = input[lead + d];
+  for (size_t d = 0; d < 3 - dims; ++d) g.ranges[d] = {{0, 1, 1, 1}};
+  return g;
+}
+
+}  // namespace
+
+DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                      IntArrayRef dilation, bool ceil_mode) {
+  const size_t dims = kernel.size();
+  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", int64_t(dims + 1), "D or ",
+        int64_t(dims + 2), "D input, but got input of size: ", input);
+  check(stride.size() == dims && padding.size() == dims && dilation.size() == dims, op,
+        ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values");
+  DimVector out;
+  for (size_t d = 0; d < dims; ++d) {
+    check(kernel[d] > 0, op, ": kernel size should be greater than zero, but got ", kernel);
+    check(stride[d] > 0, op, ": stride should not be zero, but got ", stride);
+    check(dilation[d] > 0, op, ": dilation should be greater than zero, but got ", dilation);
+    check(padding[d] >= 0 && padding[d] * 2 <= kernel[d], op, ": pad should be at most half of effective kernel size, but got pad=",
+          padding[d], ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
+    const int64_t in = input[input.size() - dims + d];
+    const int64_t room = in + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
+    int64_t size = (room + (ceil_mode ? stride[d] - 1 : 0)) / stride[d] + 1;
+    if (room < 0) size = 0;
+    // With ceil_mode the last window must start inside the input or the padding before it.
+    if (ceil_mode && (size - 1) * stride[d] >= in + padding[d]) --size;
+    check(size > 0, op, ": Given input size: ", input, ". Calculated output size: ", size, ". Output size is too small");
+    out.push_back(size);
+  }
+  return out;
+}
+
+Geometry fixed(IntArrayRef input, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+               IntArrayRef dilation) {
+  const size_t dims = kernel.size();
+  Geometry g = start(input, dims);
+  for (size_t d = 0; d < dims; ++d) {
+    const size_t at = 3 - dims + d;
+    const int64_t in = g.in[at];
+    for (int64_t o = 0; o < out[out.size() - dims + d]; ++o) {
+      const int64_t first = o * stride[d] - padding[d];
+      const int64_t last = first + dilation[d] * (kernel[d] - 1) + 1;
+      const int64_t padded = std::min(first + kernel[d], in + padding[d]) - first;
+      const int64_t skipped = first < 0 ? (-first + dilation[d] - 1) / dilation[d] * dilation[d] : 0;
+      g.ranges[at].push_back({first + skipped, std::min(last, in), dilation[d], padded});
+    }
+  }
+  return g;
+}
+
+Geometry adaptive(IntArrayRef input, IntArrayRef out) {
+  const size_t dims = out.size();
+  Geometry g = start(input, dims);
+  for (size_t d = 0; d < dims; ++d) {
+    const size_t at = 3 - dims + d;
+    const int64_t in = g.in[at];
+    for (int64_t o = 0; o < out[d]; ++o) {
+      const int64_t begin = o * in / out[d];
+      const int64_t end = ((o + 1) * in + out[d] - 1) / out[d];
+      g.ranges[at].push_back({begin, end, 1, end - begin});
+    }
+  }
+  return g;
+}
+
+}  // namespace flambeau::pool

@@ -1,0 +1,61 @@
+// softmax and log_softmax of contiguous rows, compiled once per instruction set.
+#include "aten/ops/softmax/softmax_loops.h"
+
+#include "aten/cpu/vecmath.h"
+
+namespace flambeau::loops {
+namespace {
+
+template <typename T>
+T largest(const T* in, int64_t n) {
+  T top = in[0];
+  bool has_nan = false;
+#pragma omp simd reduction(max : top) reduction(| : has_nan)
+  for (int64_t i = 0; i < n; ++i) {
+    top = in[i] > top ? in[i] : top;
+    has_nan |= in[i] != in[i];
+  }
+  return has_nan ? T(__builtin_nan("")) : top;
+}
+
+template <typename T>
+void softmax(int64_t rows, int64_t n, const void* in, void* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* x = static_cast<const T*>(in) + r * n;
+    T* y = static_cast<T*>(out) + r * n;
+    const T top = largest(x, n);
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) {
+      const T e = vec::exp(x[i] - top);
+      y[i] = e;
+      sum += e;
+    }
+    const T scale = T(1) / sum;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+  }
+}
+
+template <typename T>
+void log_softmax(int64_t rows, int64_t n, const void* in, void* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* x = static_cast<const T*>(in) + r * n;
+    T* y = static_cast<T*>(out) + r * n;
+    const T top = largest(x, n);
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += vec::exp(x[i] - top);
+    const T shift = top + vec::log(sum);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift;
+  }
+}
+
+}  // namespace
+
+extern const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2];
+const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2] = {{&softmax<float>, &log_softmax<float>},
+                                                                  {&softmax<double>, &log_softmax<double>}};
+
+}  // namespace flambeau::loops
