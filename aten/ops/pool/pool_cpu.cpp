@@ -102,8 +102,8 @@ void avg_pool_cpu(const Tensor& self, IntArrayRef kernel_size, IntArrayRef strid
 }
 
 void avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride,
-                           IntArrayRef padding, bool count_include_pad, std::optional<int64_t> divisor_override,
-                           Tensor& out) {
+                           IntArrayRef padding, bool, bool count_include_pad,
+                           std::optional<int64_t> divisor_override, Tensor& out) {
   const DimVector ones(kernel_size.size(), 1);
   const pool::Geometry g = pool::fixed(input_size, spatial(grad, kernel_size), kernel_size, stride, padding, ones);
   run_mean_backward(g, {count_include_pad, divisor_override.value_or(0)}, grad, out);
