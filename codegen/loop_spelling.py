@@ -63,6 +63,7 @@ class LoopDecl:
     lines: tuple[str, ...]
     result: str
     simd: bool
+    attribute: str  # asks for the widest vectors
     table: tuple[str, ...]
 
 
@@ -173,8 +174,15 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         lines=(*reads, *writer.lines, *checks),
         result=result,
         simd=all(rows[prim.name].vectorises for prim in _prims(expr)),
+        attribute="FLAMBEAU_WIDE_VECTORS" if _is_heavy(expr, rows) else "",
         table=table,
     )
+
+
+def _is_heavy(expr: Expr, rows: dict[str, Primitive]) -> bool:
+    """Whether arithmetic, not memory, bounds the loop: it calls a function of real numbers."""
+    used = (rows[prim.name] for prim in _prims(expr))
+    return any("integral" not in row.domains and row.cpp.startswith("vec::") for row in used)
 
 
 def _divisor_checks(writer: spelling.ScalarSpelling, expr: Expr, rows: dict[str, Primitive]) -> list[str]:

@@ -4,6 +4,14 @@
 #include "aten/core/loop_values.h"
 #include "aten/cpu/vecmath.h"
 
+// Loops bound by arithmetic want the widest vectors. The others are compiled with 256 bits, as wider
+// ones lose on memory that is not aligned to them.
+#ifdef __AVX512F__
+#define FLAMBEAU_WIDE_VECTORS [[gnu::target("prefer-vector-width=512")]]
+#else
+#define FLAMBEAU_WIDE_VECTORS
+#endif
+
 namespace flambeau::loops {
 namespace {
 

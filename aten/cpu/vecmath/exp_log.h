@@ -28,6 +28,8 @@ struct Format<float> {
   static constexpr float kLog10Of2Low = 4.60503898119521374e-6f;
   static constexpr float kExpLow = -104.0f;  // exp of less is 0, of more infinite
   static constexpr float kExpHigh = 89.0f;
+  static constexpr float kExpNormalLow = -87.0f;
+  static constexpr float kExpNormalHigh = 88.0f;
   static constexpr float kExp2Low = -150.0f;
   static constexpr float kExp2High = 128.5f;
   static constexpr int32_t kSqrtHalf = 0x3f3504f3;
@@ -51,6 +53,8 @@ struct Format<double> {
   static constexpr double kLog10Of2Low = 1.14511008980218387e-10;
   static constexpr double kExpLow = -746.0;
   static constexpr double kExpHigh = 710.0;
+  static constexpr double kExpNormalLow = -708.0;
+  static constexpr double kExpNormalHigh = 709.0;
   static constexpr double kExp2Low = -1076.0;
   static constexpr double kExp2High = 1025.0;
   static constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
@@ -134,6 +138,19 @@ template <Floating T>
   const T bounded = clamp_keeping_nan(x, Format<T>::kExpLow, Format<T>::kExpHigh);
   const ExpParts<T> p = reduce_exp(bounded);
   return scale_by(T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r), p.k);
+}
+
+// e^x where the result is a normal number: cheaper, and pinned to the normal range outside it.
+template <Floating T>
+[[gnu::always_inline]] inline T exp_normal(T x) {
+  using F = Format<T>;
+  using U = typename F::Unsigned;
+  const T bounded = clamp_keeping_nan(x, F::kExpNormalLow, F::kExpNormalHigh);
+  const ExpParts<T> p = reduce_exp(bounded);
+  const T value = T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r);
+  const U raised = static_cast<U>(bits_of(value)) + (static_cast<U>(p.k) << F::kMantissa);
+  const T result = from_bits(static_cast<typename F::Int>(raised));
+  return x != x ? x : result;
 }
 
 // 2^x; 1 ulp. The integer part is split off exactly.
@@ -278,10 +295,11 @@ template <Floating T>
   return T(1) / sqrt(x);
 }
 
-// 2 ulp; 0 where e^-x overflows.
+// 2 ulp; 0 where e^-x would leave the normal numbers.
 template <Floating T>
 [[gnu::always_inline]] inline T sigmoid(T x) {
-  return T(1) / (T(1) + exp(-x));
+  const T value = T(1) / (T(1) + exp_normal(-x));
+  return x < -Format<T>::kExpNormalHigh ? T(0) : value;
 }
 
 // 3 ulp. Saturates long before expm1 overflows.
