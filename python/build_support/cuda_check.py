@@ -1,4 +1,6 @@
-"""Compile every generated CUDA source with nvcc, several at a time; no GPU is needed.
+"""Compile every generated CUDA source with nvcc, several at a time, and run the device code's logic on the host.
+
+No GPU is needed.
 
 An object whose source and headers did not change since it last compiled is not compiled again.
 """
@@ -41,6 +43,17 @@ def compile_one(nvcc: str, source: Path, out: Path, headers: str) -> tuple[Path,
     return source, None
 
 
+def run_on_host(nvcc: str, source: Path, out: Path) -> str | None:
+    """Build and run a program that calls device code on the host; return its complaint, if any."""
+    program = out / source.stem
+    flags = ["-std=c++20", "-arch=sm_90", "-O2", "--expt-relaxed-constexpr", "-I."]
+    for command in ([nvcc, *flags, str(source), "-o", str(program)], [str(program)]):
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if result.returncode:
+            return result.stderr + result.stdout
+    return None
+
+
 def main() -> int:
     """Compile all; print the failures and a closing count."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -56,11 +69,17 @@ def main() -> int:
     headers = header_hash()
     with ThreadPoolExecutor(arguments.jobs) as pool:
         results = list(pool.map(lambda s: compile_one(arguments.nvcc, s, out, headers), sources))
+    programs = sorted((ROOT / "test" / "cuda").glob("*.cu"))
+    runs = [(source, run_on_host(arguments.nvcc, source, out)) for source in programs]
     failures = [(source, text) for source, text in results if text is not None]
-    for source, text in failures:
+    broken = [(source, text) for source, text in runs if text is not None]
+    for source, text in (*failures, *broken):
         print(f"--- {source.relative_to(ROOT)}\n{text}", file=sys.stderr)
     print(f"cuda-check: {len(sources) - len(failures)} of {len(sources)} sources compile for sm_90")
-    return 1 if failures else 0
+    print(
+        f"cuda-check: {len(programs) - len(broken)} of {len(programs)} programs of device code pass on the host"
+    )
+    return 1 if failures or broken else 0
 
 
 if __name__ == "__main__":
