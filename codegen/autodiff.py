@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from codegen.lowering import Lowering, choose_case, internal, internal_schema, with_derivative
+from codegen.lowering import Lowering, internal, internal_schema, with_derivative
 from codegen.model import (
-    BaseType,
     Call,
     Derivative,
     DTypeRule,
     Expr,
     FormKind,
     Formula,
-    Host,
     Model,
     Number,
     Operator,
@@ -28,6 +26,7 @@ from codegen.model import (
     Var,
 )
 from codegen.overloads import TENSOR, returns_type
+from codegen.pyexpr import map_children
 from codegen.symbolic import (
     NOWHERE,
     NotDifferentiable,
@@ -184,6 +183,4 @@ def _renamed(expr: Expr, names: dict[str, str]) -> Expr:
     """Give variables of a tensor-level expression the names that formulas use."""
     if isinstance(expr, Var):
         return replace(expr, name=names.get(expr.name, expr.name))
-    if isinstance(expr, Call | Host | Prim):
-        return replace(expr, args=tuple(_renamed(arg, names) for arg in expr.args))
-    return expr
+    return map_children(expr, lambda part: _renamed(part, names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from codegen import keys
+from codegen import keys, raw_cpp
 from codegen.context import Context
 from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
@@ -249,6 +249,7 @@ def _composite(draft: Draft, context: Context) -> Body | None:
     if text is None:
         return None
     if draft.kind_key == "cpp":
+        _check_cpp(draft, context, text)
         return Composite(None, text.value, text.position)
     variables = {a.name: plain(a.type) for a in draft.schema.args}
     returns = tuple(plain(r.type) for r in draft.schema.returns)
@@ -256,6 +257,16 @@ def _composite(draft: Draft, context: Context) -> Body | None:
     scope = context.scope(variables, draft.name, inplace_allowed=True)
     expr = TensorParser(scope, context.collector).parse(text, want)
     return None if expr is None else Composite(expr, None, text.position)
+
+
+def _check_cpp(draft: Draft, context: Context, text: Text) -> None:
+    """The compiler would find a missing operator too, minutes later."""
+    known = raw_cpp.forms_by_struct(tuple(context.forms.by_name))
+    for offset, name in raw_cpp.structs(text.value):
+        if name not in known and not any(name.startswith(call) for call in context.unusable.calls):
+            hint = did_you_mean(name, known) or "ops::<name>_<overload>::call names an operator form"
+            message = f"unknown operator '{name}' in the C++ of {draft.name}"
+            context.collector.add(text.at(offset), "FB0303", message, hint, len(name))
 
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\((.*)\))?\s*", re.DOTALL)

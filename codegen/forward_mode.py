@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from codegen import spelling
 from codegen.model import Argument, BaseType, Expr, Form, FormKind, Kind, ListType, Model, Prim, Var
 from codegen.overloads import TENSOR, has_tensor
-from codegen.saved import NodePlan, called_forms, map_children, output_names, parts, with_numbers
+from codegen.pyexpr import map_children
+from codegen.saved import NodePlan, called_forms, output_names, parts, with_numbers
 
 
 class ForwardMode:

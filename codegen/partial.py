@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from codegen import raw_cpp
 from codegen.diagnostics import Diagnostic
 from codegen.model import Call, Composite, Expr, Operator, Position, Reduce
 from codegen.pyexpr import children
@@ -18,9 +19,12 @@ def forms_called(expr: Expr) -> set[str]:
     return found
 
 
-def dependencies(operator: Operator) -> set[str]:
-    """Return the forms that the operator's expressions and formulas call."""
+def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
+    """Return the forms that the operator's expressions, formulas and raw C++ call."""
     exprs: list[Expr] = []
+    raw: set[str] = set()
+    if isinstance(operator.body, Composite) and operator.body.cpp is not None:
+        raw = raw_cpp.forms_called(operator.body.cpp, forms)
     if isinstance(operator.body, Composite) and operator.body.expr is not None:
         exprs.append(operator.body.expr)
     if isinstance(operator.body, Reduce):
@@ -28,7 +32,7 @@ def dependencies(operator: Operator) -> set[str]:
     if operator.derivative is not None:
         exprs += [f.expr for f in operator.derivative.formulas if f.expr is not None]
         exprs += [rule for _, rule in operator.derivative.forward if not isinstance(rule, str)]
-    return set().union(*(forms_called(expr) for expr in exprs))
+    return raw.union(*(forms_called(expr) for expr in exprs))
 
 
 def sound_operators(
@@ -49,10 +53,12 @@ def sound_operators(
         index = bisect_right(lines, diagnostic.line, key=lambda pair: pair[0]) - 1
         if index >= 0:
             faulty.add(lines[index][1])
-    kept = [op for op in operators if op.name not in faulty]
+    every = tuple(operators)
+    names = tuple(form.name for op in every for form in op.forms)
+    kept = [op for op in every if op.name not in faulty]
     while True:
         forms = {form.name for op in kept for form in op.forms}
-        sound = [op for op in kept if dependencies(op) <= forms]
+        sound = [op for op in kept if dependencies(op, names) <= forms]
         if len(sound) == len(kept):
             return tuple(sound)
         kept = sound

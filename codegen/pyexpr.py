@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
+from codegen import model
 from codegen.diagnostics import Collector
-from codegen.model import Expr, Position
+from codegen.model import Expr, Position, Var
 from codegen.source import Text
 
 CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
@@ -139,8 +142,6 @@ class Source:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct parts of an expression."""
-    from codegen import model
-
     match expr:
         case model.Prim() | model.Call() | model.Host():
             return expr.args
@@ -156,10 +157,26 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
+    """Return the expression with its direct parts replaced."""
+    match expr:
+        case model.Prim() | model.Call() | model.Host():
+            return replace(expr, args=tuple(function(arg) for arg in expr.args))
+        case model.Prop():
+            return replace(expr, of=function(expr.of))
+        case model.If():
+            condition, then, other = map(function, (expr.condition, expr.then, expr.other))
+            return replace(expr, condition=condition, then=then, other=other)
+        case model.Seq():
+            return replace(expr, items=tuple(function(item) for item in expr.items))
+        case model.Item():
+            return replace(expr, of=function(expr.of), index=function(expr.index))
+        case _:
+            return expr
+
+
 def names_in(expr: Expr) -> set[str]:
     """Return the variables that an expression reads."""
-    from codegen.model import Var
-
     if isinstance(expr, Var):
         return {expr.name}
     found: set[str] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -15,9 +15,6 @@ from codegen.model import (
     Form,
     FormKind,
     Formula,
-    Host,
-    If,
-    Item,
     Literal,
     Model,
     Number,
@@ -25,11 +22,11 @@ from codegen.model import (
     OptionalType,
     Prop,
     Return,
-    Seq,
     Type,
     Var,
 )
 from codegen.overloads import SCALAR, TENSOR, has_tensor, is_tensor, returns_type
+from codegen.pyexpr import children, map_children
 
 
 def output_names(op: Operator) -> tuple[str, ...]:
@@ -40,39 +37,10 @@ def output_names(op: Operator) -> tuple[str, ...]:
     return tuple(r.name or f"result{i}" for i, r in enumerate(returns))
 
 
-def map_children(expr: Expr, function: object) -> Expr:
-    """Apply a function to the direct parts of a tensor-level expression."""
-    assert callable(function)
-    match expr:
-        case Call(args=args) | Host(args=args):
-            return replace(expr, args=tuple(function(arg) for arg in args))
-        case Prop(of=of):
-            return replace(expr, of=function(of))
-        case If(condition=a, then=b, other=c):
-            return replace(expr, condition=function(a), then=function(b), other=function(c))
-        case Seq(items=items):
-            return replace(expr, items=tuple(function(item) for item in items))
-        case Item(of=of, index=index):
-            return replace(expr, of=function(of), index=function(index))
-    return expr
-
-
 def parts(expr: Expr) -> Iterator[Expr]:
     """Yield the expression and everything inside."""
     yield expr
-    inner: Iterable[Expr] = ()
-    match expr:
-        case Call(args=args) | Host(args=args):
-            inner = args
-        case Prop(of=of):
-            inner = (of,)
-        case If(condition=a, then=b, other=c):
-            inner = (a, b, c)
-        case Seq(items=items):
-            inner = items
-        case Item(of=of, index=index):
-            inner = (of, index)
-    for part in inner:
+    for part in children(expr):
         yield from parts(part)
 
 

@@ -9,62 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import slots, spelling
+from codegen import raw_cpp, slots
 from codegen.body_spelling import FunctionDecl, body_of, descriptors
 from codegen.handwritten import functions
 from codegen.model import (
-    Call,
     Composite,
-    Expr,
-    Form,
-    Host,
-    If,
-    Item,
     Model,
     Operator,
-    Prop,
     Reduce,
-    Seq,
 )
+from codegen.partial import forms_called
 from codegen.render import File, render
-
-
-def _called(expr: object) -> Iterator[str]:
-    """The forms that a tensor expression calls."""
-    match expr:
-        case Call(form=form, args=args):
-            yield form
-            for arg in args:
-                yield from _called(arg)
-        case Host(args=args) | Seq(items=args):
-            for arg in args:
-                yield from _called(arg)
-        case Prop(of=of):
-            yield from _called(of)
-        case If(condition=a, then=b, other=c):
-            yield from (*_called(a), *_called(b), *_called(c))
-        case Item(of=of, index=index):
-            yield from (*_called(of), *_called(index))
 
 
 def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
     """The families whose operators the bodies call."""
-    found: set[str] = set()
+    forms = tuple(form.name for op in model.operators for form in op.forms)
+    called: set[str] = set()
     for op in operators:
-        exprs: list[Expr | None] = []
-        if isinstance(op.body, Composite):
-            exprs.append(op.body.expr)
-            if op.body.cpp is not None:
-                found |= {op2.family for op2, f in slots.forms(model.operators) if _mentions(op.body.cpp, f)}
+        if isinstance(op.body, Composite) and op.body.expr is not None:
+            called |= forms_called(op.body.expr)
+        elif isinstance(op.body, Composite) and op.body.cpp is not None:
+            called |= raw_cpp.forms_called(op.body.cpp, forms)
         elif isinstance(op.body, Reduce):
-            exprs += [expr for _, expr in op.body.let]
-        for expr in exprs:
-            found |= {model.form(name)[0].family for name in _called(expr)}
-    return found
-
-
-def _mentions(cpp: str, form: Form) -> bool:
-    return f"ops::{spelling.struct_name(form.name)}::" in cpp
+            called |= set().union(*(forms_called(expr) for _, expr in op.body.let))
+    return {model.form(name)[0].family for name in called}
 
 
 @dataclass(frozen=True, slots=True)

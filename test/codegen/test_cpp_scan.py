@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from codegen.cpp_scan import definitions, normal_type, parameter_types
 
 SOURCE = """\
