@@ -1,12 +1,12 @@
 #pragma once
 // What autograd keeps on a tensor. A tensor without it needs no gradient and is no tracked view.
 #include <mutex>
+#include <thread>
 
 #include "aten/autograd/node.h"
 
 namespace flambeau::autograd {
 
-class AccumulateGrad;
 struct ViewMeta;
 
 // Rare attachments of a leaf, or of a tensor in forward mode.
@@ -29,6 +29,7 @@ struct AutogradMeta : AutogradMetaBase {
   bool requires_grad = false;  // of a leaf, set by the user
   bool retains_grad = false;
   bool is_view = false;  // then this is a ViewMeta
+  std::atomic<bool> busy{false};  // guards accumulator, views, and grad_fn of a view
 
   ~AutogradMeta() override;
   MetaExtras& make_extras() {
@@ -55,6 +56,20 @@ inline AutogradMeta* meta_of(const Tensor& t) {
   return static_cast<AutogradMeta*>(t.impl()->autograd_meta());
 }
 AutogradMeta& make_meta(const Tensor& t);
+
+class MetaLock {
+ public:
+  explicit MetaLock(AutogradMeta& meta) : busy_(meta.busy) {
+    while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  }
+  ~MetaLock() { busy_.store(false, std::memory_order_release); }
+  MetaLock(const MetaLock&) = delete;
+  MetaLock& operator=(const MetaLock&) = delete;
+
+ private:
+  std::atomic<bool>& busy_;
+};
+
 inline ViewMeta* view_meta_of(const Tensor& t) {
   AutogradMeta* meta = meta_of(t);
   return meta && meta->is_view ? static_cast<ViewMeta*>(meta) : nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 // Reverse mode: runs the graph behind some outputs in the calling thread.
 #include "aten/autograd/node.h"
+#include "c10/core/thread_state.h"
 
 namespace flambeau::autograd {
 
@@ -21,6 +22,20 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
 // The same for edges, as for outputs whose tensor has died. `captures` empty: accumulate in the leaves.
 Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Edge> captures,
                        bool accumulate, const BackwardOptions& options);
+
+// While hooks and custom functions run: the dispatch keys that the engine excludes are back.
+class UserCodeScope {
+ public:
+  UserCodeScope() : previous_(thread_state.excluded) {
+    thread_state.excluded &= ~DispatchKeySet(DispatchKey::Autograd).bits();
+  }
+  ~UserCodeScope() { thread_state.excluded = previous_; }
+  UserCodeScope(const UserCodeScope&) = delete;
+  UserCodeScope& operator=(const UserCodeScope&) = delete;
+
+ private:
+  uint64_t previous_;
+};
 
 // The node that this thread's backward is running; null outside of one.
 Node* current_node();

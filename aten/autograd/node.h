@@ -43,6 +43,8 @@ class Node : public RefCounted {
   static void* operator new(size_t bytes);
   // Destroys the object itself, so that chains are taken apart in a loop.
   static void operator delete(Node* node, std::destroying_delete_t, size_t bytes);
+  // For a constructor that throws.
+  static void operator delete(void* p, size_t bytes);
 
   virtual const char* name() const = 0;
   // grads[i]: gradient of output i, undefined where none arrived. Returns one gradient per edge.
@@ -50,7 +52,9 @@ class Node : public RefCounted {
   // Frees the saved tensors; called after apply unless the graph is retained.
   virtual void release_saved() {}
   // Whether apply may run code of the user, which must meet the usual dispatch keys.
-  virtual bool runs_user_code() const { return false; }
+  bool runs_user_code() const { return runs_user_code_; }
+  // Whether this is the sink of a leaf.
+  bool accumulates() const { return accumulates_; }
 
   uint64_t sequence_nr() const { return sequence_nr_; }
   size_t num_edges() const { return num_edges_; }
@@ -83,6 +87,8 @@ class Node : public RefCounted {
 
  protected:
   void set_sequence_nr(uint64_t nr) { sequence_nr_ = nr; }
+  void set_runs_user_code() { runs_user_code_ = true; }
+  void set_accumulates() { accumulates_ = true; }
 
  private:
   static constexpr uint32_t kInlineEdges = 2;
@@ -97,6 +103,8 @@ class Node : public RefCounted {
   uint32_t edge_capacity_ = kInlineEdges;
   uint32_t num_outputs_ = 0;
   std::atomic<bool> busy_{false};
+  bool runs_user_code_ = false;
+  bool accumulates_ = false;
   Edge inline_edges_[kInlineEdges];
   std::unique_ptr<Edge[]> heap_edges_;
   std::unique_ptr<NodeExtras> extras_;

@@ -20,7 +20,6 @@ class SavedTensor {
   SavedTensor() = default;
   // `is_output`: the tensor is an output of the node that saves it; call after set_history.
   explicit SavedTensor(const Tensor& tensor, bool is_output = false);
-  SavedTensor(const Tensor& tensor, bool is_output, bool is_inplace_on_view);
 
   // The tensor, for a computation in `owner`. Fails if it was freed or changed in place since.
   Tensor unpack(Node& owner) const;
@@ -36,10 +35,12 @@ class SavedTensor {
   Tensor data_;
   intrusive_ptr<SavedTensorHook> hook_;
   intrusive_ptr<Node> grad_fn_;  // of a packed input: data_ is gone then
+  weak_intrusive_ptr<Node> view_grad_fn_;  // of an output that is a view changed in place
   uint32_t version_ = 0;
   uint32_t output_nr_ = 0;
   bool is_output_ = false;
   bool is_leaf_ = false;
+  bool is_rebased_view_ = false;
   bool requires_grad_ = false;
   bool released_ = false;
 };

@@ -33,21 +33,37 @@ intrusive_ptr<Node> grad_accumulator(const Tensor& leaf);
 bool is_view(const Tensor& t);
 // The tensor that `view` was made from; undefined if it is no view.
 Tensor base_of(const Tensor& view);
-inline bool is_differentiable_type(ScalarType t) { return is_floating_type(t) || is_complex_type(t); }
 
 // --- recording (generated wrappers) ----------------------------------------------------------------
 
 // `t` is the next output of `node`. Non-differentiable and undefined tensors take a slot without history.
-void set_history(const Tensor& t, const intrusive_ptr<Node>& node);
+void set_history(const Tensor& t, Node& node);
 // `t` is output `output_nr` of `node`.
-void set_history(const Tensor& t, const intrusive_ptr<Node>& node, uint32_t output_nr);
-void set_history(TensorList list, const intrusive_ptr<Node>& node);
+void set_history(const Tensor& t, Node& node, uint32_t output_nr);
+template <typename T>
+void set_history(const Tensor& t, const intrusive_ptr<T>& node) {
+  set_history(t, *node);
+}
+template <typename T>
+void set_history(const Tensor& t, const intrusive_ptr<T>& node, uint32_t output_nr) {
+  set_history(t, *node, output_nr);
+}
+template <typename T>
+void set_history(const std::vector<Tensor>& list, const intrusive_ptr<T>& node) {
+  for (const Tensor& t : list) set_history(t, *node);
+}
 // Before an in-place operation on `self`: refuses leaves, views of leaves, inference tensors and
 // views that cannot be tracked. `records`: the operation will be recorded.
 void check_inplace_grad(const Tensor& self, bool records);
 // After an in-place operation on `self`: it is now the next output of `node`; the base of a view
 // gets a history that passes through `node` for the view's part.
-void rebase_history(const Tensor& self, const intrusive_ptr<Node>& node);
+void rebase_history(const Tensor& self, Node& node);
+template <typename T>
+void rebase_history(const Tensor& self, const intrusive_ptr<T>& node) {
+  rebase_history(self, *node);
+}
+// Gives `t`, whose history or flag was just set, and its views the Autograd key.
+void mark_requires_grad(const Tensor& t);
 
 // --- changing (binding) ----------------------------------------------------------------------------
 

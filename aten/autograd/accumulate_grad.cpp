@@ -1,0 +1,72 @@
+#include "aten/autograd/accumulate_grad.h"
+
+#include "aten/autograd/engine.h"
+#include "aten/autograd/operators.h"
+#include "aten/autograd/variable.h"
+#include "aten/core/factory.h"
+
+namespace flambeau::autograd {
+
+namespace {
+
+// Whether nobody else can see the elements of `t`, so that it may become a .grad as it is.
+bool is_sole_owner(const Tensor& t) {
+  if (t.impl()->use_count() != 1) return false;
+  const ViewMeta* view = view_meta_of(t);
+  // A view whose base only the view itself keeps.
+  const uint32_t owners = view && view->base.impl()->use_count() == 1 ? 2 : 1;
+  return t.storage()->use_count() <= owners;
+}
+
+// .grad has the memory order of a dense variable, else is row-major.
+bool has_grad_layout(const Tensor& grad, const Tensor& variable) {
+  if (variable.impl()->is_non_overlapping_and_dense()) return grad.strides() == variable.strides();
+  return grad.is_contiguous();
+}
+
+Tensor without_meta(Tensor&& t) { return t.impl()->autograd_meta() ? shallow_alias(t) : std::move(t); }
+
+// The first gradient of a variable: taken over if nobody else has it, else copied.
+Tensor first_grad(Tensor&& grad, const Tensor& variable) {
+  if (thread_state.grad_enabled) return operators::clone(grad);
+  if (is_sole_owner(grad) && has_grad_layout(grad, variable)) return without_meta(std::move(grad));
+  Tensor copy = variable.impl()->is_non_overlapping_and_dense()
+                    ? empty_strided_tensor(variable.sizes(), variable.strides(), grad.dtype(), grad.device())
+                    : empty_tensor(grad.sizes(), grad.dtype(), grad.device());
+  if (!copy.is_meta()) copy_into(copy, grad);
+  return copy;
+}
+
+}  // namespace
+
+AccumulateGrad::AccumulateGrad(const Tensor& variable) : variable_(variable) {
+  // Sinks run as soon as they are ready: the gradient is then added while it is in cache.
+  set_sequence_nr(UINT64_MAX);
+  set_accumulates();
+  add_output(variable);
+}
+
+void AccumulateGrad::accumulate(Tensor&& grad) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Tensor& sum = make_meta(variable_).grad;
+  if (!sum.defined()) {
+    sum = first_grad(std::move(grad), variable_);
+  } else if (thread_state.grad_enabled) {
+    sum = operators::add(sum, grad);
+  } else {
+    operators::add_inplace(sum, grad);
+  }
+}
+
+Gradients AccumulateGrad::apply(Gradients&& grads) {
+  if (!grads[0].defined() || !requires_grad(variable_)) return {};
+  accumulate(std::move(grads[0]));
+  const AutogradMeta* meta = meta_of(variable_);
+  if (meta->extras && !meta->extras->accumulate_hooks.empty()) {
+    const UserCodeScope scope;
+    for (const auto& entry : meta->extras->accumulate_hooks.entries()) entry.hook->call(variable_);
+  }
+  return {};
+}
+
+}  // namespace flambeau::autograd

@@ -1,0 +1,133 @@
+// Forward mode: tangents beside tensors, for as long as one level is entered.
+#include <mutex>
+
+#include "aten/autograd/operators.h"
+#include "aten/autograd/variable.h"
+#include "aten/core/factory.h"
+
+namespace flambeau::autograd {
+
+std::atomic<int> forward_levels{0};
+
+namespace {
+
+std::mutex level_mutex;
+std::vector<weak_intrusive_ptr<TensorImpl>> level_tensors;  // all that got a tangent in this level
+
+Tensor zeros_shaped(const Tensor& t) {
+  Tensor zeros = empty_like_tensor(t);
+  if (!zeros.is_meta()) fill_with(zeros, 0);
+  return zeros;
+}
+
+void assign_tangent(const Tensor& t, const Tensor& tangent) {
+  make_meta(t).make_extras().tangent = tangent;
+  t.impl()->add_keys(DispatchKey::Autograd);
+  const std::lock_guard<std::mutex> lock(level_mutex);
+  level_tensors.emplace_back(t.impl_ptr());
+}
+
+// The history of an alias: the same node's output, or the same accumulator.
+void share_history(const Tensor& alias, const Tensor& t) {
+  Edge edge = gradient_edge(t);
+  if (!edge.is_valid()) return;
+  AutogradMeta& meta = make_meta(alias);
+  meta.grad_fn = std::move(edge.function);
+  meta.output_nr = edge.input_nr;
+  alias.impl()->add_keys(DispatchKey::Autograd);
+}
+
+}  // namespace
+
+Tensor forward_grad_slow(const Tensor& t) {
+  const AutogradMeta* meta = meta_of(t);
+  return meta && meta->extras ? meta->extras->tangent : Tensor();
+}
+
+Tensor forward_grad_or_zeros(const Tensor& t) {
+  if (!t.defined()) return {};
+  Tensor tangent = forward_grad(t);
+  return tangent.defined() ? tangent : zeros_shaped(t);
+}
+
+std::vector<Tensor> forward_grad_or_zeros(TensorList list) {
+  std::vector<Tensor> tangents;
+  tangents.reserve(list.size());
+  for (const Tensor& t : list) tangents.push_back(forward_grad_or_zeros(t));
+  return tangents;
+}
+
+void set_forward_grad(const Tensor& t, const Tensor& tangent) {
+  if (!t.defined() || !is_differentiable_type(t.dtype())) return;
+  Tensor current = forward_grad_slow(t);
+  if (current.defined()) {
+    // In place: whoever shares the tangent, as the views of `t` do, sees the new one.
+    operators::copy_inplace(current, tangent.defined() ? tangent : zeros_shaped(t));
+    return;
+  }
+  if (!tangent.defined()) return;
+  const ViewMeta* view = view_meta_of(t);
+  if (!view || forward_grad_slow(view->base).defined() || view->base.dtype() != t.dtype()) {
+    return assign_tangent(t, tangent);
+  }
+  // A view of a base without tangent was changed in place: the base gets zeros with this window.
+  const Tensor& base = view->base;
+  Tensor zeros = empty_strided_tensor(base.sizes(), base.strides(), base.dtype(), base.device());
+  if (!zeros.is_meta()) fill_with(zeros, 0);
+  Tensor window = operators::as_strided(zeros, t.sizes(), t.strides(), t.storage_offset() - base.storage_offset());
+  operators::copy_inplace(window, tangent);
+  assign_tangent(base, zeros);
+  assign_tangent(t, window);
+}
+
+void set_forward_grad(TensorList list, TensorList tangents) {
+  for (size_t i = 0; i < list.size() && i < tangents.size(); ++i) set_forward_grad(list[i], tangents[i]);
+}
+
+Tensor primal_of(const Tensor& t) {
+  if (!has_forward_grad_one(t)) return t;
+  Tensor primal = shallow_alias(t);
+  share_history(primal, t);
+  return primal;
+}
+
+int enter_forward_level() {
+  int none = 0;
+  check(forward_levels.compare_exchange_strong(none, 1),
+        "Nested forward mode AD is not supported at the moment");
+  return 0;
+}
+
+void exit_forward_level(int level) {
+  check(level == 0 && forward_levels.load() == 1, "Trying to exit a forward AD level that was not entered: ", level);
+  forward_levels.store(0);
+  std::vector<weak_intrusive_ptr<TensorImpl>> tensors;
+  {
+    const std::lock_guard<std::mutex> lock(level_mutex);
+    tensors.swap(level_tensors);
+  }
+  for (const auto& weak : tensors) {
+    const Tensor t(weak.lock());
+    if (!t.defined() || !meta_of(t) || !meta_of(t)->extras) continue;
+    meta_of(t)->extras->tangent.reset();
+    if (!requires_grad(t)) t.impl()->remove_keys(DispatchKey::Autograd);
+  }
+}
+
+Tensor make_dual(const Tensor& tensor, const Tensor& tangent) {
+  check(forward_levels.load() == 1,
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.");
+  check_value(is_floating_type(tensor.dtype()) || is_complex_type(tensor.dtype()),
+              "Expected primal to be floating point or complex, but got: ", tensor.dtype());
+  check(tensor.sizes() == tangent.sizes(), "Trying to set a forward gradient that has a different size than that "
+        "of the original Tensor: expected ", tensor.sizes(), ", got ", tangent.sizes());
+  check(tensor.dtype() == tangent.dtype(), "Trying to set a forward gradient of another dtype: expected ",
+        tensor.dtype(), ", got ", tangent.dtype());
+  check(!has_forward_grad_one(tensor), "Expected a primal without tangent: the tensor is dual already");
+  Tensor dual = shallow_alias(tensor);
+  share_history(dual, tensor);
+  assign_tangent(dual, tangent);
+  return dual;
+}
+
+}  // namespace flambeau::autograd

@@ -1,0 +1,73 @@
+#pragma once
+// One backward pass: which nodes it reaches, how many gradients each still waits for, and what has
+// arrived. Nodes carry the index of their state themselves; see NodeScratch.
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "aten/autograd/engine.h"
+
+namespace flambeau::autograd {
+
+class GraphTask {
+ public:
+  explicit GraphTask(const BackwardOptions& options) : options_(options) {}
+  ~GraphTask();
+  GraphTask(const GraphTask&) = delete;
+  GraphTask& operator=(const GraphTask&) = delete;
+
+  // Gradients of `targets` alone; with `accumulate` they are added to the leaves among them.
+  void set_targets(ArrayRef<Edge> targets, bool accumulate);
+  // Runs everything behind `roots`.
+  void run(ArrayRef<Edge> roots, Gradients&& grads);
+  Gradients take_captured() { return std::move(captured_); }
+  // Whether the pass, restricted to its targets, has use for a gradient of `node`.
+  bool wants(Node& node);
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct State {
+    Node* node;
+    uint32_t waiting_for = 0;  // gradients of edges that have not been followed yet
+    uint32_t buffer = kNone;
+    uint32_t first_capture = kNone;
+    bool runs = true;  // false: its gradient is only captured
+    bool wanted = true;
+  };
+  struct Capture {
+    uint32_t output_nr;
+    uint32_t next;  // of the same node
+  };
+  struct Ready {
+    uint64_t sequence_nr;
+    uint32_t state;
+    bool operator<(const Ready& o) const { return sequence_nr < o.sequence_nr; }
+  };
+
+  uint32_t reach(Node& node);
+  uint32_t find(Node& node) const;
+  void discover(ArrayRef<Edge> roots);
+  void restrict_to_targets();
+  void deliver(uint32_t state, uint32_t output_nr, Tensor&& grad);
+  void push_ready(uint32_t state);
+  void evaluate(uint32_t state);
+  Gradients call(Node& node, Gradients&& grads);
+  void send(Node& node, Gradients&& grads);
+  void shape_gradient(const Node& node, size_t i, const OutputMetadata& expected, Tensor& grad) const;
+  void run_tensor_hooks(Node& node, Gradients& grads);
+  void capture(const State& state, const Gradients& grads);
+
+  BackwardOptions options_;
+  std::vector<State> states_;
+  std::unordered_map<Node*, uint32_t> shared_;  // nodes whose scratch another pass has
+  std::deque<Gradients> buffers_;
+  std::vector<uint32_t> free_buffers_;
+  std::vector<Ready> ready_;  // a heap
+  std::vector<Edge> targets_;
+  std::vector<Capture> captures_;
+  Gradients captured_;
+  bool filtered_ = false;
+  bool accumulate_ = true;
+};
+
+}  // namespace flambeau::autograd

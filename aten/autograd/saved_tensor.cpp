@@ -1,0 +1,129 @@
+#include "aten/autograd/saved_tensor.h"
+
+#include "aten/autograd/variable.h"
+
+namespace flambeau::autograd {
+
+thread_local constinit SavedTensorHookFactory saved_tensor_hook_factory = nullptr;
+
+SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) {
+  if (!tensor.defined()) return;
+  check(!tensor.impl()->is_inference(),
+        "Inference tensors cannot be saved for backward. Make a clone of the tensor outside of inference "
+        "mode, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
+  version_ = tensor.impl()->version();
+  requires_grad_ = requires_grad(tensor);
+  is_leaf_ = requires_grad_ && is_leaf(tensor);
+  is_output_ = is_output && !is_leaf_;
+  if (is_output_ && requires_grad_) {
+    output_nr_ = meta_of(tensor)->output_nr;
+    // After an in-place operation on a view the history is not the saving node's own.
+    if (const ViewMeta* view = view_meta_of(tensor); view && view->grad_version != version_) {
+      const intrusive_ptr<Node> current = grad_fn(tensor);
+      output_nr_ = meta_of(tensor)->output_nr;
+      view_grad_fn_ = weak_intrusive_ptr<Node>(current);
+      is_rebased_view_ = true;
+    }
+  }
+  if (saved_tensor_hook_factory) [[unlikely]] {
+    data_ = is_output_ ? shallow_alias(tensor) : tensor;
+    set_hook(saved_tensor_hook_factory());
+    return;
+  }
+  data_ = is_output_ ? shallow_alias(tensor) : tensor;
+}
+
+void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
+  check(!hook_, "Calling register_hooks on a saved tensor whose hooks have already been set.");
+  if (!hook || !data_.defined()) return;
+  {
+    const GradModeGuard no_grad(false);
+    hook->pack(is_leaf_ ? data_ : shallow_alias(data_));
+  }
+  hook_ = std::move(hook);
+  if (is_leaf_) return;  // the leaf itself stays: its accumulator must be found again
+  if (!is_output_ && requires_grad_) {
+    Edge edge = gradient_edge(data_);
+    grad_fn_ = std::move(edge.function);
+    output_nr_ = edge.input_nr;
+  }
+  data_.reset();
+}
+
+void SavedTensor::reset() {
+  data_.reset();
+  hook_.reset();
+  grad_fn_.reset();
+  released_ = true;
+}
+
+namespace {
+
+// "MulBackward0" -> "Mul".
+std::string forward_name(const Node& node) {
+  const std::string name = node.name();
+  const size_t end = name.rfind("Backward");
+  return end == std::string::npos ? name : name.substr(0, end);
+}
+
+}  // namespace
+
+void SavedTensor::check_version(const Node& owner) const {
+  const uint32_t version = data_.impl()->version();
+  if (version == version_) [[likely]] return;
+  std::string origin;
+  const AutogradMeta* meta = meta_of(data_);
+  if (is_output_) {
+    origin = text_of(", which is output ", output_nr_, " of ", forward_name(owner), ",");
+  } else if (meta && meta->grad_fn) {
+    origin = text_of(", which is output ", meta->output_nr, " of ", forward_name(*meta->grad_fn), ",");
+  }
+  fail(ErrorKind::Runtime,
+       "one of the variables needed for gradient computation has been modified by an inplace operation: [",
+       name_of(data_.dtype()), " tensor of shape ", data_.sizes(), "]", origin, " is at version ", version,
+       "; expected version ", version_,
+       " instead. Hint: enable anomaly detection to find the forward operation whose gradient needs it, "
+       "with torch.autograd.set_detect_anomaly(True).");
+}
+
+Tensor SavedTensor::unpack(Node& owner) const {
+  if (released_) [[unlikely]] {
+    fail(ErrorKind::Runtime,
+         "Trying to backward through the graph a second time (or directly access saved tensors after they "
+         "have already been freed): ", owner.name(), " has no saved tensors left, since .backward() and "
+         "autograd.grad() free them. Specify retain_graph=True in the first call.");
+  }
+  if (hook_) [[unlikely]] {
+    Tensor data = hook_->unpack();
+    if (is_leaf_) {
+      const Tensor alias = shallow_alias(data);
+      AutogradMeta& meta = make_meta(alias);
+      meta.grad_fn = grad_accumulator(data_);
+      alias.impl()->add_keys(DispatchKey::Autograd);
+      return alias;
+    }
+    return requires_grad_ ? with_history(std::move(data), owner) : data;
+  }
+  if (!data_.defined()) return {};
+  check_version(owner);
+  // Nobody can ask for the history of an output while nothing is recorded.
+  if (!is_output_ || !requires_grad_ || !thread_state.grad_enabled) return data_;
+  return with_history(data_, owner);
+}
+
+Tensor SavedTensor::with_history(Tensor data, Node& owner) const {
+  Tensor alias = shallow_alias(data);
+  AutogradMeta& meta = make_meta(alias);
+  if (is_rebased_view_) {
+    meta.grad_fn = view_grad_fn_.lock();
+    check(static_cast<bool>(meta.grad_fn), owner.name(),
+          ": expected the view that was modified in place to be alive for double backward");
+  } else {
+    meta.grad_fn = is_output_ ? intrusive_ptr<Node>::share(&owner) : grad_fn_;
+  }
+  meta.output_nr = output_nr_;
+  alias.impl()->add_keys(DispatchKey::Autograd);
+  return alias;
+}
+
+}  // namespace flambeau::autograd

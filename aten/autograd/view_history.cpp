@@ -1,0 +1,253 @@
+// Views and in-place operations: a view knows its base; an in-place operation on a view becomes part
+// of the base's history, through a node that applies the operation's backward to the view's window.
+#include "aten/autograd/engine.h"
+#include "aten/autograd/operators.h"
+#include "aten/autograd/variable.h"
+#include "aten/core/factory.h"
+
+namespace flambeau::autograd {
+
+namespace {
+
+struct Geometry {
+  explicit Geometry(const Tensor& t)
+      : sizes(t.sizes()), strides(t.strides()), offset(t.storage_offset()), dtype(t.dtype()), device(t.device()) {}
+  Tensor zeros() const {
+    Tensor t = empty_strided_tensor(sizes, strides, dtype, device);
+    if (!t.is_meta()) fill_with(t, 0);
+    return t;
+  }
+  DimVector sizes, strides;
+  int64_t offset;
+  ScalarType dtype;
+  Device device;
+};
+
+// Backward of "this window of base": puts the gradient into zeros of the base's geometry.
+struct WindowBackward final : Node {
+  WindowBackward(const Tensor& base, const Tensor& view) : base_(base), view_(view) {
+    add_edge(gradient_edge(base));
+    add_output(view);
+  }
+  const char* name() const override { return "AsStridedBackward0"; }
+  Gradients apply(Gradients&& grads) override {
+    Gradients out(1);
+    if (!grads[0].defined() || !should_compute(0)) return out;
+    out[0] = base_.zeros();
+    Tensor window = operators::as_strided(out[0], view_.sizes, view_.strides, view_.offset - base_.offset);
+    // Elements of a view may coincide (expand): their gradients add up.
+    if (has_overlap()) return summed(std::move(out), grads[0]);
+    operators::copy_inplace(window, grads[0]);
+    return out;
+  }
+
+ private:
+  bool has_overlap() const {
+    for (size_t d = 0; d < view_.sizes.size(); ++d) {
+      if (view_.strides[d] == 0 && view_.sizes[d] > 1) return true;
+    }
+    return false;
+  }
+  Gradients summed(Gradients&& out, const Tensor& grad) const {
+    DimVector sizes = view_.sizes;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (view_.strides[d] == 0) sizes[d] = 1;
+    }
+    Tensor window = operators::as_strided(out[0], sizes, view_.strides, view_.offset - base_.offset);
+    operators::copy_inplace(window, sum_to_size(grad, sizes));
+    return std::move(out);
+  }
+  Geometry base_, view_;
+};
+
+// History of a base after an in-place operation on its view: outside of the view the gradient passes,
+// inside it goes through the operation's own node. Edge 0 leads to the base's earlier history.
+struct CopySlices final : Node {
+  CopySlices(const Tensor& base, const Tensor& view, intrusive_ptr<Node> inner)
+      : base_(base), view_(view), inner_(std::move(inner)) {
+    add_edge(gradient_edge(base));
+    for (size_t i = 1; i < inner_->num_edges(); ++i) add_edge(inner_->edge(i));
+    add_output(base);
+    if (inner_->runs_user_code()) set_runs_user_code();
+  }
+  const char* name() const override { return "CopySlices"; }
+  void release_saved() override { inner_->release_saved(); }
+  Gradients apply(Gradients&& grads) override {
+    Gradients out(num_edges());
+    if (!grads[0].defined()) return out;
+    Tensor result = empty_strided_tensor(base_.sizes, base_.strides, base_.dtype, base_.device);
+    operators::copy_inplace(result, grads[0]);
+    Tensor window = operators::as_strided(result, view_.sizes, view_.strides, view_.offset - base_.offset);
+    Gradients inner_grads(1);
+    inner_grads[0] = operators::clone(window);
+    Gradients inner = inner_->apply(std::move(inner_grads));
+    for (size_t i = 1; i < inner.size() && i < out.size(); ++i) {
+      if (should_compute(i)) out[i] = std::move(inner[i]);
+    }
+    if (!should_compute(0)) return out;
+    const bool has_grad = inner.size() > 0 && inner[0].defined();
+    operators::copy_inplace(window, has_grad ? inner[0] : Geometry(window).zeros());
+    out[0] = std::move(result);
+    return out;
+  }
+
+ private:
+  Geometry base_, view_;
+  intrusive_ptr<Node> inner_;
+};
+
+void link_view(const Tensor& base, ViewMeta& view) {
+  AutogradMeta& meta = make_meta(base);
+  const MetaLock lock(meta);
+  view.next = meta.views;
+  view.link = &meta.views;
+  if (meta.views) meta.views->link = &view.next;
+  meta.views = &view;
+}
+
+void unlink_view(ViewMeta& view) {
+  if (!view.link) return;
+  const MetaLock lock(*meta_of(view.base));
+  *view.link = view.next;
+  if (view.next) view.next->link = view.link;
+  view.link = nullptr;
+}
+
+void note_new_view(const Tensor& self, const Tensor& result, bool multi_output) {
+  const ViewMeta* parent = view_meta_of(self);
+  auto meta = std::make_unique<ViewMeta>();
+  meta->is_view = true;
+  meta->base = parent ? parent->base : self;
+  meta->self = result.impl();
+  meta->grad_version = result.impl()->version();
+  meta->origin = !thread_state.grad_enabled ? ViewOrigin::NoGrad
+                 : multi_output             ? ViewOrigin::MultiOutput
+                                            : ViewOrigin::Default;
+  if (parent && parent->origin != ViewOrigin::Default && thread_state.grad_enabled) meta->origin = parent->origin;
+  ViewMeta& view = *meta;
+  result.impl()->set_autograd_meta(std::move(meta));
+  if (requires_grad(view.base)) {
+    if (is_differentiable_type(result.dtype())) result.impl()->add_keys(DispatchKey::Autograd);
+  } else if (is_differentiable_type(view.base.dtype())) {
+    link_view(view.base, view);
+  }
+}
+
+[[maybe_unused]] const bool installed = (note_view = note_new_view, true);
+
+}  // namespace
+
+ViewMeta::~ViewMeta() { unlink_view(*this); }
+
+bool is_view(const Tensor& t) { return view_meta_of(t) != nullptr; }
+
+Tensor base_of(const Tensor& view) {
+  const ViewMeta* meta = view_meta_of(view);
+  return meta ? meta->base : Tensor();
+}
+
+void mark_requires_grad(const Tensor& t) {
+  t.impl()->add_keys(DispatchKey::Autograd);
+  AutogradMeta* meta = meta_of(t);
+  if (!meta->views) return;
+  const MetaLock lock(*meta);
+  for (ViewMeta* v = meta->views; v; v = v->next) {
+    if (is_differentiable_type(v->self->dtype())) v->self->add_keys(DispatchKey::Autograd);
+  }
+}
+
+intrusive_ptr<Node> grad_fn(const Tensor& t) {
+  AutogradMeta* meta = meta_of(t);
+  if (!meta) return {};
+  if (!meta->is_view) return meta->grad_fn;
+  ViewMeta& view = *static_cast<ViewMeta*>(meta);
+  const MetaLock lock(view);
+  const uint32_t version = t.impl()->version();
+  if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base))) return view.grad_fn;
+  if (view.requires_grad) return {};  // a leaf by the user's word
+  check(view.base.dtype() == t.dtype(), "the base of a view with another dtype was modified in place: expected ",
+        view.base.dtype(), ", got ", t.dtype());
+  view.grad_fn = make_node<WindowBackward>(view.base, t);
+  view.output_nr = 0;
+  view.grad_version = version;
+  return view.grad_fn;
+}
+
+namespace {
+
+constexpr const char* kReplace = " You should replace the inplace operation by an out-of-place one.";
+
+void check_view_inplace(const Tensor& self, const ViewMeta& view) {
+  if (view.origin == ViewOrigin::Default) return;
+  const std::string what = view.grad_fn ? text_of("Output ", view.output_nr, " of ", view.grad_fn->name()) : "A view";
+  switch (view.origin) {
+    case ViewOrigin::NoGrad:
+      fail(ErrorKind::Runtime, "A view was created in no_grad mode and is being modified inplace with grad mode "
+           "enabled, which is ambiguous. Move both into the no_grad block, or both out of it.");
+    case ViewOrigin::MultiOutput:
+      fail(ErrorKind::Runtime, what, " is a view and is being modified inplace. This view is the output of a "
+           "function that returns multiple views, which may not be modified inplace.", kReplace);
+    case ViewOrigin::CustomFunction:
+      fail(ErrorKind::Runtime, what, " is a view and is being modified inplace. This view was created inside a "
+           "custom Function, whose backward would be lost.", kReplace);
+    default: break;
+  }
+  (void)self;
+}
+
+}  // namespace
+
+void check_inplace_grad(const Tensor& self, bool records) {
+  if (self.impl()->is_inference()) {
+    check(thread_state.inference_mode,
+          "Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone first.");
+    return;
+  }
+  if (!records || !thread_state.grad_enabled) return;
+  const ViewMeta* view = view_meta_of(self);
+  if (view && is_differentiable_type(self.dtype())) {
+    check_view_inplace(self, *view);
+    check(!requires_grad(view->base) || !is_leaf(view->base),
+          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    check(view->base.dtype() == self.dtype(), "in-place operation on a view with another dtype: expected ",
+          view->base.dtype(), ", got ", self.dtype());
+  }
+  check(!requires_grad(self) || !is_leaf(self),
+        "a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+namespace {
+
+// A tensor that retains its gradient retains the one of its newest value.
+void move_retained(const Tensor& t, AutogradMeta& meta, Node& to, uint32_t output_nr) {
+  if (!meta.retains_grad || !meta.grad_fn || !meta.grad_fn->extras()) return;
+  std::erase_if(meta.grad_fn->extras()->retained,
+                [&](const NodeExtras::Retained& r) { return r.tensor.unsafe_get() == t.impl(); });
+  to.make_extras().retained.push_back({output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
+}
+
+}  // namespace
+
+void rebase_history(const Tensor& self, Node& node) {
+  if (!is_differentiable_type(self.dtype())) return;
+  const auto output_nr = static_cast<uint32_t>(node.num_outputs());
+  node.add_output(self);
+  if (ViewMeta* view = view_meta_of(self)) {
+    auto slices = make_node<CopySlices>(view->base, self, intrusive_ptr<Node>::share(&node));
+    AutogradMeta& base = make_meta(view->base);
+    move_retained(view->base, base, *slices, 0);
+    base.grad_fn = std::move(slices);
+    base.output_nr = 0;
+    mark_requires_grad(view->base);
+    self.impl()->add_keys(DispatchKey::Autograd);
+    (void)grad_fn(self);  // the view's own history follows the base's from here
+    return;
+  }
+  AutogradMeta& meta = make_meta(self);
+  move_retained(self, meta, node, output_nr);
+  meta.grad_fn = intrusive_ptr<Node>::share(&node);
+  meta.output_nr = output_nr;
+  mark_requires_grad(self);
+}
+
+}  // namespace flambeau::autograd
