@@ -6,7 +6,7 @@ namespace flambeau::autograd {
 
 thread_local constinit SavedTensorHookFactory saved_tensor_hook_factory = nullptr;
 
-SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) {
+SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_view) {
   if (!tensor.defined()) return;
   check(!tensor.impl()->is_inference(),
         "Inference tensors cannot be saved for backward. Make a clone of the tensor outside of inference "
@@ -17,20 +17,13 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) {
   is_output_ = is_output && !is_leaf_;
   if (is_output_ && requires_grad_) {
     output_nr_ = meta_of(tensor)->output_nr;
-    // After an in-place operation on a view the history is not the saving node's own.
-    if (const ViewMeta* view = view_meta_of(tensor); view && view->grad_version != version_) {
-      const intrusive_ptr<Node> current = grad_fn(tensor);
-      output_nr_ = meta_of(tensor)->output_nr;
-      view_grad_fn_ = weak_intrusive_ptr<Node>(current);
+    if (inplace_on_view) {
+      view_grad_fn_ = weak_intrusive_ptr<Node>(grad_fn(tensor));
       is_rebased_view_ = true;
     }
   }
-  if (saved_tensor_hook_factory) [[unlikely]] {
-    data_ = is_output_ ? shallow_alias(tensor) : tensor;
-    set_hook(saved_tensor_hook_factory());
-    return;
-  }
   data_ = is_output_ ? shallow_alias(tensor) : tensor;
+  if (saved_tensor_hook_factory) [[unlikely]] set_hook(saved_tensor_hook_factory());
 }
 
 void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {

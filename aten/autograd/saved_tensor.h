@@ -19,7 +19,8 @@ class SavedTensor {
  public:
   SavedTensor() = default;
   // `is_output`: the tensor is an output of the node that saves it; call after set_history.
-  explicit SavedTensor(const Tensor& tensor, bool is_output = false);
+  // `inplace_on_view`: it is moreover a view that the node changed in place, after rebase_history.
+  explicit SavedTensor(const Tensor& tensor, bool is_output = false, bool inplace_on_view = false);
 
   // The tensor, for a computation in `owner`. Fails if it was freed or changed in place since.
   Tensor unpack(Node& owner) const;

@@ -1,0 +1,28 @@
+#include "aten/autograd/operators.h"
+
+#include "aten/core/factory.h"
+#include "torchgen_out/aten/arithmetic_ops.h"
+#include "torchgen_out/aten/comparison_ops.h"
+#include "torchgen_out/aten/copy_ops.h"
+#include "torchgen_out/aten/reduction_ops.h"
+#include "torchgen_out/aten/view_ops.h"
+
+namespace flambeau::autograd::operators {
+
+Tensor add(const Tensor& a, const Tensor& b) { return ops::add_Tensor::call(a, b); }
+void add_inplace(Tensor& a, const Tensor& b) { ops::add__Tensor::call(a, b); }
+Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim) {
+  return ops::sum_dim_IntList::call(t, dims, keepdim, std::nullopt);
+}
+Tensor reshape(const Tensor& t, IntArrayRef sizes) { return ops::reshape::call(t, sizes); }
+Tensor clone(const Tensor& t) { return ops::clone::call(t); }
+Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
+  return ops::as_strided::call(t, sizes, strides, storage_offset);
+}
+void copy_inplace(Tensor& self, const Tensor& source) { ops::copy_::call(self, source); }
+Tensor to_dtype(const Tensor& t, ScalarType dtype) { return ops::to_dtype::call(t, dtype); }
+bool has_nan(const Tensor& t) {
+  return !t.is_meta() && item_of(ops::any::call(ops::isnan::call(t))).to_bool();
+}
+
+}  // namespace flambeau::autograd::operators
