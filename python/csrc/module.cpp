@@ -1,5 +1,6 @@
 // The extension module flambeau._C: types, generated tables, and the functions that are no operators.
 #include "aten/core/factory.h"
+#include "aten/core/promotion.h"
 #include "aten/cpu/generator.h"
 #include "aten/cpu/parallel.h"
 #include "aten/dispatch/operator_entry.h"
@@ -29,10 +30,8 @@ PyObject* tensor_function(PyObject*, PyObject* args) {
   });
 }
 
-PyObject* set_classes(PyObject*, PyObject* args) {
-  PyObject *tensor_class, *size_class;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &tensor_class, &PyType_Type, &size_class)) return nullptr;
-  tensor_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(tensor_class));
+PyObject* set_size_class(PyObject*, PyObject* size_class) {
+  if (!PyType_Check(size_class)) return PyErr_Format(PyExc_TypeError, "_set_size_class: expected a class");
   size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(size_class));
   Py_RETURN_NONE;
 }
@@ -42,30 +41,9 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
     PyObject *source, *type;
     if (!PyArg_ParseTuple(args, "OO!", &source, &PyType_Type, &type)) return nullptr;
     check_type(is_tensor(source), "as_subclass: expected a Tensor, got ", Py_TYPE(source)->tp_name);
-    check_type(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_base_type),
+    check_type(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type),
                "as_subclass: expected a subclass of Tensor, got ", reinterpret_cast<PyTypeObject*>(type)->tp_name);
     return wrap_as(reinterpret_cast<PyTypeObject*>(type), alias_with_history(tensor_of(source)));
-  });
-}
-
-PyObject* set_data(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
-    PyObject *self, *other;
-    if (!PyArg_ParseTuple(args, "OO", &self, &other)) return nullptr;
-    check_type(is_tensor(self) && is_tensor(other), "data: expected a Tensor, got ", Py_TYPE(other)->tp_name);
-    tensor_of(self).impl()->shallow_copy_from(*tensor_of(other).impl());
-    Py_RETURN_NONE;
-  });
-}
-
-PyObject* get_data(PyObject*, PyObject* self) {
-  return guarded([&]() -> PyObject* {
-    const Tensor& t = tensor_of(self);
-    Tensor out(make_intrusive<TensorImpl>(t.storage(), t.dtype(), t.device()));
-    out.impl()->shallow_copy_from(*t.impl());
-    out.impl()->remove_keys(DispatchKey::Autograd);
-    out.impl()->detach_version_counter();
-    return wrap(std::move(out));
   });
 }
 
@@ -111,6 +89,27 @@ PyObject* storage_bytes(PyObject*, PyObject* self) {
     Tensor out(make_intrusive<TensorImpl>(storage, ScalarType::UInt8, tensor_of(self).device()));
     out.impl()->set_contiguous_sizes({static_cast<int64_t>(storage->nbytes())});
     return wrap(std::move(out));
+  });
+}
+
+PyObject* empty_bytes(PyObject*, PyObject* count) {
+  return guarded([&] { return wrap(empty_tensor({integer_from(count)}, ScalarType::UInt8)); });
+}
+
+PyObject* result_type_of(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* operands[2];
+    if (!PyArg_ParseTuple(args, "OO", &operands[0], &operands[1])) return nullptr;
+    TypePromotion promotion;
+    for (PyObject* o : operands) {
+      check_type(is_tensor(o) || is_number(o), "result_type: expected a Tensor or a number, got ", Py_TYPE(o)->tp_name);
+      if (is_tensor(o)) {
+        promotion.add(tensor_of(o));
+      } else {
+        promotion.add(scalar_from(o));
+      }
+    }
+    return wrap(promotion.result());
   });
 }
 
@@ -181,12 +180,12 @@ PyObject* operator_names(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"tensor", tensor_function, METH_VARARGS, nullptr},
-    {"_set_classes", set_classes, METH_VARARGS, nullptr},
+    {"_set_size_class", set_size_class, METH_O, nullptr},
     {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
-    {"_set_data", set_data, METH_VARARGS, nullptr},
-    {"_get_data", get_data, METH_O, nullptr},
     {"_rebuild", rebuild, METH_VARARGS, nullptr},
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
+    {"_empty_bytes", empty_bytes, METH_O, nullptr},
+    {"_result_type", result_type_of, METH_VARARGS, nullptr},
     {"_from_array_interface", from_array_interface, METH_O, nullptr},
     {"_from_dlpack_capsule", from_dlpack_capsule, METH_O, nullptr},
     {"_from_buffer", from_buffer, METH_VARARGS, nullptr},

@@ -104,12 +104,17 @@ PyObject* item(PyObject* self, PyObject*) {
   });
 }
 
-PyObject* list_of(const Tensor& t, int64_t dim, const char* data) {
+// Nested lists of the values. `edge` >= 0: of longer dimensions only so many items at each end.
+PyObject* list_of(const Tensor& t, int64_t dim, const char* data, int64_t edge) {
   if (dim == t.dim()) return wrap(Scalar::load(t.dtype(), data));
-  Ref list = Ref::checked(PyList_New(t.size(dim)));
+  const int64_t size = t.size(dim);
+  const bool shortened = edge >= 0 && size > 2 * edge;
+  const int64_t count = shortened ? 2 * edge : size;
+  Ref list = Ref::checked(PyList_New(count));
   const int64_t step = t.stride(dim) * static_cast<int64_t>(element_size(t.dtype()));
-  for (int64_t i = 0; i < t.size(dim); ++i) {
-    PyObject* entry = list_of(t, dim + 1, data + i * step);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t place = shortened && i >= edge ? size - count + i : i;
+    PyObject* entry = list_of(t, dim + 1, data + place * step, edge);
     if (!entry) throw PythonError();
     PyList_SET_ITEM(list.get(), i, entry);
   }
@@ -119,7 +124,13 @@ PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     check(!t.is_meta(), "tolist: cannot read a tensor on the meta device, it has no data");
-    return list_of(t, 0, static_cast<const char*>(t.data()));
+    return list_of(t, 0, static_cast<const char*>(t.data()), -1);
+  });
+}
+PyObject* nested(PyObject* self, PyObject* edge) {
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    return list_of(t, 0, static_cast<const char*>(t.data()), integer_from(edge));
   });
 }
 
@@ -204,6 +215,7 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"_storage_nbytes", storage_nbytes, METH_NOARGS, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
     {"item", item, METH_NOARGS, "The value of a one-element tensor as a Python number."},
+    {"_nested", nested, METH_O, nullptr},
     {"tolist", tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
     {"__complex__", tensor_complex, METH_NOARGS, nullptr},
     {"_array_interface", array_interface, METH_NOARGS, nullptr},

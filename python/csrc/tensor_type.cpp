@@ -1,4 +1,4 @@
-// _C.TensorBase. Object and TensorImpl are tied one to one: the object owns the impl, the impl knows its
+// flambeau.Tensor. Object and TensorImpl are tied one to one: the object owns the impl, the impl knows its
 // object. When the last Python reference to an object that carries state (a subclass, attributes) goes
 // while C++ still holds the tensor, the object is kept alive by the impl until it is asked for again.
 #include "python/csrc/tensor_type.h"
@@ -7,21 +7,52 @@
 
 #include <vector>
 
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/data.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
 
-PyTypeObject* tensor_base_type;
 PyTypeObject* tensor_type;
 
 namespace {
 
 TensorObject* object_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o); }
 
-PyObject* make_object(PyTypeObject* type, Tensor tensor) {
+// Memory of dead tensors of the exact type, ready for the next ones. The GIL guards it.
+constexpr int kMaxFree = 64;
+PyObject* free_objects[kMaxFree];
+int free_count = 0;
+
+void tensor_dealloc(PyObject* self);
+
+// Tensors of the exact type are known to the cycle collector only once they have attributes.
+PyObject* allocate_plain() {
+  TensorObject* self;
+  if (free_count > 0) {
+    self = object_of(free_objects[--free_count]);
+    PyObject_Init(reinterpret_cast<PyObject*>(self), tensor_type);
+  } else {
+    self = PyObject_GC_New(TensorObject, tensor_type);
+    if (!self) throw PythonError();
+  }
+  self->weak_references = nullptr;
+  self->attributes = nullptr;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* allocate_as(PyTypeObject* type) {
+  // Python's own deallocator for subclasses could not hand the object to its impl.
+  type->tp_dealloc = tensor_dealloc;
   PyObject* self = type->tp_alloc(type, 0);
   if (!self) throw PythonError();
+  return self;
+}
+
+PyObject* make_object(PyTypeObject* type, Tensor tensor) {
+  PyObject* self = type == tensor_type ? allocate_plain() : allocate_as(type);
   PyObjectSlot& slot = tensor.impl()->py_slot();
   slot.object = self;
   slot.owned_by_impl = false;
@@ -29,26 +60,17 @@ PyObject* make_object(PyTypeObject* type, Tensor tensor) {
   return self;
 }
 
-bool has_attributes(PyObject* self) {
-  PyObject** dict = _PyObject_GetDictPtr(self);
-  if (dict && *dict) return PyDict_GET_SIZE(*dict) > 0;
-  Ref attributes(PyObject_GenericGetDict(self, nullptr));
-  if (!attributes) {
-    PyErr_Clear();
-    return false;
-  }
-  return PyDict_GET_SIZE(attributes.get()) > 0;
-}
-
-// Before the object dies: hand it to the impl if it carries what the impl alone cannot give back.
-void tensor_finalize(PyObject* self) {
-  Tensor& tensor = object_of(self)->tensor;
-  if (!tensor.defined() || tensor.impl()->use_count() <= 1) return;
-  const bool plain = Py_TYPE(self) == tensor_type && !object_of(self)->weak_references;
-  if (plain && !has_attributes(self)) return;
-  tensor.impl()->py_slot().owned_by_impl = true;
-  Py_INCREF(self);
-  tensor.reset();  // the impl owns the object now, not the other way round
+// Called with no reference left. Hands an object that carries what the impl alone cannot give back (a class,
+// attributes, weak references) to an impl that lives on.
+bool handed_to_impl(PyObject* self) {
+  TensorObject* object = object_of(self);
+  if (!object->tensor.defined() || object->tensor.impl()->use_count() <= 1) return false;
+  const bool has_attributes = object->attributes && PyDict_GET_SIZE(object->attributes) > 0;
+  if (Py_TYPE(self) == tensor_type && !object->weak_references && !has_attributes) return false;
+  object->tensor.impl()->py_slot().owned_by_impl = true;
+  Py_SET_REFCNT(self, 1);
+  const Tensor let_go = std::move(object->tensor);
+  return true;
 }
 
 void release_object(void* object) {
@@ -59,44 +81,90 @@ void release_object(void* object) {
 
 void tensor_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  if (Py_TYPE(self) == tensor_base_type && PyObject_CallFinalizerFromDealloc(self) < 0) return;
+  if (handed_to_impl(self)) return;
+  if (type != tensor_type && type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0) return;
   PyObject_GC_UnTrack(self);
-  if (object_of(self)->weak_references) PyObject_ClearWeakRefs(self);
-  Tensor& tensor = object_of(self)->tensor;
+  TensorObject* object = object_of(self);
+  if (object->weak_references) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(object->attributes);
+  Tensor& tensor = object->tensor;
   if (tensor.defined() && tensor.impl()->py_slot().object == self) tensor.impl()->py_slot() = {};
-  // A large tensor's memory goes back to the allocator without the GIL being needed; freeing is quick.
   tensor.~Tensor();
-  type->tp_free(self);
+  if (type == tensor_type && free_count < kMaxFree) {
+    free_objects[free_count++] = self;
+  } else {
+    type->tp_free(self);
+  }
   Py_DECREF(type);
 }
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
+  Py_VISIT(object_of(self)->attributes);
   return 0;
 }
 
-int tensor_clear(PyObject*) { return 0; }
+int tensor_clear(PyObject* self) {
+  Py_CLEAR(object_of(self)->attributes);
+  return 0;
+}
 
-PyObject* base_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  return guarded([&]() -> PyObject* {
-    // Tensor(data): shares a tensor as this class; anything else is the factory's work (in Python).
-    PyObject* source = nullptr;
-    if ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "O", &source) || !is_tensor(source)) {
-      PyErr_Format(PyExc_TypeError, "%s(): expected one tensor; make tensors with flambeau.tensor(data)", type->tp_name);
-      return nullptr;
-    }
-    const Tensor& tensor = tensor_of(source);
+void track(PyObject* self) {
+  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+}
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+  track(self);
+  return PyObject_GenericSetAttr(self, name, value);
+}
+PyObject* get_attributes(PyObject* self, void*) {
+  track(self);
+  return PyObject_GenericGetDict(self, nullptr);
+}
+int set_attributes(PyObject* self, PyObject* value, void*) {
+  track(self);
+  return PyObject_GenericSetDict(self, value, nullptr);
+}
+PyGetSetDef type_getset[] = {{"__dict__", get_attributes, set_attributes, nullptr, nullptr},
+                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// Tensor(2, 3): uninitialised sizes; Tensor(data): a float copy; Tensor(tensor): shares it.
+Tensor construct(PyObject* args) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(args);
+  PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  if (n == 1 && is_tensor(first)) {
+    const Tensor& tensor = tensor_of(first);
     Tensor alias(make_intrusive<TensorImpl>(tensor.storage(), tensor.dtype(), tensor.device()));
     alias.impl()->shallow_copy_from(*tensor.impl());
-    return wrap_as(type, std::move(alias));
+    return alias;
+  }
+  DimVector sizes;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* size = PyTuple_GET_ITEM(args, i);
+    if (!PyLong_CheckExact(size)) {
+      check_type(n == 1, "Tensor(): expected sizes, or one sequence of data; make tensors with flambeau.tensor(data)");
+      const bool is_size = size_type && PyObject_TypeCheck(first, size_type);
+      return is_size ? construct(first) : tensor_from_data(first, default_dtype(), DeviceType::CPU);
+    }
+    sizes.push_back(integer_from(size));
+  }
+  if (n == 0) sizes.push_back(0);
+  numel_of(sizes);
+  return empty_tensor(sizes, default_dtype());
+}
+PyObject* base_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    check_type(!kwargs || PyDict_GET_SIZE(kwargs) == 0 || type != tensor_type, "Tensor(): takes no keyword arguments");
+    return wrap_as(type, construct(args));
   });
 }
 
 std::vector<PyMethodDef> methods;
 std::vector<PyGetSetDef> getset;
 
-PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, attributes), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 
 }  // namespace
 
@@ -129,12 +197,13 @@ void make_tensor_type(PyObject* module) {
   add_tensor_methods(generated_tensor_methods);
   add_tensor_getset(handwritten_tensor_getset);
   add_tensor_getset(autograd_getset);
+  add_tensor_getset(type_getset);
   methods.push_back({nullptr, nullptr, 0, nullptr});
   getset.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
   std::vector<PyType_Slot> slots = {
       {Py_tp_new, reinterpret_cast<void*>(base_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
-      {Py_tp_finalize, reinterpret_cast<void*>(tensor_finalize)},
+      {Py_tp_setattro, reinterpret_cast<void*>(set_attribute)},
       {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
       {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
       {Py_tp_methods, methods.data()},
@@ -145,12 +214,11 @@ void make_tensor_type(PyObject* module) {
     for (; table->slot; ++table) slots.push_back(*table);
   }
   slots.push_back({0, nullptr});
-  PyType_Spec spec = {"flambeau._C.TensorBase", sizeof(TensorObject), 0,
+  PyType_Spec spec = {"flambeau.Tensor", sizeof(TensorObject), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
   PyObject* type = Ref::checked(PyType_FromSpec(&spec)).release();
-  tensor_base_type = reinterpret_cast<PyTypeObject*>(type);
-  tensor_type = tensor_base_type;  // until the package sets its own class
-  checked(PyModule_AddObjectRef(module, "TensorBase", type));
+  tensor_type = reinterpret_cast<PyTypeObject*>(type);
+  checked(PyModule_AddObjectRef(module, "Tensor", type));
 }
 
 }  // namespace flambeau::python

@@ -9,15 +9,15 @@ struct TensorObject {
   PyObject_HEAD
   Tensor tensor;
   PyObject* weak_references;
+  PyObject* attributes;  // __dict__, made when it is needed
 };
 
-// _C.TensorBase; flambeau.Tensor derives from it and is what wrap() makes.
-extern PyTypeObject* tensor_base_type;
+// flambeau.Tensor. Its Python part is added to it by the package.
 extern PyTypeObject* tensor_type;
 
 inline bool is_exact_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type; }
 inline bool is_tensor(PyObject* o) {
-  return is_exact_tensor(o) || PyObject_TypeCheck(o, tensor_base_type);
+  return is_exact_tensor(o) || PyObject_TypeCheck(o, tensor_type);
 }
 // `o` must be a tensor object.
 inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }

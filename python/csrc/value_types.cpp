@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "aten/core/factory.h"
 #include "aten/cpu/generator.h"
 #include "python/csrc/arg_parser.h"
 
@@ -159,17 +160,18 @@ PyObject* generator_get_state(PyObject* self, PyObject*) {
   return guarded([&] {
     const std::lock_guard lock(generator_of(self).mutex());
     const std::vector<uint8_t> bytes = generator_of(self).state();
-    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bytes.data()),
-                                     static_cast<Py_ssize_t>(bytes.size()));
+    Tensor state = empty_tensor({static_cast<int64_t>(bytes.size())}, ScalarType::UInt8);
+    std::memcpy(state.data(), bytes.data(), bytes.size());
+    return wrap(std::move(state));
   });
 }
 PyObject* generator_set_state(PyObject* self, PyObject* state) {
-  return guarded([&]() -> PyObject* {
-    char* data = nullptr;
-    Py_ssize_t size = 0;
-    checked(PyBytes_AsStringAndSize(state, &data, &size));
+  return guarded([&] {
+    check_type(is_tensor(state) && tensor_of(state).dtype() == ScalarType::UInt8 && tensor_of(state).is_contiguous(),
+               "set_state: expected a contiguous tensor of uint8, got ", Py_TYPE(state)->tp_name);
+    const auto* bytes = tensor_of(state).data_as<uint8_t>();
     const std::lock_guard lock(generator_of(self).mutex());
-    generator_of(self).set_state(std::vector<uint8_t>(data, data + size));
+    generator_of(self).set_state(std::vector<uint8_t>(bytes, bytes + tensor_of(state).numel()));
     return Py_NewRef(self);
   });
 }
@@ -177,8 +179,8 @@ PyObject* generator_device(PyObject* self, void*) { return wrap_device(generator
 PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "Restart the stream at a seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that the stream started from."},
-    {"_state_bytes", generator_get_state, METH_NOARGS, nullptr},
-    {"_set_state_bytes", generator_set_state, METH_O, nullptr},
+    {"get_state", generator_get_state, METH_NOARGS, "Its position in the stream, as a tensor of bytes."},
+    {"set_state", generator_set_state, METH_O, "Continue from a position that get_state returned."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Where it makes numbers.", nullptr},
                                   {nullptr, nullptr, nullptr, nullptr, nullptr}};

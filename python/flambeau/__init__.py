@@ -1,0 +1,83 @@
+"""flambeau: a tensor framework with eager autograd, generated from two YAML files.
+
+>>> import flambeau as fb
+>>> fb.arange(3) + 1
+tensor([1, 2, 3])
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from flambeau import _C
+from flambeau._C import (
+    Generator,
+    Tensor,
+    can_cast,
+    default_generator,
+    device,
+    dtype,
+    get_default_dtype,
+    get_num_threads,
+    layout,
+    memory_format,
+    promote_types,
+    set_default_dtype,
+    set_num_threads,
+    strided,
+)
+from flambeau._dtypes import *  # noqa: F403
+from flambeau._info import finfo, iinfo
+from flambeau._size import Size
+
+# Every function that the specification puts at the top level; what follows may wrap one of them.
+globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})
+
+from flambeau import _tensor  # noqa: E402,F401  (adds the Python part of Tensor)
+from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor  # noqa: E402
+from flambeau._inquiry import (  # noqa: E402
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_storage,
+    is_tensor,
+    numel,
+    result_type,
+    typename,
+)
+from flambeau._tensor_str import set_printoptions  # noqa: E402
+from flambeau.autograd.grad_mode import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from flambeau.random import (  # noqa: E402
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from flambeau.serialization import load, save  # noqa: E402
+
+__version__ = "0.1.0"
+
+# Imported when they are first used, so that `import flambeau` stays quick.
+_SUBMODULES = frozenset(
+    "autograd compat cpu linalg nn optim overrides random serialization special testing utils".split()
+)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _import_module(f"flambeau.{name}")
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES})

@@ -1,0 +1,61 @@
+"""Limits of the numeric dtypes."""
+
+from __future__ import annotations
+
+from flambeau import _C
+
+# dtype -> mantissa bits (without the hidden one), largest and smallest exponents of normal numbers.
+_FLOATING = {
+    "float16": (10, 15, -14),
+    "bfloat16": (7, 127, -126),
+    "float32": (23, 127, -126),
+    "float64": (52, 1023, -1022),
+}
+
+
+class finfo:  # noqa: N801
+    """Limits of a floating dtype: bits, eps, max, min, tiny, smallest_normal, resolution.
+
+    Args:
+        type: the dtype; the default one if left out. A complex dtype gives the limits of its parts.
+    """
+
+    def __init__(self, type: _C.dtype | None = None) -> None:
+        wanted = _C.get_default_dtype() if type is None else type
+        name = str(wanted.to_real()).removeprefix("flambeau.")
+        if name not in _FLOATING:
+            raise TypeError(f"flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle '{wanted}'")
+        mantissa, high, low = _FLOATING[name]
+        self.dtype = name
+        self.bits = wanted.to_real().itemsize * 8
+        self.eps = 2.0**-mantissa
+        self.max = (2.0 - self.eps) * 2.0**high
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0**low
+        self.resolution = 10.0 ** -int(mantissa * 0.30103)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:  # noqa: N801
+    """Limits of an integer dtype: bits, max, min.
+
+    Args:
+        type: the dtype.
+    """
+
+    def __init__(self, type: _C.dtype) -> None:
+        if type.is_floating_point or type.is_complex or type is _C.bool:
+            raise TypeError(f"flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle '{type}'")
+        self.dtype = str(type).removeprefix("flambeau.")
+        self.bits = type.itemsize * 8
+        signed = int(type.is_signed)
+        self.max = 2 ** (self.bits - signed) - 1
+        self.min = -(2 ** (self.bits - 1)) * signed
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

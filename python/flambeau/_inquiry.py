@@ -1,0 +1,52 @@
+"""Questions about tensors and dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor, dtype
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether an object is the memory of a tensor."""
+    from flambeau._storage import Storage
+
+    return isinstance(obj, Storage)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floating numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
+    return input.is_complex()
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element of a tensor is not zero."""
+    if input.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(input)
+
+
+def numel(input: Tensor) -> int:
+    """Return the number of elements."""
+    return input.numel()
+
+
+def result_type(a: Any, b: Any) -> dtype:
+    """Return the dtype of an arithmetic operation on two tensors or numbers."""
+    return _C._result_type(a, b)
+
+
+def typename(obj: Any) -> str:
+    """Return the name of an object's type; for tensors with the dtype's."""
+    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"

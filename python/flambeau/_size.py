@@ -1,0 +1,48 @@
+"""The type of shapes."""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+from flambeau import _C
+
+
+class Size(tuple[int, ...]):
+    """The size of each dimension of a tensor.
+
+    >>> import flambeau as fb
+    >>> fb.zeros(2, 3).shape
+    flambeau.Size([2, 3])
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"flambeau.Size({list(self)})"
+
+    def numel(self) -> int:
+        """Return the number of elements of a tensor of this shape."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:  # type: ignore[override]
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(found, tuple) else found
+
+    def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: tuple[int, ...]) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: SupportsIndex) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    def __reduce__(self) -> tuple[type[Size], tuple[tuple[int, ...]]]:
+        return Size, (tuple(self),)
+
+
+Size.__module__ = "flambeau"
+_C._set_size_class(Size)

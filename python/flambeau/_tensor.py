@@ -1,0 +1,265 @@
+"""The part of Tensor that is written in Python: protocols, conversions, pickling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor, device, dtype
+
+_TYPE_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
+    "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "bool": "Bool",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+class _SharedArray:
+    """Carries a tensor's memory to NumPy, which keeps this object alive."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.__array_interface__ = tensor._array_interface()
+        self.tensor = tensor
+
+
+class DisableTorchFunction:
+    """Within the block, classes of tensors do not take over calls."""
+
+    def __enter__(self) -> None:
+        _C._enter_disabled_torch_function()
+
+    def __exit__(self, *_: object) -> None:
+        _C._exit_disabled_torch_function()
+
+
+def _as_class(result: Any, cls: type[Tensor]) -> Any:
+    """Give plain tensors of a result the class."""
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if type(result) in (tuple, list):
+        return type(result)(_as_class(item, cls) for item in result)
+    return result
+
+
+class _TensorMethods:
+    """Every attribute that does not exist yet in Tensor is copied there."""
+
+    __array_priority__ = 1000  # NumPy leaves `array + tensor` to us
+    __slots__ = ()
+
+    def __repr__(self: Any, *, tensor_contents: None = None) -> str:
+        from flambeau._tensor_str import show
+
+        with DisableTorchFunction():
+            return show(self)
+
+    def __format__(self: Any, spec: str) -> str:
+        if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __iter__(self: Any) -> Iterator[Tensor]:
+        if self.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __reversed__(self: Any) -> Tensor:
+        return self if self.dim() == 0 else self.flip(0)
+
+    def __contains__(self: Any, element: Any) -> bool:
+        if not isinstance(element, Tensor | int | float | complex):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        return bool((self == element).any().item())
+
+    def __abs__(self: Any) -> Tensor:
+        return self.abs()
+
+    def __len__(self: Any) -> int:
+        if self.dim() == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    @classmethod
+    def __torch_function__(
+        cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run the operator on plain tensors and give its results this class."""
+        if not all(issubclass(cls, t) for t in types):
+            return NotImplemented
+        with DisableTorchFunction():
+            return _as_class(func(*args, **(kwargs or {})), cls)
+
+    # --- NumPy, DLPack ---------------------------------------------------------------------------
+
+    def numpy(self: Any, *, force: bool = False) -> Any:
+        """Return a NumPy array that shares this tensor's memory.
+
+        Args:
+            force: detach first, and copy if the memory is not the host's.
+        """
+        import numpy
+
+        source = self.detach().cpu() if force else self
+        return numpy.asarray(_SharedArray(source))
+
+    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    # --- conversions -----------------------------------------------------------------------------
+
+    def type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """Return the name of the type, or convert to another dtype."""
+        if dtype is None:
+            return f"flambeau.{_TYPE_NAMES[str(self.dtype).removeprefix('flambeau.')]}Tensor"
+        if isinstance(dtype, str):
+            wanted = dtype.rpartition(".")[2].removesuffix("Tensor")
+            dtype = getattr(_C, next(k for k, v in _TYPE_NAMES.items() if v == wanted))
+        return self.to(dtype)
+
+    def type_as(self: Any, other: Tensor) -> Tensor:
+        """Convert to the dtype and device of another tensor."""
+        return self.to(dtype=other.dtype, device=other.device)
+
+    def cpu(self: Any) -> Tensor:
+        """Copy to the host's memory; itself if it is there already."""
+        return self.to(device="cpu")
+
+    def cuda(self: Any, index: int | device | str | None = None) -> Tensor:
+        """Copy to a CUDA device."""
+        return self.to(device=f"cuda:{index}" if isinstance(index, int) else index or "cuda")
+
+    def new_tensor(
+        self: Any,
+        data: Any,
+        dtype: dtype | None = None,
+        device: device | str | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Copy data into a new tensor; dtype and device are this tensor's unless given."""
+        out = _C.tensor(data, self.dtype if dtype is None else dtype, self.device if device is None else device)
+        return out.requires_grad_() if requires_grad else out
+
+    def is_shared(self: Any) -> bool:
+        """Whether the memory is visible to other processes; never, here."""
+        return False
+
+    def pin_memory(self: Any) -> Tensor:
+        """Return the tensor: memory of the host needs no pinning."""
+        return self
+
+    # --- classes ---------------------------------------------------------------------------------
+
+    def as_subclass(self: Any, cls: Any) -> Any:
+        """Return this tensor as an object of a subclass, with the same data and history."""
+        return _C._as_subclass(self, cls)
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
+        return data.detach().as_subclass(cls).requires_grad_(require_grad)
+
+    # --- storage, pickling, copies -----------------------------------------------------------------
+
+    def untyped_storage(self: Any) -> Any:
+        """Return the memory, which views share."""
+        from flambeau._storage import storage_of
+
+        return storage_of(self)
+
+    storage = untyped_storage
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        state = (self.untyped_storage(), self.dtype, self.storage_offset(), tuple(self.shape), self.stride())
+        attributes = {k: v for k, v in vars(self).items() if k != "grad"}
+        return _rebuild_tensor, (type(self), *state, self.requires_grad), attributes or None
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        import copy
+
+        storage = copy.deepcopy(self.untyped_storage(), memo)
+        geometry = (self.storage_offset(), tuple(self.shape), self.stride())
+        out = _rebuild_tensor(type(self), storage, self.dtype, *geometry, self.requires_grad)
+        memo[id(self)] = out
+        if self.grad is not None:
+            out.grad = copy.deepcopy(self.grad, memo)
+        for name, value in vars(self).items():
+            setattr(out, name, copy.deepcopy(value, memo))
+        return out
+
+    def __copy__(self: Any) -> Any:
+        out = _C._as_subclass(self, type(self)) if type(self) is not Tensor else self.detach()
+        if self.is_leaf and self.requires_grad:
+            out = out.detach().as_subclass(type(self)).requires_grad_()
+        vars(out).update(vars(self))
+        return out
+
+    def __setstate__(self: Any, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    # --- shapes ------------------------------------------------------------------------------------
+
+    @property
+    def T(self: Any) -> Tensor:  # noqa: N802
+        """All dimensions in reverse order."""
+        return self.permute(*range(self.dim() - 1, -1, -1)) if self.dim() else self
+
+    @property
+    def mT(self: Any) -> Tensor:  # noqa: N802
+        """The last two dimensions swapped."""
+        if self.dim() < 2:
+            raise RuntimeError(
+                "tensor.mT is only supported on matrices or batches of matrices. "
+                f"Got {self.dim()}-D tensor."
+            )
+        return self.transpose(-2, -1)
+
+
+def _rebuild_tensor(
+    cls: type[Tensor],
+    storage: Any,
+    dtype: dtype,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+) -> Tensor:
+    out = _C._rebuild(storage.tensor, dtype, size, stride, offset)
+    if cls is not Tensor:
+        out = out.as_subclass(cls)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _caster(name: str, to: dtype) -> Any:
+    def cast(self: Any, memory_format: Any = None) -> Tensor:
+        return self.to(to) if memory_format is None else self.to(to, memory_format=memory_format)
+
+    cast.__name__ = name
+    cast.__doc__ = f"Convert to {to}; itself if it has that dtype."
+    return cast
+
+
+def _install() -> None:
+    own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
+    for name, value in vars(_TensorMethods).items():
+        if name not in own and (name.startswith("__") or name not in vars(Tensor)):
+            setattr(Tensor, name, value)
+    names = "float double half int long short bool bfloat16 cfloat cdouble".split()
+    for name, to in [*((n, getattr(_C, n)) for n in names), ("char", _C.int8), ("byte", _C.uint8)]:
+        if name not in vars(Tensor):
+            setattr(Tensor, name, _caster(name, to))
+
+
+_install()

@@ -1,0 +1,189 @@
+"""How tensors print: aligned columns, few digits, the middle of long dimensions left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+
+Nested = Any  # numbers, or lists of them
+
+
+@dataclass
+class _Options:
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_options = _Options()
+_PROFILES = {
+    "default": _Options(),
+    "short": _Options(precision=2, edgeitems=2),
+    "full": _Options(threshold=math.inf),
+}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors print.
+
+    Args:
+        precision: digits after the point (4 at first).
+        threshold: the number of elements above which the middle is left out (1000).
+        edgeitems: how many items of a shortened dimension are shown at each end (3).
+        linewidth: characters of a line (80).
+        profile: "default", "short" or "full": a set of the above.
+        sci_mode: scientific notation always (True), never (False), or where it is needed (None).
+    """
+    if profile is not None:
+        chosen = _PROFILES[profile]
+        _options.precision, _options.threshold = chosen.precision, chosen.threshold
+        _options.edgeitems, _options.linewidth = chosen.edgeitems, chosen.linewidth
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in given.items():
+        if value is not None:
+            setattr(_options, name, value)
+    _options.sci_mode = sci_mode
+
+
+def _leaves(values: Nested) -> Iterator[Any]:
+    if isinstance(values, list):
+        for item in values:
+            yield from _leaves(item)
+    else:
+        yield values
+
+
+class _RealFormat:
+    """One width and notation for all numbers of a tensor."""
+
+    def __init__(self, values: Sequence[Any], floating: bool) -> None:
+        self.floating = floating
+        self.integers = True
+        self.scientific = False
+        self.width = 1
+        if not floating:
+            self.width = max(map(len, map(str, values)), default=1)
+            return
+        finite = [v for v in values if v != 0 and math.isfinite(v)]
+        if finite:
+            self._choose(finite)
+
+    def _choose(self, values: Sequence[float]) -> None:
+        low, high = min(map(abs, values)), max(map(abs, values))
+        self.integers = all(v == math.ceil(v) for v in values)
+        self.scientific = high / low > 1000 or high > 1e8 or (not self.integers and low < 1e-4)
+        if _options.sci_mode is not None:
+            self.scientific = _options.sci_mode
+        if self.scientific:
+            self.width = max(len(f"{v:.{_options.precision}e}") for v in values)
+        elif self.integers:
+            self.width = max(len(f"{v:.0f}") + 1 for v in values)
+        else:
+            self.width = max(len(f"{v:.{_options.precision}f}") for v in values)
+
+    def text(self, value: Any) -> str:
+        if not self.floating:
+            return f"{value!s:>{self.width}}"
+        if self.scientific:
+            shown = f"{value:.{_options.precision}e}"
+        elif self.integers:
+            shown = f"{value:.0f}" + "." * math.isfinite(value)
+        else:
+            shown = f"{value:.{_options.precision}f}"
+        return f"{shown:>{self.width}}"
+
+
+class _ComplexFormat:
+    """A real format for each part."""
+
+    def __init__(self, values: Sequence[complex]) -> None:
+        self.real = _RealFormat([v.real for v in values], floating=True)
+        self.imag = _RealFormat([v.imag for v in values], floating=True)
+        self.width = self.real.width + self.imag.width + 1
+
+    def text(self, value: complex) -> str:
+        imag = self.imag.text(value.imag).lstrip() + "j"
+        return self.real.text(value.real) + (imag if imag[0] in "+-" else "+" + imag)
+
+
+_Format = _RealFormat | _ComplexFormat
+
+
+def _vector(values: list[Any], cut: bool, form: _Format, indent: int) -> str:
+    shown = [form.text(v) for v in values]
+    if cut:
+        shown.insert(_options.edgeitems, " ...")
+    per_line = max(1, (_options.linewidth - indent) // (form.width + 2))
+    lines = [", ".join(shown[i : i + per_line]) for i in range(0, len(shown), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def _body(values: Nested, cuts: Sequence[bool], form: _Format, indent: int) -> str:
+    if not cuts:
+        return form.text(values)
+    if len(cuts) == 1:
+        return _vector(values, cuts[0], form, indent)
+    parts = [_body(v, cuts[1:], form, indent + 1) for v in values]
+    if cuts[0]:
+        parts.insert(_options.edgeitems, "...")
+    return "[" + ("," + "\n" * (len(cuts) - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def _elements(tensor: Tensor, indent: int) -> str:
+    if tensor.numel() == 0:
+        return "[]"
+    edge = _options.edgeitems
+    summarised = tensor.numel() > _options.threshold
+    values = tensor._nested(edge if summarised else -1)
+    cuts = [summarised and size > 2 * edge for size in tensor.shape]
+    leaves = list(_leaves(values))
+    form: _Format = (
+        _ComplexFormat(leaves) if tensor.is_complex() else _RealFormat(leaves, tensor.is_floating_point())
+    )
+    return _body(values, cuts, form, indent)
+
+
+def _suffixes(tensor: Tensor) -> Iterator[str]:
+    if tensor.device.type != "cpu":
+        yield f"device='{tensor.device}'"
+    if tensor.is_meta or (tensor.numel() == 0 and tensor.dim() != 1):
+        yield f"size={tuple(tensor.shape)}"
+    default = _C.get_default_dtype()
+    silent = {default, default.to_complex()} | ({_C.int64, _C.bool} if tensor.numel() else set())
+    if tensor.dtype not in silent:
+        yield f"dtype={tensor.dtype}"
+    grad_fn = tensor.grad_fn
+    if grad_fn is not None:
+        yield f"grad_fn=<{grad_fn.name()}>"
+    elif tensor.requires_grad:
+        yield "requires_grad=True"
+
+
+def show(tensor: Tensor) -> str:
+    """Return what `repr` says about a tensor."""
+    plain = type(tensor) is Tensor or type(tensor).__name__ == "Parameter"
+    prefix = "tensor(" if plain else f"{type(tensor).__name__}("
+    out = prefix + ("..." if tensor.is_meta else _elements(tensor, len(prefix)))
+    last = len(out) - len(prefix) - max(out.rfind("\n") - len(prefix), -1) + 1
+    for suffix in _suffixes(tensor):
+        if last + len(suffix) + 2 > _options.linewidth:
+            out += ",\n" + " " * len(prefix) + suffix
+            last = len(prefix) + len(suffix)
+        else:
+            out += ", " + suffix
+            last += len(suffix) + 2
+    return out + ")"

@@ -1,0 +1,5 @@
+"""Linear algebra."""
+
+from flambeau._namespace import functions_of
+
+globals().update(functions_of("linalg"))

@@ -1,0 +1,5 @@
+"""Special functions."""
+
+from flambeau._namespace import functions_of
+
+globals().update(functions_of("special"))
