@@ -1,4 +1,4 @@
-"""Compile every generated CUDA source with nvcc, several at a time, and run the device code's logic on the host.
+"""Compile every generated CUDA source with nvcc; run the device code's own logic on the host.
 
 No GPU is needed.
 
@@ -76,9 +76,7 @@ def main() -> int:
     for source, text in (*failures, *broken):
         print(f"--- {source.relative_to(ROOT)}\n{text}", file=sys.stderr)
     print(f"cuda-check: {len(sources) - len(failures)} of {len(sources)} sources compile for sm_90")
-    print(
-        f"cuda-check: {len(programs) - len(broken)} of {len(programs)} programs of device code pass on the host"
-    )
+    print(f"cuda-check: {len(programs) - len(broken)} of {len(programs)} programs pass on the host")
     return 1 if failures or broken else 0
 
 
