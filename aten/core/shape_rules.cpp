@@ -16,6 +16,19 @@ void like_preserving(const Tensor& self, OutSpec* out) {
   if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense()) out->strides = self.strides();
 }
 
+void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device,
+               std::optional<MemoryFormat> memory_format, OutSpec* out) {
+  like(self, dtype.value_or(self.dtype()), out);
+  out->device = device.value_or(self.device());
+  switch (memory_format.value_or(MemoryFormat::Preserve)) {
+    case MemoryFormat::Preserve:
+      if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense()) out->strides = self.strides();
+      break;
+    case MemoryFormat::Contiguous: break;
+    default: out->strides = channels_last_strides(self.sizes());
+  }
+}
+
 void sized(const Tensor& self, IntArrayRef size, OutSpec* out) { sized(self, size, self.dtype(), out); }
 
 void sized(const Tensor& self, IntArrayRef size, ScalarType dtype, OutSpec* out) {

@@ -11,6 +11,9 @@ void like(const Tensor& self, OutSpec* out);
 void like(const Tensor& self, ScalarType dtype, OutSpec* out);
 // The memory order of `self` as well, where it is dense.
 void like_preserving(const Tensor& self, OutSpec* out);
+// Sizes of `self`; dtype and device unless given. Memory order as asked, by default preserved where dense.
+void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device,
+               std::optional<MemoryFormat> memory_format, OutSpec* out);
 // `size` on the device of `self`.
 void sized(const Tensor& self, IntArrayRef size, OutSpec* out);
 void sized(const Tensor& self, IntArrayRef size, ScalarType dtype, OutSpec* out);

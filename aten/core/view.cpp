@@ -9,9 +9,7 @@ void (*note_view)(const Tensor& base, const Tensor& view, bool multi_output) = n
 namespace {
 
 Tensor view_of(const Tensor& self, const ViewGeometry& g, bool multi_output) {
-  const ScalarType dtype = g.dtype == ScalarType::Undefined ? self.dtype() : g.dtype;
-  Tensor view(make_intrusive<TensorImpl>(self.storage(), dtype, self.device()));
-  view.impl()->set_geometry(g.sizes, g.strides, g.storage_offset);
+  Tensor view = plain_view(self, g);
   if (self.impl()->is_inference()) {
     view.impl()->set_inference(true);
   } else if (note_view && !thread_state.inference_mode) {
@@ -21,6 +19,13 @@ Tensor view_of(const Tensor& self, const ViewGeometry& g, bool multi_output) {
 }
 
 }  // namespace
+
+Tensor plain_view(const Tensor& self, const ViewGeometry& g) {
+  const ScalarType dtype = g.dtype == ScalarType::Undefined ? self.dtype() : g.dtype;
+  Tensor view(make_intrusive<TensorImpl>(self.storage(), dtype, self.device()));
+  view.impl()->set_geometry(g.sizes, g.strides, g.storage_offset);
+  return view;
+}
 
 Tensor as_view(const Tensor& self, const ViewGeometry& geometry) { return view_of(self, geometry, false); }
 

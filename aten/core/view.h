@@ -19,6 +19,9 @@ std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>
 // Gives `self` the geometry in place (transpose_, squeeze_, ...).
 void set_view(Tensor& self, const ViewGeometry& geometry);
 
+// The same for kernels: autograd is not told.
+Tensor plain_view(const Tensor& self, const ViewGeometry& geometry);
+
 // Set by aten/autograd at load: called for every view made outside inference mode.
 extern void (*note_view)(const Tensor& base, const Tensor& view, bool multi_output);
 

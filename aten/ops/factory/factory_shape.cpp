@@ -1,0 +1,81 @@
+// Shape rules of the factories, with the checks of their arguments.
+#include <cmath>
+
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "torchgen_out/aten/factory_kernels.h"
+
+namespace flambeau::shape {
+namespace {
+
+ScalarType natural_dtype(const Scalar& value) {
+  if (value.is_bool()) return ScalarType::Bool;
+  if (value.is_integral(false)) return ScalarType::Int64;
+  return value.is_complex() ? default_complex_dtype() : default_dtype();
+}
+
+bool is_finite(const Scalar& value) { return std::isfinite(value.to_double()); }
+
+}  // namespace
+
+void empty(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Device> device,
+           std::optional<MemoryFormat> memory_format, OutSpec* out) {
+  factory(size, dtype, device, out);
+  const MemoryFormat format = memory_format.value_or(MemoryFormat::Contiguous);
+  check(format != MemoryFormat::Preserve, "empty: expected a memory format other than preserve");
+  if (format != MemoryFormat::Contiguous) out->strides = channels_last_strides(size);
+}
+
+void empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<ScalarType> dtype,
+                   std::optional<Device> device, OutSpec* out) {
+  check(size.size() == stride.size(), "mismatch in length of strides and shape: got size ", size,
+        " and stride ", stride);
+  factory(size, dtype, device, out);
+  out->strides = stride;
+}
+
+void full(IntArrayRef size, const Scalar& fill_value, std::optional<ScalarType> dtype,
+          std::optional<Device> device, OutSpec* out) {
+  factory(size, dtype.value_or(natural_dtype(fill_value)), device, out);
+}
+
+void arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<ScalarType> dtype,
+            std::optional<Device> device, OutSpec* out) {
+  const bool whole = start.is_integral(true) && end.is_integral(true) && step.is_integral(true);
+  const ScalarType type = dtype.value_or(whole ? ScalarType::Int64 : default_dtype());
+  check(!step.is_zero(), "step must be nonzero");
+  check(is_finite(start) && is_finite(end), "unsupported range: ", start, " -> ", end);
+  const bool up = step.to_double() > 0;
+  int64_t count = 0;
+  if (whole) {
+    const int64_t first = start.to_int64(), last = end.to_int64(), by = step.to_int64();
+    check(up ? last >= first : last <= first,
+          "upper bound and lower bound inconsistent with step sign");
+    count = (last - first) / by + ((last - first) % by != 0);
+  } else {
+    const double span = end.to_double() - start.to_double();
+    check(up ? span >= 0 : span <= 0, "upper bound and lower bound inconsistent with step sign");
+    const double n = std::ceil(span / step.to_double());
+    check(n < 0x1p62, "invalid size, possible overflow? got ", n, " elements");
+    count = static_cast<int64_t>(n);
+  }
+  factory(IntArrayRef(count), type, device, out);
+}
+
+void linspace(const Scalar& start, const Scalar& end, int64_t steps, std::optional<ScalarType> dtype,
+              std::optional<Device> device, OutSpec* out) {
+  check(steps >= 0, "number of steps must be non-negative");
+  const bool is_complex = start.is_complex() || end.is_complex();
+  factory(IntArrayRef(steps), dtype.value_or(is_complex ? default_complex_dtype() : default_dtype()), device,
+          out);
+}
+
+void eye(int64_t n, int64_t m, std::optional<ScalarType> dtype, std::optional<Device> device,
+         OutSpec* out) {
+  check(n >= 0, "n must be greater or equal to 0, got ", n);
+  check(m >= 0, "m must be greater or equal to 0, got ", m);
+  const int64_t sizes[] = {n, m};
+  factory(sizes, dtype, device, out);
+}
+
+}  // namespace flambeau::shape

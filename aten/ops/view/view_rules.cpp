@@ -1,0 +1,324 @@
+// View rules: the geometry of a view from its base and arguments. A rule checks its arguments and
+// never touches elements.
+#include <algorithm>
+
+#include "aten/core/shape.h"
+#include "torchgen_out/aten/view_kernels.h"
+
+namespace flambeau::view {
+namespace {
+
+ViewGeometry geometry_of(const Tensor& self) {
+  return {DimVector(self.sizes()), DimVector(self.strides()), self.storage_offset()};
+}
+
+size_t at(int64_t dim) { return static_cast<size_t>(dim); }
+
+}  // namespace
+
+ViewGeometry alias(const Tensor& self) { return geometry_of(self); }
+
+ViewGeometry view(const Tensor& self, IntArrayRef size) {
+  ViewGeometry g{infer_size(size, self.numel()), {}, self.storage_offset()};
+  const auto strides = view_strides(self.sizes(), self.strides(), g.sizes);
+  check(strides.has_value(),
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "across two contiguous subspaces). Use .reshape(...) instead.");
+  g.strides = *strides;
+  return g;
+}
+
+ViewGeometry view_as_dtype(const Tensor& self, ScalarType dtype) {
+  ViewGeometry g = geometry_of(self);
+  g.dtype = dtype;
+  const auto from = static_cast<int64_t>(element_size(self.dtype()));
+  const auto to = static_cast<int64_t>(element_size(dtype));
+  if (from == to) return g;
+  check(self.dim() > 0, "self.dim() cannot be 0 to view ", pytorch_name_of(self.dtype()), " as ",
+        pytorch_name_of(dtype), " (different element sizes)");
+  check(self.stride(-1) == 1, "self.stride(-1) must be 1 to view ", pytorch_name_of(self.dtype()), " as ",
+        pytorch_name_of(dtype), " (different element sizes), but got ", self.stride(-1));
+  const bool grows = to > from;
+  const int64_t ratio = grows ? to / from : from / to;
+  const auto convert = [&](int64_t count, const char* what) {
+    check(!grows || count % ratio == 0, "self.", what, " must be divisible by ", ratio, " to view ",
+          pytorch_name_of(self.dtype()), " as ", pytorch_name_of(dtype),
+          " (different element sizes), but got ", count);
+    return grows ? count / ratio : count * ratio;
+  };
+  g.sizes.back() = convert(g.sizes.back(), "size(-1)");
+  g.storage_offset = convert(g.storage_offset, "storage_offset()");
+  for (size_t d = 0; d + 1 < g.strides.size(); ++d) g.strides[d] = convert(g.strides[d], "stride");
+  return g;
+}
+
+ViewGeometry transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
+  const int64_t a = wrap_dim(dim0, self.dim()), b = wrap_dim(dim1, self.dim());
+  ViewGeometry g = geometry_of(self);
+  if (self.dim() == 0) return g;
+  std::swap(g.sizes[at(a)], g.sizes[at(b)]);
+  std::swap(g.strides[at(a)], g.strides[at(b)]);
+  return g;
+}
+
+ViewGeometry transpose_matrix(const Tensor& self) {
+  check(self.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", self.dim(), "D");
+  return self.dim() == 2 ? transpose(self, 0, 1) : geometry_of(self);
+}
+
+ViewGeometry permute(const Tensor& self, IntArrayRef dims) {
+  check(static_cast<int64_t>(dims.size()) == self.dim(),
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+        "desired ordering of dimensions i.e. input.dim() = ",
+        self.dim(), " is not equal to len(dims) = ", dims.size());
+  ViewGeometry g{DimVector(dims.size()), DimVector(dims.size()), self.storage_offset()};
+  uint64_t seen = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t d = wrap_dim(dims[i], self.dim());
+    check(!(seen >> d & 1), "permute(): duplicate dims are not allowed.");
+    seen |= uint64_t{1} << d;
+    g.sizes[i] = self.size(d);
+    g.strides[i] = self.stride(d);
+  }
+  return g;
+}
+
+ViewGeometry permute_back(const Tensor& self, IntArrayRef dims) {
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "_permute_back: expected ", self.dim(),
+        " dims, got ", dims);
+  ViewGeometry g = geometry_of(self);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const size_t d = at(wrap_dim(dims[i], self.dim()));
+    g.sizes[d] = self.sizes()[i];
+    g.strides[d] = self.strides()[i];
+  }
+  return g;
+}
+
+ViewGeometry expand(const Tensor& self, IntArrayRef size) {
+  const int64_t added = static_cast<int64_t>(size.size()) - self.dim();
+  check(added >= 0, "expand(", self.sizes(), ", size=", size,
+        "): the number of sizes provided (", size.size(),
+        ") must be greater or equal to the number of dimensions in the tensor (", self.dim(), ")");
+  ViewGeometry g{DimVector(size), DimVector(size.size()), self.storage_offset()};
+  for (int64_t i = static_cast<int64_t>(size.size()) - 1; i >= 0; --i) {
+    const int64_t d = i - added, wanted = size[at(i)];
+    const int64_t have = d >= 0 ? self.size(d) : 1;
+    check(wanted >= 0 || (wanted == -1 && d >= 0), "The expanded size of the tensor (", wanted,
+          ") isn't allowed in a leading, non-existing dimension ", i);
+    g.sizes[at(i)] = wanted == -1 ? have : wanted;
+    check(g.sizes[at(i)] == have || have == 1, "The expanded size of the tensor (", wanted,
+          ") must match the existing size (", have, ") at non-singleton dimension ", i,
+          ".  Target sizes: ", size, ".  Tensor sizes: ", self.sizes());
+    const bool repeats = have == 1 && g.sizes[at(i)] != 1;
+    if (d < 0 && !repeats) {  // a new dimension of size 1 steps over all that follows
+      g.strides[at(i)] = i + 1 < static_cast<int64_t>(size.size())
+                             ? g.sizes[at(i + 1)] * g.strides[at(i + 1)] : 1;
+    } else {
+      g.strides[at(i)] = repeats ? 0 : self.stride(d);
+    }
+  }
+  return g;
+}
+
+namespace {
+
+ViewGeometry squeeze_mask(const Tensor& self, uint64_t mask) {
+  ViewGeometry g{{}, {}, self.storage_offset()};
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if ((mask >> d & 1) && self.size(d) == 1) continue;
+    g.sizes.push_back(self.size(d));
+    g.strides.push_back(self.stride(d));
+  }
+  return g;
+}
+
+}  // namespace
+
+ViewGeometry squeeze(const Tensor& self) { return squeeze_mask(self, ~uint64_t{0}); }
+
+ViewGeometry squeeze_dim(const Tensor& self, int64_t dim) {
+  return squeeze_mask(self, uint64_t{1} << wrap_dim(dim, self.dim()));
+}
+
+ViewGeometry squeeze_dims(const Tensor& self, IntArrayRef dim) {
+  return squeeze_mask(self, dim_mask(dim, self.dim()));
+}
+
+ViewGeometry unsqueeze(const Tensor& self, int64_t dim) {
+  const size_t d = at(wrap_dim(dim, self.dim() + 1));
+  ViewGeometry g = geometry_of(self);
+  const int64_t stride = d < g.sizes.size() ? g.sizes[d] * g.strides[d] : 1;
+  g.sizes.insert(d, 1);
+  g.strides.insert(d, stride);
+  return g;
+}
+
+ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
+  check_index(self.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
+  const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
+  check_index(index >= -size && index < size, "select(): index ", index,
+              " out of range for tensor of size ", self.sizes(), " at dimension ", d);
+  ViewGeometry g = geometry_of(self);
+  g.storage_offset += (index < 0 ? index + size : index) * self.stride(d);
+  g.sizes.erase(at(d));
+  g.strides.erase(at(d));
+  return g;
+}
+
+ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
+                   std::optional<int64_t> end, int64_t step) {
+  check(self.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
+  check(step > 0, "slice step must be positive");
+  const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
+  const auto clip = [size](int64_t i, int64_t least) {
+    return std::clamp(i < 0 ? i + size : i, least, size);
+  };
+  const int64_t first = clip(start.value_or(0), 0);
+  const int64_t last = clip(end.value_or(size), first);
+  ViewGeometry g = geometry_of(self);
+  g.storage_offset += first * self.stride(d);
+  g.sizes[at(d)] = (last - first) / step + ((last - first) % step != 0);
+  g.strides[at(d)] *= step;
+  return g;
+}
+
+ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  check(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
+  check(length >= 0, "narrow(): length must be non-negative.");
+  const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
+  check_index(start >= -size && start <= size, "start out of range (expected to be in range of [", -size,
+              ", ", size, "], but got ", start, ")");
+  if (start < 0) start += size;
+  check(start + length <= size, "start (", start, ") + length (", length, ") exceeds dimension size (",
+        size, ").");
+  ViewGeometry g = geometry_of(self);
+  g.storage_offset += start * self.stride(d);
+  g.sizes[at(d)] = length;
+  return g;
+}
+
+std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split_sizes, int64_t dim) {
+  check(self.dim() > 0, "split expects at least a 1-dimensional tensor");
+  const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
+  int64_t sum = 0;
+  for (const int64_t s : split_sizes) {
+    check(s >= 0, "split_with_sizes expects split_sizes have only non-negative entries, but got "
+          "split_sizes=", split_sizes);
+    sum += s;
+  }
+  check(sum == size, "split_with_sizes expects split_sizes to sum exactly to ", size,
+        " (input tensor's size at dimension ", dim, "), but got split_sizes=", split_sizes);
+  std::vector<ViewGeometry> pieces;
+  pieces.reserve(split_sizes.size());
+  ViewGeometry g = geometry_of(self);
+  for (const int64_t s : split_sizes) {
+    g.sizes[at(d)] = s;
+    pieces.push_back(g);
+    g.storage_offset += s * self.stride(d);
+  }
+  return pieces;
+}
+
+std::vector<ViewGeometry> unbind(const Tensor& self, int64_t dim) {
+  check(self.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+  const int64_t d = wrap_dim(dim, self.dim());
+  ViewGeometry g = geometry_of(self);
+  g.sizes.erase(at(d));
+  g.strides.erase(at(d));
+  std::vector<ViewGeometry> slices;
+  slices.reserve(at(self.size(d)));
+  for (int64_t i = 0; i < self.size(d); ++i) {
+    slices.push_back(g);
+    g.storage_offset += self.stride(d);
+  }
+  return slices;
+}
+
+ViewGeometry as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride,
+                        std::optional<int64_t> storage_offset) {
+  check(size.size() == stride.size(), "mismatch in length of strides and shape");
+  const int64_t offset = storage_offset.value_or(self.storage_offset());
+  check(offset >= 0, "Tensor: invalid storage offset ", offset);
+  int64_t last = offset;
+  const bool empty = numel_of(size) == 0;
+  for (size_t d = 0; d < size.size(); ++d) {
+    check(stride[d] >= 0, "as_strided: Negative strides are not supported at the moment, got strides: ",
+          stride);
+    last += (size[d] - 1) * stride[d];
+  }
+  const auto item = static_cast<int64_t>(element_size(self.dtype()));
+  const auto have = static_cast<int64_t>(self.storage()->nbytes());
+  check(empty || (last + 1) * item <= have, "setStorage: sizes ", size, ", strides ", stride,
+        ", storage offset ", offset, ", and itemsize ", item, " requiring a storage size of ",
+        (last + 1) * item, " are out of bounds for storage of size ", have);
+  return {DimVector(size), DimVector(stride), offset};
+}
+
+ViewGeometry diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+  const int64_t a = wrap_dim(dim1, self.dim()), b = wrap_dim(dim2, self.dim());
+  check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  ViewGeometry g = geometry_of(self);
+  const int64_t rows = self.size(a) - (offset < 0 ? -offset : 0);
+  const int64_t columns = self.size(b) - (offset > 0 ? offset : 0);
+  const int64_t size = std::max<int64_t>(std::min(rows, columns), 0);
+  if (size > 0) g.storage_offset += offset >= 0 ? offset * self.stride(b) : -offset * self.stride(a);
+  const int64_t stride = self.stride(a) + self.stride(b);
+  for (const int64_t d : {std::max(a, b), std::min(a, b)}) {
+    g.sizes.erase(at(d));
+    g.strides.erase(at(d));
+  }
+  g.sizes.push_back(size);
+  g.strides.push_back(stride);
+  return g;
+}
+
+ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  const int64_t d = wrap_dim(dimension, self.dim());
+  const int64_t available = self.dim() == 0 ? 1 : self.size(d);
+  check(size >= 0, "size is ", size, " but must be >= 0");
+  check(size <= available, "maximum size for tensor at dimension ", d, " is ", available, " but size is ",
+        size);
+  check(step > 0, "step is ", step, " but must be > 0");
+  ViewGeometry g = geometry_of(self);
+  if (self.dim() == 0) return {{size}, {1}, self.storage_offset()};
+  g.sizes[at(d)] = (available - size) / step + 1;
+  g.strides[at(d)] = self.stride(d) * step;
+  g.sizes.push_back(size);
+  g.strides.push_back(self.stride(d));
+  return g;
+}
+
+ViewGeometry view_as_real(const Tensor& self) {
+  check(self.is_complex(), "view_as_real is only supported for complex tensors");
+  ViewGeometry g = geometry_of(self);
+  g.dtype = to_real_type(self.dtype());
+  for (int64_t& s : g.strides) s *= 2;
+  g.storage_offset *= 2;
+  g.sizes.push_back(2);
+  g.strides.push_back(1);
+  return g;
+}
+
+ViewGeometry view_as_complex(const Tensor& self) {
+  check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
+        "view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: ",
+        pytorch_name_of(self.dtype()));
+  check(self.dim() > 0, "Input tensor must have one or more dimensions");
+  check(self.size(-1) == 2, "Tensor must have a last dimension of size 2");
+  check(self.stride(-1) == 1, "Tensor must have a last dimension with stride 1");
+  ViewGeometry g = geometry_of(self);
+  g.dtype = to_complex_type(self.dtype());
+  g.sizes.pop_back();
+  g.strides.pop_back();
+  for (size_t d = 0; d < g.strides.size(); ++d) {
+    check(g.strides[d] % 2 == 0 || g.sizes[d] <= 1, "Tensor must have a stride divisible by 2 for all but "
+          "last dimension");
+    g.strides[d] /= 2;
+  }
+  check(g.storage_offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
+  g.storage_offset /= 2;
+  return g;
+}
+
+}  // namespace flambeau::view

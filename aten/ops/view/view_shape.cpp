@@ -1,0 +1,67 @@
+// Shape rules of the kernels beside the views.
+#include <algorithm>
+
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "torchgen_out/aten/view_kernels.h"
+
+namespace flambeau::shape {
+namespace {
+
+const Tensor& first_defined(const char* op, TensorList tensors) {
+  for (const Tensor& t : tensors) {
+    if (t.defined()) return t;
+  }
+  fail(ErrorKind::Runtime, op, ": expected at least one tensor, got none");
+}
+
+}  // namespace
+
+void split_backward(TensorList grad_outputs, IntArrayRef split_sizes, int64_t dim, OutSpec* out) {
+  const Tensor& model = first_defined("_split_backward", grad_outputs);
+  DimVector sizes(model.sizes());
+  int64_t& along = sizes[static_cast<size_t>(wrap_dim(dim, model.dim()))];
+  along = 0;
+  for (const int64_t s : split_sizes) along += s;
+  sized(model, sizes, out);
+}
+
+void unbind_backward(TensorList grad_outputs, int64_t dim, OutSpec* out) {
+  const Tensor& model = first_defined("_unbind_backward", grad_outputs);
+  DimVector sizes(model.sizes());
+  sizes.insert(static_cast<size_t>(wrap_dim(dim, model.dim() + 1)), static_cast<int64_t>(grad_outputs.size()));
+  sized(model, sizes, out);
+}
+
+void diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, OutSpec* out) {
+  check(self.dim() > 0, "diag_embed: expected a tensor with dimensions, got a 0-dim tensor");
+  const int64_t ndim = self.dim() + 1;
+  const int64_t a = wrap_dim(dim1, ndim), b = wrap_dim(dim2, ndim);
+  check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  const int64_t side = self.size(-1) + (offset < 0 ? -offset : offset);
+  DimVector sizes(self.sizes());
+  sizes.pop_back();
+  sizes.insert(static_cast<size_t>(std::min(a, b)), side);
+  sizes.insert(static_cast<size_t>(std::max(a, b)), side);
+  sized(self, sizes, out);
+}
+
+void matrices(const Tensor& self, OutSpec* out) {
+  check(self.dim() >= 2, "triangle: input tensor must have at least 2 dimensions, got ", self.dim());
+  like(self, out);
+}
+
+void flip(const Tensor& self, IntArrayRef dims, OutSpec* out) {
+  dim_mask(dims, self.dim());
+  like(self, out);
+}
+
+void roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, OutSpec* out) {
+  check(!shifts.empty(), "`shifts` required");
+  check(dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size(),
+        "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  for (const int64_t d : dims) wrap_dim(d, self.dim());
+  like(self, out);
+}
+
+}  // namespace flambeau::shape
