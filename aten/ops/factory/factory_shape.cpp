@@ -31,7 +31,7 @@ void empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<ScalarTyp
   check(size.size() == stride.size(), "mismatch in length of strides and shape: got size ", size,
         " and stride ", stride);
   factory(size, dtype, device, out);
-  out->strides = stride;
+  out->strides = DimVector(stride);
 }
 
 void full(IntArrayRef size, const Scalar& fill_value, std::optional<ScalarType> dtype,

@@ -1,0 +1,49 @@
+// Copies, casts, fills and comparisons as a whole on CPU.
+#include <algorithm>
+#include <atomic>
+
+#include "aten/core/factory.h"
+#include "aten/cpu/parallel.h"
+#include "torchgen_out/aten/copy_kernels.h"
+
+namespace flambeau::ops {
+
+void to_copy_cpu(const Tensor& self, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
+                 std::optional<bool>, bool, std::optional<MemoryFormat>, Tensor& out) {
+  copy_into(out, self);
+}
+
+void clone_cpu(const Tensor& self, std::optional<MemoryFormat>, Tensor& out) { copy_into(out, self); }
+
+void copy_cpu(Tensor& self, const Tensor& src, bool) { copy_into(self, src); }
+
+void fill_cpu(Tensor& self, const Scalar& value) { fill_with(self, value); }
+
+void fill_tensor_cpu(Tensor& self, const Tensor& value) {
+  check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+        " dimensions.");
+  copy_into(self, value);
+}
+
+void zero_cpu(Tensor& self) { fill_with(self, 0); }
+
+Scalar local_scalar_dense_cpu(const Tensor& self) { return item_of(self); }
+
+bool equal_cpu(const Tensor& self, const Tensor& other) {
+  check(self.dtype() == other.dtype(), "Expected object of data type ", name_of(self.dtype()),
+        " but got data type ", name_of(other.dtype()), " for argument 'other' in call to equal");
+  if (self.sizes() != other.sizes()) return false;
+  const Tensor a = contiguous_tensor(self), b = contiguous_tensor(other);
+  std::atomic<bool> same{true};
+  dispatch_all(self.dtype(), "equal", [&]<typename T>() {
+    const T* x = a.data_as<T>();
+    const T* y = b.data_as<T>();
+    parallel_for(0, a.numel(), 1, [&](int64_t begin, int64_t end) {
+      if (!same.load(std::memory_order_relaxed)) return;
+      if (!std::equal(x + begin, x + end, y + begin)) same.store(false, std::memory_order_relaxed);
+    });
+  });
+  return same;
+}
+
+}  // namespace flambeau::ops
