@@ -195,7 +195,7 @@ def _default(type_: Type, text: str) -> str:
     if type_.name == "str":
         return '"' + text.strip("'\"") + '"'
     if type_.name == "MemoryFormat":
-        return f"MemoryFormat::{text.replace('_format', '').capitalize()}"
+        return memory_format(text)
     if type_.name == "ScalarType":
         return dtype(text)
     if text in _REDUCTION_ENUM:
@@ -479,6 +479,12 @@ def kept(type_: ExprType) -> str:
     return owned(type_)
 
 
+def memory_format(name: str) -> str:
+    """`channels_last` -> `MemoryFormat::ChannelsLast`."""
+    words = name.removesuffix("_format").split("_")
+    return "MemoryFormat::" + "".join(word.capitalize() for word in words)
+
+
 def _typed_number(value: bool | int | float | complex, type_: ExprType) -> str:
     if type_ == BaseType("float") and not isinstance(value, complex):
         return number(float(value))
@@ -494,5 +500,5 @@ def _literal(value: str | None, type_: ExprType) -> str:
     if base == BaseType("ScalarType"):
         return dtype(value)
     if base == BaseType("MemoryFormat"):
-        return f"MemoryFormat::{value.capitalize()}"
+        return memory_format(value)
     return f"std::string_view({quoted(value)})"

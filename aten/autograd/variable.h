@@ -49,7 +49,7 @@ void set_history(const Tensor& t, const intrusive_ptr<T>& node, uint32_t output_
   set_history(t, *node, output_nr);
 }
 template <typename T>
-void set_history(const std::vector<Tensor>& list, const intrusive_ptr<T>& node) {
+void set_history(TensorList list, const intrusive_ptr<T>& node) {
   for (const Tensor& t : list) set_history(t, *node);
 }
 // Before an in-place operation on `self`: refuses leaves, views of leaves, inference tensors and
