@@ -1,0 +1,55 @@
+// Shape rules of cat and stack. The parts have one dtype: the operators promote before.
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "torchgen_out/aten/join_kernels.h"
+
+namespace flambeau::shape {
+namespace {
+
+bool all_channels_last(TensorList tensors) {
+  const int64_t ndim = tensors[0].dim();
+  if (ndim != 4 && ndim != 5) return false;
+  const MemoryFormat format = ndim == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
+  for (const Tensor& t : tensors) {
+    if (t.is_contiguous() || !t.is_contiguous(format)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void cat(TensorList tensors, int64_t dim, OutSpec* out) {
+  check_value(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
+  const Tensor& model = tensors[0];
+  check(model.dim() > 0, "zero-dimensional tensor (at position 0) cannot be concatenated");
+  const auto along = static_cast<size_t>(wrap_dim(dim, model.dim()));
+  DimVector sizes(model.sizes());
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    const IntArrayRef other = tensors[i].sizes();
+    check(other.size() == sizes.size(), "Tensors must have same number of dimensions: got ", sizes.size(),
+          " and ", other.size());
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      check(d == along || other[d] == sizes[d], "Sizes of tensors must match except in dimension ", along,
+            ". Expected size ", sizes[d], " but got size ", other[d], " for tensor number ", i,
+            " in the list.");
+    }
+    sizes[along] += other[along];
+  }
+  sized(model, sizes, out);
+  if (all_channels_last(tensors)) out->strides = channels_last_strides(sizes);
+}
+
+void stack(TensorList tensors, int64_t dim, OutSpec* out) {
+  check(!tensors.empty(), "stack expects a non-empty TensorList");
+  const Tensor& model = tensors[0];
+  const auto along = static_cast<size_t>(wrap_dim(dim, model.dim() + 1));
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    check(tensors[i].sizes() == model.sizes(), "stack expects each tensor to be equal size, but got ",
+          model.sizes(), " at entry 0 and ", tensors[i].sizes(), " at entry ", i);
+  }
+  DimVector sizes(model.sizes());
+  sizes.insert(along, static_cast<int64_t>(tensors.size()));
+  sized(model, sizes, out);
+}
+
+}  // namespace flambeau::shape
