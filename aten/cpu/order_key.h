@@ -7,6 +7,9 @@
 
 namespace flambeau {
 
+template <typename T>
+inline constexpr bool is_whole = loops::is_integer<T>() || __is_same(T, bool);
+
 // `nan`: the mask of the bits below the sign, which is also the key of NaN.
 template <typename Key>
 [[gnu::always_inline]] constexpr Key key_of_bits(Key bits, Key nan, Key infinity) {
@@ -29,7 +32,7 @@ template <typename Key>
   return key_of_bits<int32_t>(v.bits, 0x7fff, 0x7f80);
 }
 template <typename T>
-  requires(loops::is_integer<T>())
+  requires(is_whole<T>)
 [[gnu::always_inline]] constexpr auto order_key(T v) {
   if constexpr (sizeof(T) == 8) {
     return static_cast<int64_t>(v);
@@ -42,7 +45,7 @@ template <typename T>
 [[gnu::always_inline]] constexpr auto reverse_key(T v) {
   const auto key = order_key(v);
   using Key = decltype(order_key(v));
-  if constexpr (loops::is_integer<T>()) {
+  if constexpr (is_whole<T>) {
     return static_cast<Key>(~key);
   } else {
     constexpr Key kNan = sizeof(T) == 2 ? Key(0x7fff) : static_cast<Key>(~(Key(1) << (8 * sizeof(Key) - 1)));
