@@ -1,0 +1,213 @@
+// Running sums, products, logarithms of sums of exponentials, and linear recurrences along `dim` on CPU:
+//   cumsum: s[i] = s[i-1] + x[i];  cumprod: s[i] = s[i-1] * x[i];  recurrence: s[i] = f[i] * s[i-1] + x[i];
+//   logcumsumexp: s[i] = max(s[i-1], x[i]) + log1p(exp(-|s[i-1] - x[i]|)).
+// States are kept wider than the elements (double for float32, float for the half types), so that the
+// rounding error of float32 results does not grow with the length. NaN stays from where it occurs.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+
+#include "aten/core/factory.h"
+#include "aten/core/promotion.h"
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "aten/cpu/fibers.h"
+#include "aten/cpu/parallel.h"
+#include "torchgen_out/aten/scan_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+template <typename T>
+struct StateOf {
+  using type = accumulate_t<T>;
+};
+template <>
+struct StateOf<float> {
+  using type = double;
+};
+template <>
+struct StateOf<complex<float>> {
+  using type = complex<double>;
+};
+template <typename T>
+using State = typename StateOf<T>::type;
+
+// Fibers advanced at once: rows hide the latency of a step, columns also become vectors.
+constexpr int64_t kRows = 4;
+constexpr int64_t kColumns = 256;
+
+// step(state, position) returns the new state, which is the element's result.
+template <int64_t kWidth, typename T, typename Step>
+void advance(int64_t n, int64_t first, int64_t between, int64_t along, T* out, const Step& step) {
+  State<T> state[kWidth];
+  for (int64_t j = 0; j < kWidth; ++j) state[j] = Step::start();
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < kWidth; ++j) {
+      const int64_t at = first + i * along + j * between;
+      state[j] = step(state[j], at);
+      out[at] = static_cast<T>(state[j]);
+    }
+  }
+}
+
+template <typename T, typename Step>
+void scan_rows(const FiberGrid& grid, T* out, const Step& step) {
+  const int64_t n = grid.size, groups = (grid.outer + kRows - 1) / kRows;
+  parallel_for(0, groups, kRows * n * Step::kCost, [&](int64_t begin, int64_t end) {
+    int64_t row = begin * kRows;
+    const int64_t last = std::min(end * kRows, grid.outer);
+    for (; row + kRows <= last; row += kRows) advance<kRows>(n, row * n, n, 1, out, step);
+    for (; row < last; ++row) advance<1>(n, row * n, n, 1, out, step);
+  });
+}
+
+template <typename T, typename Step>
+void scan_columns(const FiberGrid& grid, T* out, const Step& step) {
+  const int64_t width = std::min(grid.inner, kColumns), blocks = (grid.inner + width - 1) / width;
+  parallel_for(0, grid.outer * blocks, width * grid.size * Step::kCost, [&](int64_t begin, int64_t end) {
+    State<T> state[kColumns];
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t column = b % blocks * width, count = std::min(width, grid.inner - column);
+      for (int64_t j = 0; j < count; ++j) state[j] = Step::start();
+      for (int64_t i = 0; i < grid.size; ++i) {
+        const int64_t at = (b / blocks * grid.size + i) * grid.inner + column;
+        for (int64_t j = 0; j < count; ++j) {
+          state[j] = step(state[j], at + j);
+          out[at + j] = static_cast<T>(state[j]);
+        }
+      }
+    }
+  });
+}
+
+template <typename T, typename Step>
+void scan(const Tensor& out, int64_t dim, const Step& step) {
+  const FiberGrid grid(out.sizes(), dim);
+  grid.inner == 1 ? scan_rows(grid, out.data_as<T>(), step) : scan_columns(grid, out.data_as<T>(), step);
+}
+
+template <typename T>
+State<T> widen(T value) {
+  return static_cast<State<T>>(value);
+}
+
+template <typename T>
+struct SumStep {
+  static constexpr int64_t kCost = 2;
+  const T* in;
+  static State<T> start() { return State<T>(0); }
+  State<T> operator()(State<T> state, int64_t at) const { return state + widen(in[at]); }
+};
+
+template <typename T>
+struct ProductStep {
+  static constexpr int64_t kCost = 2;
+  const T* in;
+  static State<T> start() { return State<T>(1); }
+  State<T> operator()(State<T> state, int64_t at) const { return state * widen(in[at]); }
+};
+
+template <typename T>
+struct RecurrenceStep {
+  static constexpr int64_t kCost = 3;
+  const T* factor;
+  const T* term;
+  static State<T> start() { return State<T>(0); }
+  State<T> operator()(State<T> state, int64_t at) const {
+    return widen(term[at]) + widen(factor[at]) * state;
+  }
+};
+
+template <typename Real>
+Real log_add_exp(Real a, Real b) {
+  const Real high = a != a || a > b ? a : b, low = a != a || a > b ? b : a;
+  if (high == low && std::isinf(high)) return high;
+  return high + std::log1p(std::exp(low - high));
+}
+
+// By the larger real part; where both are infinite the difference has no meaning.
+template <typename Real>
+complex<Real> log_add_exp(complex<Real> a, complex<Real> b) {
+  constexpr Real kNan = std::numeric_limits<Real>::quiet_NaN();
+  if (a.re != a.re || a.im != a.im || b.re != b.re || b.im != b.im) return {kNan, kNan};
+  const complex<Real> high = a.re >= b.re ? a : b, low = a.re >= b.re ? b : a;
+  if (high.re == low.re && std::isinf(high.re)) {
+    if (high.re < 0) return high;
+    const auto sum = std::log(std::exp(std::complex<Real>(low.re, low.im)) +
+                              std::exp(std::complex<Real>(high.re, high.im)));
+    return {sum.real(), sum.imag()};
+  }
+  const Real scale = std::exp(low.re - high.re), angle = low.im - high.im;
+  const Real re = scale * std::cos(angle), im = scale * std::sin(angle);
+  return {high.re + Real(0.5) * std::log1p(re * (2 + re) + im * im), high.im + std::atan2(im, 1 + re)};
+}
+
+template <typename T>
+struct LogSumExpStep {
+  static constexpr int64_t kCost = 40;
+  const T* in;
+  static State<T> start() { return State<T>(-std::numeric_limits<double>::infinity()); }
+  State<T> operator()(State<T> state, int64_t at) const { return log_add_exp(state, widen(in[at])); }
+};
+
+}  // namespace
+
+void cumsum_cpu(const Tensor& self, int64_t dim, Tensor& out) {
+  if (out.numel() == 0) return;
+  const Tensor in = contiguous_tensor(self);
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
+                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
+                 ScalarType::Int64, ScalarType::Complex64, ScalarType::Complex128>(
+      in.dtype(), "cumsum_out_cpu", [&]<typename T>() { scan<T>(out, dim, SumStep<T>{in.data_as<T>()}); });
+}
+
+void cumprod_cpu(const Tensor& self, int64_t dim, Tensor& out) {
+  if (out.numel() == 0) return;
+  const Tensor in = contiguous_tensor(self);
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
+                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
+                 ScalarType::Int64, ScalarType::Complex64, ScalarType::Complex128>(
+      in.dtype(), "cumprod_out_cpu", [&]<typename T>() { scan<T>(out, dim, ProductStep<T>{in.data_as<T>()}); });
+}
+
+void logcumsumexp_cpu(const Tensor& self, int64_t dim, Tensor& out) {
+  dispatch_floating_complex(self.dtype(), "logcumsumexp_out_cpu", [&]<typename T>() {
+    if (out.numel() == 0) return;
+    const Tensor in = contiguous_tensor(self);
+    scan<T>(out, dim, LogSumExpStep<T>{in.data_as<T>()});
+  });
+}
+
+void linear_recurrence_cpu(const Tensor& factor, const Tensor& term, int64_t dim, Tensor& out) {
+  if (out.numel() == 0) return;
+  const Tensor f = contiguous_tensor(cast_tensor(factor, out.dtype()));
+  const Tensor t = contiguous_tensor(cast_tensor(term, out.dtype()));
+  dispatch_floating_complex(out.dtype(), "linear_recurrence", [&]<typename T>() {
+    scan<T>(out, dim, RecurrenceStep<T>{f.data_as<T>(), t.data_as<T>()});
+  });
+}
+
+}  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void scanned(const Tensor& self, int64_t dim, OutSpec* out) {
+  wrap_dim(dim, self.dim());
+  like(self, out);
+}
+
+void scanned_with_index(const Tensor& self, int64_t dim, OutSpec* out) {
+  scanned(self, dim, out);
+  like(self, ScalarType::Int64, out + 1);
+}
+
+void recurrence(const Tensor& factor, const Tensor& term, int64_t dim, OutSpec* out) {
+  check(factor.sizes() == term.sizes(), "linear_recurrence: expected factors of the terms' shape ",
+        term.sizes(), ", got ", factor.sizes());
+  scanned(term, dim, out);
+  out->dtype = result_type(factor, term);
+}
+
+}  // namespace flambeau::shape
