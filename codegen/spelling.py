@@ -29,6 +29,7 @@ from codegen.model import (
     Type,
     Var,
 )
+from codegen.pyexpr import children
 
 # --- names ---------------------------------------------------------------------------------------
 
@@ -339,15 +340,60 @@ def scalar_number(value: bool | int | float | complex, type_: str = _COMPUTE) ->
 
 
 class TensorSpelling:
-    """Writes tensor expressions as C++ over host values; variables are spelled by `name_of`."""
+    """Writes tensor expressions as C++ over host values; variables are spelled by `name_of`.
+
+    Operator calls that occur several times are made once, as long as one branch holds them all.
+    """
 
     def __init__(self, model: Model, owner: str, name_of: Callable[[str], str] = local) -> None:
         self.model = model
         self.owner = owner
         self.name_of = name_of
+        self._names: dict[Expr, str] = {}
+        self._uses: dict[Expr, int] = {}
 
     def write(self, expr: Expr) -> str:
         """Return a C++ expression."""
+        outer, self._uses = self._uses, {}
+        names, self._names = self._names, dict(self._names)
+        self._count(expr)
+        lines: list[str] = []
+        text = self._text(expr, lines)
+        self._uses, self._names = outer, names
+        if not lines:
+            return text
+        return f"[&] {{ {' '.join(lines)} return {text}; }}()"
+
+    def _count(self, expr: Expr) -> None:
+        """Count the calls that are made whenever `expr` is evaluated."""
+        if expr in self._names or (isinstance(expr, Host) and expr.op in ("and", "or")):
+            return
+        if isinstance(expr, Call):
+            self._uses[expr] = self._uses.get(expr, 0) + 1
+            if self._uses[expr] > 1:
+                return
+        for part in (expr.condition,) if isinstance(expr, If) else children(expr):
+            self._count(part)
+
+    def _is_shared(self, call: Call) -> bool:
+        op, form = self.model.form(call.form)
+        writes = any(arg.alias is not None and arg.alias.is_write for arg in form.schema.args)
+        pure = not writes and not set(op.tags) & {"random", "uninitialized"}
+        returns = form.schema.returns
+        return pure and self._uses.get(call, 0) > 1 and len(returns) == 1 and returns[0].type == BaseType("Tensor")
+
+    def _text(self, expr: Expr, lines: list[str]) -> str:
+        if expr in self._names:
+            return self._names[expr]
+        text = self._plain(expr, lines)
+        if isinstance(expr, Call) and self._is_shared(expr):
+            name = f"shared{len(self._names)}"
+            lines.append(f"const Tensor {name} = {text};")
+            self._names[expr] = name
+            return name
+        return text
+
+    def _plain(self, expr: Expr, lines: list[str]) -> str:
         match expr:
             case Var(name=name):
                 return self.name_of(name)
@@ -357,36 +403,37 @@ class TensorSpelling:
                 return _literal(value, type_)
             case Call(form=form, args=args):
                 schema = self.model.form(form)[1].schema
-                given = (self.converted(a, p) for a, p in zip(args, schema.args, strict=True))
+                given = (self.converted(a, p, lines) for a, p in zip(args, schema.args, strict=True))
                 return f"ops::{struct_name(form)}::call({', '.join(given)})"
             case Prop(of=of, name=name):
-                return PROPERTIES[name].format(self.write(of))
+                return PROPERTIES[name].format(self._text(of, lines))
             case Host(op=op, args=args, type=type_):
-                return self._host(op, args, type_)
+                return self._host(op, args, type_, lines)
             case If(condition=condition, then=then, other=other, type=type_):
                 sides = (f"{owned(type_)}({self.write(side)})" for side in (then, other))
-                return f"({self.write(condition)} ? " + " : ".join(sides) + ")"
+                return f"({self._text(condition, lines)} ? " + " : ".join(sides) + ")"
             case Seq(items=items, type=type_):
-                inner = ", ".join(self.write(item) for item in items)
+                inner = ", ".join(self._text(item, lines) for item in items)
                 if isinstance(type_, TupleType):
                     return f"{owned(type_)}({inner})"
                 return f"{owned(type_)}{{{inner}}}"
             case Item(of=of, index=index):
                 if isinstance(getattr(of, "type", None), TupleType):
                     assert isinstance(index, Number)
-                    return f"std::get<{index.value}>({self.write(of)})"
-                return f"host::at({self.write(of)}, {self.write(index)})"
+                    return f"std::get<{index.value}>({self._text(of, lines)})"
+                return f"host::at({self._text(of, lines)}, {self._text(index, lines)})"
         raise TypeError(f"not a tensor-level expression: {expr}")
 
-    def converted(self, expr: Expr, arg: Argument) -> str:
+    def converted(self, expr: Expr, arg: Argument, lines: list[str]) -> str:
         """An argument; displays get the list type that the parameter wants."""
-        text = self.write(expr)
+        text = self._text(expr, lines)
         if isinstance(expr, Literal) and expr.value is None:
             return _literal(None, arg.type)
         return text
 
-    def _host(self, op: str, args: tuple[Expr, ...], type_: ExprType) -> str:
-        texts = [self.write(arg) for arg in args]
+    def _host(self, op: str, args: tuple[Expr, ...], type_: ExprType, lines: list[str]) -> str:
+        lazy = op in ("and", "or")
+        texts = [self.write(arg) if lazy else self._text(arg, lines) for arg in args]
         scalar = BaseType("Scalar")
         if op in ("==", "!=") and any(getattr(a, "type", None) == scalar for a in args):
             return f"({'!' if op == '!=' else ''}Scalar({texts[0]}).equals({texts[1]}))"
