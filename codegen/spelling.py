@@ -429,6 +429,8 @@ class TensorSpelling:
         text = self._text(expr, lines)
         if isinstance(expr, Literal) and expr.value is None:
             return _literal(None, arg.type)
+        if isinstance(expr, Call) and arg.alias is not None and arg.alias.is_write:
+            return f"host::lvalue({text})"
         return text
 
     def _host(self, op: str, args: tuple[Expr, ...], type_: ExprType, lines: list[str]) -> str:

@@ -10,6 +10,10 @@
 
 namespace flambeau::host {
 
+// A fresh tensor as the argument of an in-place operator: it lives until the end of the full expression.
+inline Tensor& lvalue(Tensor&& fresh) { return fresh; }
+inline Tensor& lvalue(Tensor& written) { return written; }
+
 template <typename T>
 const T& value(const std::optional<T>& option, std::string_view op, std::string_view name) {
   check(option.has_value(), op, ": expected ", name, ", got None");
