@@ -1,4 +1,4 @@
-"""Reference pages: torchgen_out/docs/<family>.md and index.md."""
+"""Reference pages: torchgen_out/docs/<family>.md and their list, README.md."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _example(op: Operator) -> Iterator[str]:
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield one page per family, and the index."""
+    """Yield one page per family, and their list."""
     index: list[str] = []
     for family, operators in slots.families(model):
         public = [op for op in operators if not op.internal and not op.name.startswith("_")]
@@ -121,7 +121,7 @@ def emit(model: Model) -> Iterator[File]:
         yield render("reference.md.j2", f"docs/{family}.md", title=family, pages=pages)
     yield render(
         "reference.md.j2",
-        "docs/index.md",
+        "docs/README.md",  # no family can take this name
         title="Operators",
         pages=(PageDecl("By family", tuple(index)),),
     )

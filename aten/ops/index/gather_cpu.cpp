@@ -1,0 +1,100 @@
+// gather on CPU: result[i][j] = self[index[i][j]][j] for dim 0. Pure movement, exact in every dtype.
+// Negative indices are out of bounds.
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "aten/cpu/parallel.h"
+#include "aten/cpu/strided.h"
+#include "torchgen_out/aten/index_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+// Along one row of a tile: where the elements lie and what a position is worth, in bytes.
+struct Row {
+  int64_t count;
+  char* to;
+  const char* positions;
+  const char* from;
+};
+
+struct Steps {
+  int64_t to, positions, from;  // from one element of a row to the next
+  int64_t size, along;          // of the gathered dimension: positions, and bytes between them
+  int64_t dim;
+};
+
+template <typename T>
+void gather_row(const Row& row, const Steps& steps) {
+  for (int64_t j = 0; j < row.count; ++j) {
+    const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * steps.positions);
+    check(at >= 0 && at < steps.size, "index ", at, " is out of bounds for dimension ", steps.dim,
+          " with size ", steps.size);
+    *reinterpret_cast<T*>(row.to + j * steps.to) =
+        *reinterpret_cast<const T*>(row.from + j * steps.from + at * steps.along);
+  }
+}
+
+// Arrays: the result, the index, and the start of each fiber of `self`.
+StridedLoop nest_of(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& result) {
+  StridedLoop nest;
+  nest.set_sizes(result.sizes());
+  nest.add(result);
+  nest.add(index);
+  DimVector strides(self.strides());
+  if (strides.empty()) strides.resize(result.sizes().size(), 0);
+  if (!result.sizes().empty()) strides[static_cast<size_t>(dim)] = 0;
+  if (result.sizes().empty()) strides.clear();
+  nest.add(self.data(), result.sizes(), strides, static_cast<int64_t>(element_size(self.dtype())));
+  nest.sort();
+  nest.coalesce();
+  return nest;
+}
+
+}  // namespace
+
+void gather_cpu(const Tensor& self, int64_t dim, const Tensor& index, bool, Tensor& result) {
+  if (result.numel() == 0) return;
+  dim = wrap_dim(dim, self.dim());
+  const Tensor positions = cast_tensor(index, ScalarType::Int64);
+  const StridedLoop nest = nest_of(self, dim, positions, result);
+  const auto item = static_cast<int64_t>(element_size(self.dtype()));
+  const Steps steps{nest.strides[0][0], nest.strides[1][0], nest.strides[2][0],
+                    self.dim() ? self.size(dim) : 1, self.dim() ? self.stride(dim) * item : 0, dim};
+  const TileShape shape = buffered_tile_shape(nest);
+  const Tiles tiles(nest, shape.columns, shape.rows);
+  dispatch_by_size(element_size(self.dtype()), "gather", [&]<typename T>() {
+    parallel_for(0, tiles.count(), shape.columns * shape.rows * 3, [&](int64_t begin, int64_t end) {
+      tiles.visit(begin, end, [&](const Tile& tile) {
+        for (int64_t r = 0; r < tile.rows; ++r) {
+          const auto row = [&](int a) {
+            return tile.data[a] + (nest.ndim > 1 ? r * nest.strides[a][1] : 0);
+          };
+          gather_row<T>({tile.columns, row(0), row(1), row(2)}, steps);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void gather(const Tensor& self, int64_t dim, const Tensor& index, OutSpec* out) {
+  const int64_t along = wrap_dim(dim, self.dim());
+  if (index.numel() > 0) {
+    check(index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32,
+          "gather(): Expected dtype int32/int64 for index");
+    check(std::max<int64_t>(self.dim(), 1) == std::max<int64_t>(index.dim(), 1),
+          "Index tensor must have the same number of dimensions as input tensor");
+    for (int64_t d = 0; d < std::min(self.dim(), index.dim()); ++d) {
+      check(d == along || index.size(d) <= self.size(d), "Size does not match at dimension ", d,
+            " expected index ", index.sizes(), " to be no larger than self ", self.sizes(),
+            " apart from dimension ", along);
+    }
+  }
+  sized(self, index.sizes(), out);
+}
+
+}  // namespace flambeau::shape

@@ -1,0 +1,101 @@
+// Indexing by tensors on CPU: reading, writing and adding at positions. Negative indices count from the
+// end. Reads and writes move elements, exact in every dtype; sums are kept in the element type, each
+// rounded (half and bfloat16 add in float), in row-major order of the positions.
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "aten/core/view.h"
+#include "aten/ops/index/movement.h"
+#include "torchgen_out/aten/index_kernels.h"
+#include "torchgen_out/aten/masked_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+// The columns of nonzero(mask), which stands for the next dimensions of `self`.
+void append_mask(const Tensor& self, const Tensor& mask, std::vector<Tensor>* positions) {
+  const size_t dim = positions->size();
+  check_index(dim + mask.sizes().size() <= self.sizes().size(), "too many indices for tensor of dimension ",
+              self.dim(), " (got ", dim + mask.sizes().size(), ")");
+  for (size_t d = 0; d < mask.sizes().size(); ++d) {
+    check_index(mask.sizes()[d] == self.sizes()[dim + d], "The shape of the mask ", mask.sizes(), " at index ",
+                d, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim + d);
+  }
+  const Tensor rows = nonzero_cpu(mask);
+  for (int64_t d = 0; d < mask.dim(); ++d) {
+    positions->push_back(plain_view(rows, {{rows.size(0)}, {rows.stride(0)}, d * rows.stride(1)}));
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) {
+  std::vector<Tensor> positions;
+  for (const Tensor& index : indices) {
+    if (!index.defined()) {
+      positions.emplace_back();
+      continue;
+    }
+    switch (index.dtype()) {
+      case ScalarType::Bool:
+      case ScalarType::UInt8: append_mask(self, index, &positions); break;
+      case ScalarType::Int32:
+      case ScalarType::Int64: positions.push_back(cast_tensor(index, ScalarType::Int64)); break;
+      default:
+        fail(ErrorKind::Index, "tensors used as indices must be long, int, byte or bool tensors, got ",
+             pytorch_name_of(index.dtype()));
+    }
+  }
+  check_index(positions.size() <= self.sizes().size(), "too many indices for tensor of dimension ", self.dim(),
+              " (got ", positions.size(), ")");
+  return positions;
+}
+
+void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {
+  if (result.numel() == 0) return;
+  const indexing::Places places = indexing::places_of(self, indices, indexing::plan_of(self, indices));
+  dispatch_by_size(element_size(self.dtype()), "index", [&]<typename T>() {
+    indexing::read_places(places, self.data_as<T>(), result.data_as<T>());
+  });
+}
+
+void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+  check(self.dtype() == values.dtype(),
+        "Index put requires the source and destination dtypes match, got ", pytorch_name_of(self.dtype()),
+        " for the destination and ", pytorch_name_of(values.dtype()), " for the source.");
+  const indexing::Plan plan = indexing::plan_of(self, indices);
+  check(is_broadcastable_to(values.sizes(), plan.result_sizes), "shape mismatch: value tensor of shape ",
+        values.sizes(), " cannot be broadcast to indexing result of shape ", plan.result_sizes);
+  for (const Tensor& index : indices) {
+    if (index.defined()) indexing::apart_from(self, index);
+  }
+  Tensor source = indexing::apart_from(self, values);
+  if (numel_of(plan.result_sizes) == 0) return;
+  const indexing::Places places = indexing::places_of(self, indices, plan);
+  const int64_t step = source.numel() == 1 ? 0 : 1;
+  if (step == 1 && !(source.sizes() == plan.result_sizes.ref() && source.is_contiguous())) {
+    source = empty_tensor(plan.result_sizes, self.dtype());
+    copy_into(source, values);
+  }
+  if (!accumulate) {
+    dispatch_by_size(element_size(self.dtype()), "index_put", [&]<typename T>() {
+      indexing::write_places(places, self.data_as<T>(), source.data_as<T>(), step,
+                             [](T& place, const T& value) { place = value; });
+    });
+    return;
+  }
+  dispatch_all(self.dtype(), "index_put", [&]<typename T>() {
+    indexing::write_places(places, self.data_as<T>(), source.data_as<T>(), step,
+                           [](T& place, const T& value) { place = indexing::sum_of(place, value); });
+  });
+}
+
+}  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void index(const Tensor& self, TensorList indices, OutSpec* out) {
+  sized(self, indexing::plan_of(self, indices).result_sizes, out);
+}
+
+}  // namespace flambeau::shape

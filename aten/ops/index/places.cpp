@@ -1,0 +1,167 @@
+#include "aten/ops/index/places.h"
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/view.h"
+#include "aten/cpu/parallel.h"
+
+namespace flambeau::indexing {
+
+void Block::push(int64_t size, int64_t stride) {
+  if (size == 1) return;
+  count_ *= size;
+  if (!sizes_.empty() && strides_.back() == size * stride) {
+    sizes_.back() *= size;
+    strides_.back() = stride;
+    return;
+  }
+  sizes_.push_back(size);
+  strides_.push_back(stride);
+}
+
+int64_t Block::offset(int64_t index) const {
+  int64_t sum = 0;
+  for (size_t d = sizes_.size(); d-- > 1;) {
+    sum += index % sizes_[d] * strides_[d];
+    index /= sizes_[d];
+  }
+  return sizes_.empty() ? 0 : sum + index * strides_[0];
+}
+
+std::vector<int64_t> Block::starts() const {
+  const int64_t length = run();
+  std::vector<int64_t> offsets(static_cast<size_t>(length ? count_ / length : 0));
+  for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = offset(static_cast<int64_t>(i) * length);
+  return offsets;
+}
+
+namespace {
+
+std::string shapes_of(TensorList indices) {
+  std::string text;
+  for (const Tensor& index : indices) {
+    if (index.defined()) text += text_of(text.empty() ? "" : ", ", index.sizes());
+  }
+  return text;
+}
+
+DimVector broadcast_indices(TensorList indices) {
+  DimVector sizes;
+  for (const Tensor& index : indices) {
+    if (!index.defined()) continue;
+    const size_t ndim = std::max(sizes.size(), index.sizes().size());
+    while (sizes.size() < ndim) sizes.insert(0, 1);
+    for (size_t back = 1; back <= index.sizes().size(); ++back) {
+      const int64_t own = index.sizes()[index.sizes().size() - back];
+      int64_t& wide = sizes[ndim - back];
+      check_index(own == wide || own == 1 || wide == 1,
+                  "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                  shapes_of(indices));
+      if (wide == 1) wide = own;
+    }
+  }
+  return sizes;
+}
+
+bool is_indexed(TensorList indices, size_t d) { return d < indices.size() && indices[d].defined(); }
+
+// Whether the indexed dimensions follow one another; `first` becomes the first of them.
+bool are_adjacent(TensorList indices, size_t* first) {
+  size_t at = 0;
+  while (at < indices.size() && !indices[at].defined()) ++at;
+  *first = at;
+  while (is_indexed(indices, at)) ++at;
+  while (at < indices.size() && !indices[at].defined()) ++at;
+  return at == indices.size();
+}
+
+// offsets[i] += stride * index[i], checked.
+void add_positions(const Tensor& index, const Plan& plan, int64_t dim, int64_t size, int64_t stride,
+                   std::vector<int64_t>* offsets) {
+  Tensor wide = index;
+  if (!(index.sizes() == plan.index_sizes.ref()) || !index.is_contiguous()) {
+    wide = empty_tensor(plan.index_sizes, ScalarType::Int64);
+    copy_into(wide, index);
+  }
+  const int64_t* const positions = wide.data_as<int64_t>();
+  int64_t* const sums = offsets->data();
+  parallel_for(0, wide.numel(), 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = positions[i];
+      check_index(at >= -size && at < size, "index ", at, " is out of bounds for dimension ", dim,
+                  " with size ", size);
+      sums[i] += (at < 0 ? at + size : at) * stride;
+    }
+  });
+}
+
+}  // namespace
+
+Plan plan_of(const Tensor& self, TensorList indices) {
+  check_index(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
+              self.dim(), " (got ", indices.size(), ")");
+  Plan plan;
+  plan.index_sizes = broadcast_indices(indices);
+  size_t first = 0;
+  const bool adjacent = are_adjacent(indices, &first);
+  plan.dims_before = adjacent ? first : 0;
+  bool nothing_to_index = false;
+  for (size_t d = 0; d < self.sizes().size(); ++d) {
+    if (is_indexed(indices, d)) {
+      nothing_to_index |= self.sizes()[d] == 0;
+    } else {
+      plan.result_sizes.push_back(self.sizes()[d]);
+    }
+  }
+  check_index(!nothing_to_index || numel_of(plan.index_sizes) == 0,
+              "index is out of bounds for dimension with size 0");
+  for (size_t i = 0; i < plan.index_sizes.size(); ++i) {
+    plan.result_sizes.insert(plan.dims_before + i, plan.index_sizes[i]);
+  }
+  return plan;
+}
+
+Places places_of(const Tensor& self, TensorList indices, const Plan& plan) {
+  Places places;
+  places.offsets.resize(static_cast<size_t>(numel_of(plan.index_sizes)));
+  for (size_t d = 0; d < self.sizes().size(); ++d) {
+    const int64_t size = self.sizes()[d], stride = self.strides()[d];
+    if (is_indexed(indices, d)) {
+      add_positions(indices[d], plan, static_cast<int64_t>(d), size, stride, &places.offsets);
+    } else {
+      (d < plan.dims_before ? places.before : places.after).push(size, stride);
+    }
+  }
+  return places;
+}
+
+Places detail::around(const Tensor& self, int64_t dim) {
+  Places places;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (d != dim) (d < dim ? places.before : places.after).push(self.size(d), self.stride(d));
+  }
+  return places;
+}
+
+Tensor detail::as_int64(const Tensor& index) {
+  return contiguous_tensor(cast_tensor(index, ScalarType::Int64));
+}
+
+Tensor apart_from(const Tensor& self, const Tensor& source) {
+  const Overlap overlap = overlap_of(self, source);
+  if (overlap == Overlap::No) return source;
+  check(overlap == Overlap::TooHard,
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+        "single memory location. Please clone() the tensor before performing the operation.");
+  const Tensor copy = empty_tensor(source.sizes(), source.dtype());
+  copy_into(copy, source);
+  return copy;
+}
+
+void check_writable(const Tensor& self) {
+  check(!has_internal_overlap(self),
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
+}
+
+}  // namespace flambeau::indexing
