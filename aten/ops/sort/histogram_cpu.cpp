@@ -1,0 +1,135 @@
+// searchsorted, bincount and histc on CPU. Counts are kept as integers, sums of weights in the weights' type.
+//   histc: bin = floor((x - min) * bins / (max - min)); the last bin includes max; NaN and what lies
+//   outside [min, max] are not counted. Half types compute in float.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "aten/core/factory.h"
+#include "aten/core/promotion.h"
+#include "aten/cpu/parallel.h"
+#include "torchgen_out/aten/sort_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+// How many elements come before the place of `value`. Comparisons with NaN are false: it goes to the end.
+template <typename T>
+int64_t search(const T* sequence, int64_t n, T value, bool right) {
+  int64_t begin = 0;
+  while (n > 0) {
+    const int64_t half = n / 2;
+    const T middle = sequence[begin + half];
+    const bool before = right ? !(middle > value) : !(middle >= value);
+    begin = before ? begin + half + 1 : begin;
+    n = before ? n - half - 1 : half;
+  }
+  return begin;
+}
+
+template <typename Weight>
+Tensor sum_weights(const Tensor& values, const Weight* weights, int64_t bins) {
+  const Tensor sums = zeros_tensor({bins}, scalar_type_of<Weight>);
+  Weight* out = sums.data_as<Weight>();
+  const int64_t* at = values.data_as<int64_t>();
+  for (int64_t i = 0; i < values.numel(); ++i) out[at[i]] += weights ? weights[i] : Weight(1);
+  return sums;
+}
+
+struct Range {
+  double low;
+  double high;
+};
+
+// The data's range where the two bounds are equal, widened by 1 where that is a point.
+template <typename T>
+Range range_of(const Tensor& in, const Scalar& min, const Scalar& max) {
+  Range range{min.to_double(), max.to_double()};
+  if (range.low == range.high && in.numel() > 0) {
+    const T* data = in.data_as<T>();
+    bool has_nan = false;
+    T low = data[0], high = data[0];
+    for (int64_t i = 0; i < in.numel(); ++i) {
+      has_nan |= data[i] != data[i];
+      low = data[i] < low ? data[i] : low;
+      high = data[i] > high ? data[i] : high;
+    }
+    range = {has_nan ? std::nan("") : static_cast<double>(low), has_nan ? std::nan("") : static_cast<double>(high)};
+  }
+  if (range.low == range.high) range = {range.low - 1, range.high + 1};
+  check(std::isfinite(range.low) && std::isfinite(range.high), "torch.histc: range of [", range.low, ", ",
+        range.high, "] is not finite");
+  check(range.low < range.high, "torch.histc: max must be larger than min");
+  return range;
+}
+
+template <typename T>
+std::vector<int64_t> count_bins(const Tensor& in, int64_t bins, const Range& range) {
+  using Real = accumulate_t<T>;
+  std::vector<int64_t> counts(static_cast<size_t>(bins));
+  const T* data = in.data_as<T>();
+  const Real low = static_cast<Real>(static_cast<T>(range.low)), high = static_cast<Real>(static_cast<T>(range.high));
+  for (int64_t i = 0; i < in.numel(); ++i) {
+    const Real value = static_cast<Real>(data[i]);
+    if (!(value >= low && value <= high)) continue;
+    const auto bin = static_cast<int64_t>((value - low) * static_cast<Real>(bins) / (high - low));
+    ++counts[static_cast<size_t>(std::min(bin, bins - 1))];
+  }
+  return counts;
+}
+
+}  // namespace
+
+void searchsorted_cpu(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, Tensor& out) {
+  const ScalarType common = result_type(sorted_sequence, self);
+  const Tensor sequences = contiguous_tensor(cast_tensor(sorted_sequence, common));
+  const Tensor values = contiguous_tensor(cast_tensor(self, common));
+  const int64_t n = sequences.size(-1), shared = sequences.dim() == 1;
+  const int64_t per_sequence = shared ? std::max<int64_t>(values.numel(), 1) : values.size(-1);
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
+                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
+                 ScalarType::Int64>(common, "searchsorted_out_cpu", [&]<typename T>() {
+    const auto run = [&](auto* places) {
+      parallel_for(0, values.numel(), 32, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const T* sequence = sequences.data_as<T>() + (shared ? 0 : i / per_sequence * n);
+          const int64_t place = search(sequence, n, values.data_as<T>()[i], right);
+          places[i] = static_cast<std::remove_reference_t<decltype(*places)>>(place);
+        }
+      });
+    };
+    out_int32 ? run(out.data_as<int32_t>()) : run(out.data_as<int64_t>());
+  });
+}
+
+Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength) {
+  if (!is_integral_type(self.dtype(), false)) fail_dtype("bincount_cpu", self.dtype());
+  check(minlength >= 0, "minlength should be >= 0");
+  const char* const kOnly = "bincount only supports 1-d non-negative integral inputs.";
+  check(self.dim() == 1, kOnly);
+  if (self.numel() == 0) return zeros_tensor({minlength}, ScalarType::Int64);
+  const Tensor values = contiguous_tensor(cast_tensor(self, ScalarType::Int64));
+  const int64_t* data = values.data_as<int64_t>();
+  const auto [low, high] = std::minmax_element(data, data + values.numel());
+  check(*low >= 0, kOnly);
+  check(!weights.defined() || (weights.dim() == 1 && weights.numel() == self.numel()),
+        "weights should be 1-d and have the same length as input");
+  const int64_t bins = std::max(minlength, *high + 1);
+  if (!weights.defined()) return sum_weights<int64_t>(values, nullptr, bins);
+  if (weights.dtype() == ScalarType::Float32) {
+    return sum_weights(values, contiguous_tensor(weights).data_as<float>(), bins);
+  }
+  return sum_weights(values, contiguous_tensor(cast_tensor(weights, ScalarType::Float64)).data_as<double>(), bins);
+}
+
+void histc_cpu(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, Tensor& out) {
+  const Tensor in = contiguous_tensor(self);
+  dispatch_floating(in.dtype(), "histogram_cpu", [&]<typename T>() {
+    const std::vector<int64_t> counts = count_bins<T>(in, bins, range_of<T>(in, min, max));
+    for (int64_t b = 0; b < bins; ++b) {
+      out.data_as<T>()[b] = static_cast<T>(static_cast<accumulate_t<T>>(counts[static_cast<size_t>(b)]));
+    }
+  });
+}
+
+}  // namespace flambeau::ops

@@ -1,0 +1,122 @@
+// topk, kthvalue and median along `dim` on CPU. NaN counts as largest; the median of a row with NaN is
+// its first NaN. Of equal elements the first are chosen. Linear time: topk keeps the best candidates
+// so far and compares the rest with the worst of them only.
+#include <algorithm>
+#include <memory>
+
+#include "aten/cpu/parallel.h"
+#include "aten/ops/sort/entries.h"
+#include "torchgen_out/aten/sort_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+template <typename F>
+void dispatch_numbers(ScalarType dtype, const char* op, const F& f) {
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
+                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
+                 ScalarType::Int64>(dtype, op, f);
+}
+
+// The k first entries of n elements, in order, at the start of `kept`, which holds `capacity` > k.
+template <typename T, typename Entry>
+void keep_first(int64_t n, const T* in, int64_t k, bool largest, Entry* kept, int64_t capacity) {
+  int64_t count = 0;
+  Entry bound = Entry::of(0, 0);
+  bool bounded = false;
+  for (int64_t i = 0; i < n; ++i) {
+    const Entry entry = Entry::of(sorting::key_of(in[i], largest), i);
+    if (bounded && !(entry < bound)) continue;
+    kept[count++] = entry;
+    if (count < capacity) continue;
+    std::nth_element(kept, kept + k - 1, kept + count);
+    bound = kept[k - 1];
+    bounded = true;
+    count = k;
+  }
+  if (count > k) std::nth_element(kept, kept + k - 1, kept + count);
+  std::sort(kept, kept + k);
+}
+
+// The entry that has `rank` before it.
+template <typename T, typename Entry>
+int64_t place_of_rank(int64_t n, const T* in, int64_t rank, Entry* buffer) {
+  for (int64_t i = 0; i < n; ++i) buffer[i] = Entry::of(sorting::key_of(in[i], false), i);
+  std::nth_element(buffer, buffer + rank, buffer + n);
+  return buffer[rank].place();
+}
+
+template <typename T>
+int64_t first_nan(int64_t n, const T* in) {
+  if constexpr (!is_whole<T>) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (in[i] != in[i]) return i;
+    }
+  }
+  return n;
+}
+
+// `rank` of each row, or its first NaN if `nan_wins`.
+void select_rank(const char* op, const Tensor& self, int64_t dim, int64_t rank, bool nan_wins, Tensor& values,
+                 Tensor& indices) {
+  if (values.numel() == 0) return;
+  const Tensor in = contiguous_tensor(sorting::dim_last(self, dim));
+  const int64_t n = in.dim() ? in.size(-1) : 1;
+  dispatch_numbers(in.dtype(), op, [&]<typename T>() {
+    sorting::with_entry<T>(n, [&]<typename Entry>() {
+      parallel_for(0, values.numel(), n * 8, [&](int64_t begin, int64_t end) {
+        const std::unique_ptr<Entry[]> buffer(new Entry[static_cast<size_t>(n)]);
+        for (int64_t row = begin; row < end; ++row) {
+          const T* from = in.data_as<T>() + row * n;
+          int64_t place = nan_wins ? first_nan(n, from) : n;
+          if (place == n) place = place_of_rank(n, from, rank, buffer.get());
+          values.data_as<T>()[row] = from[place];
+          indices.data_as<int64_t>()[row] = place;
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void topk_cpu(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, Tensor& values_out,
+              Tensor& indices_out) {
+  if (values_out.numel() == 0) return;
+  if (self.dim() == 0) {  // k may be 0, yet the element is returned
+    copy_into(values_out, self);
+    return fill_with(indices_out, 0);
+  }
+  const Tensor in = contiguous_tensor(sorting::dim_last(self, dim));
+  const sorting::RowsOut values(values_out, dim), places(indices_out, dim);
+  const int64_t n = in.size(-1), capacity = std::min(n, 4 * k + 64) + 1;
+  dispatch_numbers(in.dtype(), "topk", [&]<typename T>() {
+    sorting::with_entry<T>(n, [&]<typename Entry>() {
+      parallel_for(0, in.numel() / n, n * 4, [&](int64_t begin, int64_t end) {
+        const std::unique_ptr<Entry[]> kept(new Entry[static_cast<size_t>(capacity)]);
+        for (int64_t row = begin; row < end; ++row) {
+          const T* from = in.data_as<T>() + row * n;
+          keep_first(n, from, k, largest, kept.get(), capacity);
+          for (int64_t i = 0; i < k; ++i) {
+            const int64_t place = kept[static_cast<size_t>(i)].place();
+            values.data<T>()[row * k + i] = from[place];
+            places.data<int64_t>()[row * k + i] = place;
+          }
+        }
+      });
+    });
+  });
+  values.commit();
+  places.commit();
+}
+
+void kthvalue_cpu(const Tensor& self, int64_t k, int64_t dim, bool, Tensor& values_out, Tensor& indices_out) {
+  select_rank("kthvalue_cpu", self, dim, k - 1, false, values_out, indices_out);
+}
+
+void median_dim_cpu(const Tensor& self, int64_t dim, bool, Tensor& values_out, Tensor& indices_out) {
+  const int64_t n = self.dim() ? self.size(dim) : 1;
+  select_rank("median_out", self, dim, (n - 1) / 2, true, values_out, indices_out);
+}
+
+}  // namespace flambeau::ops

@@ -1,0 +1,84 @@
+// Stable sort along `dim` on CPU: radix sort of order keys with places, least digit first; short rows are
+// sorted by comparison. NaN counts as largest, -0 equals 0. Values are moved, so they keep their bits.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "aten/cpu/parallel.h"
+#include "aten/ops/sort/entries.h"
+#include "torchgen_out/aten/sort_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+// Below it comparing beats counting digits; wide digits pay off when their counters are few beside n.
+constexpr int64_t kRadixFrom = 192;
+constexpr int64_t kWideDigitsFrom = 8192;
+
+// Sorts n entries by keys of `key_bits` bits; returns where they end up, `entries` or `scratch`.
+template <int kDigitBits, typename Entry>
+Entry* radix_sort(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
+  constexpr int64_t kBuckets = int64_t{1} << kDigitBits;
+  constexpr int kMaxPasses = (64 + kDigitBits - 1) / kDigitBits;
+  const int passes = (key_bits + kDigitBits - 1) / kDigitBits;
+  const auto counts = std::make_unique<int64_t[]>(static_cast<size_t>(kMaxPasses * kBuckets));
+  const auto digit = [](const Entry& e, int pass) {
+    return static_cast<int64_t>(e.key() >> (pass * kDigitBits)) & (kBuckets - 1);
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    for (int p = 0; p < passes; ++p) ++counts[static_cast<size_t>(p * kBuckets + digit(entries[i], p))];
+  }
+  for (int p = 0; p < passes; ++p) {
+    int64_t* count = counts.get() + p * kBuckets;
+    if (count[digit(entries[0], p)] == n) continue;  // all alike in this digit
+    int64_t sum = 0;
+    for (int64_t b = 0; b < kBuckets; ++b) sum += std::exchange(count[b], sum);
+    for (int64_t i = 0; i < n; ++i) scratch[count[digit(entries[i], p)]++] = entries[i];
+    std::swap(entries, scratch);
+  }
+  return entries;
+}
+
+template <typename Entry>
+Entry* sort_entries(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
+  if (std::is_sorted(entries, entries + n)) return entries;
+  if (n < kRadixFrom) {
+    std::sort(entries, entries + n);
+    return entries;
+  }
+  return n < kWideDigitsFrom || key_bits <= 16 ? radix_sort<8>(n, key_bits, entries, scratch)
+                                               : radix_sort<11>(n, key_bits, entries, scratch);
+}
+
+}  // namespace
+
+void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_out, Tensor& indices_out) {
+  if (self.numel() == 0) return;
+  const Tensor in = contiguous_tensor(sorting::dim_last(self, dim));
+  const sorting::RowsOut values(values_out, dim), places(indices_out, dim);
+  const int64_t n = in.dim() ? in.size(-1) : 1;
+  dispatch_ordered(in.dtype(), "sort", [&]<typename T>() {
+    sorting::with_entry<T>(n, [&]<typename Entry>() {
+      parallel_for(0, in.numel() / n, n * 16, [&](int64_t begin, int64_t end) {
+        const std::unique_ptr<Entry[]> buffer(new Entry[static_cast<size_t>(2 * n)]);
+        for (int64_t row = begin; row < end; ++row) {
+          const T* from = in.data_as<T>() + row * n;
+          for (int64_t i = 0; i < n; ++i) {
+            buffer[static_cast<size_t>(i)] = Entry::of(sorting::key_of(from[i], descending), i);
+          }
+          const Entry* sorted = sort_entries(n, sorting::kKeyBits<T>, buffer.get(), buffer.get() + n);
+          T* to = values.data<T>() + row * n;
+          int64_t* at = places.data<int64_t>() + row * n;
+          for (int64_t i = 0; i < n; ++i) {
+            at[i] = sorted[i].place();
+            to[i] = from[at[i]];
+          }
+        }
+      });
+    });
+  });
+  values.commit();
+  places.commit();
+}
+
+}  // namespace flambeau::ops
