@@ -18,20 +18,28 @@ class Case:
 
 def pointwise(name, expression, size):
     millions = size >> 20
-    return Case("pointwise", f"{name} {millions}M", f"a = torch.rand({size}); b = torch.rand({size})", expression)
+    return Case(
+        "pointwise", f"{name} {millions}M", f"a = torch.rand({size}); b = torch.rand({size})", expression
+    )
 
 
 def product(n):
-    return Case("matmul", f"mm {n}", f"a = torch.randn({n}, {n}); b = torch.randn({n}, {n})", "torch.mm(a, b)")
+    return Case(
+        "matmul", f"mm {n}", f"a = torch.randn({n}, {n}); b = torch.randn({n}, {n})", "torch.mm(a, b)"
+    )
 
 
 def conv(channels, out, size, kernel, stride):
     setup = (
-        f"x = torch.randn(8, {channels}, {size}, {size}); w = torch.randn({out}, {channels}, {kernel}, {kernel}); "
+        f"x = torch.randn(8, {channels}, {size}, {size}); "
+        f"w = torch.randn({out}, {channels}, {kernel}, {kernel}); "
         f"conv = torch.nn.functional.conv2d"
     )
     return Case(
-        "conv", f"{channels}-{out} {size}² {kernel}x{kernel}/{stride}", setup, f"conv(x, w, None, {stride}, {kernel // 2})"
+        "conv",
+        f"{channels}-{out} {size}² {kernel}x{kernel}/{stride}",
+        setup,
+        f"conv(x, w, None, {stride}, {kernel // 2})",
     )
 
 
@@ -96,17 +104,37 @@ CASES = [
     pointwise("tanh", "a.tanh()", 4 << 20),
     pointwise("sigmoid", "a.sigmoid()", 4 << 20),
     pointwise("gelu", "torch.nn.functional.gelu(a)", 4 << 20),
-    Case("pointwise", "exp 16K, in cache", "a = torch.rand(16384); o = torch.empty(16384)", "torch.exp(a, out=o)"),
-    Case("pointwise", "log 16K, in cache", "a = torch.rand(16384); o = torch.empty(16384)", "torch.log(a, out=o)"),
+    Case(
+        "pointwise",
+        "exp 16K, in cache",
+        "a = torch.rand(16384); o = torch.empty(16384)",
+        "torch.exp(a, out=o)",
+    ),
+    Case(
+        "pointwise",
+        "log 16K, in cache",
+        "a = torch.rand(16384); o = torch.empty(16384)",
+        "torch.log(a, out=o)",
+    ),
     Case("pointwise", "row broadcast 4M", "a = torch.rand(2048, 2048); b = torch.rand(2048)", "a + b"),
     Case("pointwise", "transposed 4M", "a = torch.rand(2048, 2048); b = torch.rand(2048, 2048).t()", "a + b"),
     Case("reduction", "sum 16M", "a = torch.rand(1 << 24)", "a.sum()"),
     Case("reduction", "sum rows 4M", "a = torch.rand(2048, 2048)", "a.sum(1)"),
     Case("reduction", "sum columns 4M", "a = torch.rand(2048, 2048)", "a.sum(0)"),
     Case("reduction", "softmax 4096 x 1024", "a = torch.randn(4096, 1024)", "torch.softmax(a, 1)"),
-    Case("reduction", "layer_norm 4096 x 1024", "a = torch.randn(4096, 1024)", "torch.nn.functional.layer_norm(a, (1024,))"),
+    Case(
+        "reduction",
+        "layer_norm 4096 x 1024",
+        "a = torch.randn(4096, 1024)",
+        "torch.nn.functional.layer_norm(a, (1024,))",
+    ),
     *(product(n) for n in (64, 128, 256, 512, 1024, 2048)),
-    Case("matmul", "bmm 64 x 64²", "a = torch.randn(64, 64, 64); b = torch.randn(64, 64, 64)", "torch.bmm(a, b)"),
+    Case(
+        "matmul",
+        "bmm 64 x 64²",
+        "a = torch.randn(64, 64, 64); b = torch.randn(64, 64, 64)",
+        "torch.bmm(a, b)",
+    ),
     Case("matmul", "mv 2048", "a = torch.randn(2048, 2048); b = torch.randn(2048)", "torch.mv(a, b)"),
     conv(3, 64, 112, 7, 2),
     conv(64, 64, 56, 3, 1),

@@ -60,11 +60,21 @@ def import_costs(rounds):
     found = {side: [] for side in SIDES}
     for _ in range(rounds):
         for side in SIDES:
-            out = subprocess.run([sys.executable, "-c", IMPORT.format(side=side)], capture_output=True, text=True, check=True)
+            out = subprocess.run(
+                [sys.executable, "-c", IMPORT.format(side=side)], capture_output=True, text=True, check=True
+            )
             found[side].append(tuple(map(float, out.stdout.split())))
-    middle = {side: [statistics.median(column) for column in zip(*rows, strict=True)] for side, rows in found.items()}
+    middle = {
+        side: [statistics.median(column) for column in zip(*rows, strict=True)]
+        for side, rows in found.items()
+    }
     yield report("import", "wall time", {side: values[0] for side, values in middle.items()})
-    yield report("import", "peak memory", {side: values[1] for side, values in middle.items()}, lambda b: f"{b / 2**20:.0f} MiB")
+    yield report(
+        "import",
+        "peak memory",
+        {side: values[1] for side, values in middle.items()},
+        lambda b: f"{b / 2**20:.0f} MiB",
+    )
 
 
 def main():
@@ -75,8 +85,13 @@ def main():
     arguments = parser.parse_args()
     if "torch" not in SIDES:
         print("PyTorch is not installed (make oracle): timing flambeau alone")
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print(f"{'':<45}" + "".join(f"{side:>12}" for side in SIDES) + ("       ratio" if len(SIDES) == 2 else ""))
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}"
+    )
+    print(
+        f"{'':<45}" + "".join(f"{side:>12}" for side in SIDES) + ("       ratio" if len(SIDES) == 2 else "")
+    )
     rows = [] if arguments.only else list(import_costs(arguments.rounds))
     workers = {side: Worker(side) for side in SIDES}
     for number, case in enumerate(CASES):

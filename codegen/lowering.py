@@ -1,4 +1,4 @@
-"""Scalar expressions as tensor-level ones: each primitive becomes a call of the operator that does the same."""
+"""Scalar expressions as tensor-level ones: each primitive becomes the operator that does the same."""
 
 from __future__ import annotations
 

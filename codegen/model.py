@@ -175,9 +175,9 @@ class Host:
     """Arithmetic, comparison or logic on ints, floats, bools: op is the symbol, or a host function.
 
     Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)
-    conj  float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound may be
-    a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=``, ``conj`` and
-    ``tensor`` (0-dim, promotes like the number) only.
+    conj  float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound
+    may be a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=``, ``conj``
+    and ``tensor`` (0-dim, promotes like the number) only.
     """
 
     op: str
@@ -413,9 +413,13 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Model:
+    """All operators with their derived forms: what every target reads."""
+
     operators: tuple[Operator, ...]  # YAML order, internal ones after their origin
     primitives: dict[str, Primitive]
-    _forms: dict[str, tuple[Operator, Form]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _forms: dict[str, tuple[Operator, Form]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def form(self, name: str) -> tuple[Operator, Form]:
         """Return the form called `name`, with the operator that it belongs to."""

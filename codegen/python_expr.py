@@ -39,7 +39,11 @@ def python_text(expr: Expr, model: Model) -> str:
         case Var(name=name):
             return name
         case Number(value=value):
-            return f'float("{value}")' if value != value or value in (float("inf"), float("-inf")) else repr(value)
+            return (
+                f'float("{value}")'
+                if value != value or value in (float("inf"), float("-inf"))
+                else repr(value)
+            )
         case Literal(value=value):
             return _literal(expr, value)
         case Call(form=form, args=args):

@@ -380,7 +380,12 @@ class TensorSpelling:
         writes = any(arg.alias is not None and arg.alias.is_write for arg in form.schema.args)
         pure = not writes and not set(op.tags) & {"random", "uninitialized"}
         returns = form.schema.returns
-        return pure and self._uses.get(call, 0) > 1 and len(returns) == 1 and returns[0].type == BaseType("Tensor")
+        return (
+            pure
+            and self._uses.get(call, 0) > 1
+            and len(returns) == 1
+            and returns[0].type == BaseType("Tensor")
+        )
 
     def _text(self, expr: Expr, lines: list[str]) -> str:
         if expr in self._names:

@@ -9,14 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-
 import flambeau as torch
+import numpy as np
 from flambeau import nn
 from flambeau.nn import functional as F
 from flambeau.utils.data import DataLoader, TensorDataset
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 
 class DigitNet(nn.Module):

@@ -24,15 +24,18 @@ bool has_grad_layout(const Tensor& grad, const Tensor& variable) {
   return grad.is_contiguous();
 }
 
-Tensor without_meta(Tensor&& t) { return t.impl()->autograd_meta() ? shallow_alias(t) : std::move(t); }
+Tensor without_meta(Tensor&& t) {
+  return t.impl()->autograd_meta() ? shallow_alias(t) : std::move(t);
+}
 
 // The first gradient of a variable: taken over if nobody else has it, else copied.
 Tensor first_grad(Tensor&& grad, const Tensor& variable) {
   if (thread_state.grad_enabled) return operators::clone(grad);
   if (is_sole_owner(grad) && has_grad_layout(grad, variable)) return without_meta(std::move(grad));
-  Tensor copy = variable.impl()->is_non_overlapping_and_dense()
-                    ? empty_strided_tensor(variable.sizes(), variable.strides(), grad.dtype(), grad.device())
-                    : empty_tensor(grad.sizes(), grad.dtype(), grad.device());
+  Tensor copy =
+      variable.impl()->is_non_overlapping_and_dense()
+          ? empty_strided_tensor(variable.sizes(), variable.strides(), grad.dtype(), grad.device())
+          : empty_tensor(grad.sizes(), grad.dtype(), grad.device());
   if (!copy.is_meta()) copy_into(copy, grad);
   return copy;
 }

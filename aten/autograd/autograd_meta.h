@@ -28,7 +28,7 @@ struct AutogradMeta : AutogradMetaBase {
   uint32_t output_nr = 0;
   bool requires_grad = false;  // of a leaf, set by the user
   bool retains_grad = false;
-  bool is_view = false;  // then this is a ViewMeta
+  bool is_view = false;           // then this is a ViewMeta
   std::atomic<bool> busy{false};  // guards accumulator, views, and grad_fn of a view
 
   ~AutogradMeta() override;

@@ -14,11 +14,12 @@ thread_local constinit int depth = 0;
 // Each reentrant pass takes a few frames of the stack; deeper ones get a stack of their own.
 constexpr int kMaxDepth = 60;
 
-// What operators meet while a pass runs: recording only for create_graph; otherwise no detour through
-// the Autograd wrappers either, unless tangents must be carried along.
+// What operators meet while a pass runs: recording only for create_graph; otherwise no detour
+// through the Autograd wrappers either, unless tangents must be carried along.
 class PassScope {
  public:
-  explicit PassScope(bool create_graph) : grad_mode_(create_graph), excluded_(thread_state.excluded) {
+  explicit PassScope(bool create_graph)
+      : grad_mode_(create_graph), excluded_(thread_state.excluded) {
     ++depth;
     if (!create_graph && forward_levels.load(std::memory_order_relaxed) == 0) {
       thread_state.excluded |= DispatchKeySet(DispatchKey::Autograd).bits();
@@ -55,7 +56,8 @@ void run_on_new_stack(GraphTask& task, ArrayRef<Edge> roots, Gradients&& grads, 
 }
 
 Tensor implicit_grad(const Tensor& output) {
-  check(output.numel() == 1, "grad can be implicitly created only for scalar outputs, got shape ", output.sizes());
+  check(output.numel() == 1, "grad can be implicitly created only for scalar outputs, got shape ",
+        output.sizes());
   check(is_floating_type(output.dtype()),
         "grad can be implicitly created only for real scalar outputs but got ", output.dtype());
   Tensor one = empty_like_tensor(output);
@@ -64,20 +66,24 @@ Tensor implicit_grad(const Tensor& output) {
 }
 
 void check_given_grad(const Tensor& output, const Tensor& grad, size_t i) {
-  check(grad.sizes() == output.sizes(), "Mismatch in shape: grad_output[", i, "] has a shape of ", grad.sizes(),
-        " and output[", i, "] has a shape of ", output.sizes(), ".");
+  check(grad.sizes() == output.sizes(), "Mismatch in shape: grad_output[", i, "] has a shape of ",
+        grad.sizes(), " and output[", i, "] has a shape of ", output.sizes(), ".");
   check(is_complex_type(grad.dtype()) == is_complex_type(output.dtype()),
-        "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-        "grad_output[", i, "] has a dtype of ", grad.dtype(), " and output[", i, "] has a dtype of ", output.dtype(), ".");
+        "For complex Tensors, both grad_output and output are required to have the same dtype. "
+        "Mismatch in dtype: "
+        "grad_output[",
+        i, "] has a dtype of ", grad.dtype(), " and output[", i, "] has a dtype of ",
+        output.dtype(), ".");
 }
 
 // Edges and gradients of the outputs.
 Gradients make_roots(TensorList outputs, TensorList grads, std::vector<Edge>& roots) {
-  check(grads.empty() || grads.size() == outputs.size(), "got ", outputs.size(), " tensors and ", grads.size(),
-        " gradients");
+  check(grads.empty() || grads.size() == outputs.size(), "got ", outputs.size(), " tensors and ",
+        grads.size(), " gradients");
   Gradients root_grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    check(requires_grad(outputs[i]), "element ", i, " of tensors does not require grad and does not have a grad_fn");
+    check(requires_grad(outputs[i]), "element ", i,
+          " of tensors does not require grad and does not have a grad_fn");
     const bool given = i < grads.size() && grads[i].defined();
     if (given) check_given_grad(outputs[i], grads[i], i);
     root_grads.push_back(given ? grads[i] : implicit_grad(outputs[i]));
@@ -100,8 +106,8 @@ std::vector<Edge> edges_of_inputs(TensorList inputs, bool accumulate) {
 
 Node* current_node() { return running_node.node; }
 
-Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Edge> captures, bool accumulate,
-                       const BackwardOptions& options) {
+Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Edge> captures,
+                       bool accumulate, const BackwardOptions& options) {
   GraphTask task(options);
   if (!captures.empty()) task.set_targets(captures, accumulate);
   if (depth >= kMaxDepth) {
@@ -113,14 +119,16 @@ Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Ed
   return task.take_captured();
 }
 
-void backward(TensorList outputs, TensorList grads, TensorList inputs, const BackwardOptions& options) {
+void backward(TensorList outputs, TensorList grads, TensorList inputs,
+              const BackwardOptions& options) {
   std::vector<Edge> roots;
   Gradients root_grads = make_roots(outputs, grads, roots);
   const std::vector<Edge> targets = edges_of_inputs(inputs, true);
   run_backward(roots, std::move(root_grads), targets, true, options);
 }
 
-std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs, const BackwardOptions& options) {
+std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs,
+                         const BackwardOptions& options) {
   std::vector<Edge> roots;
   Gradients root_grads = make_roots(outputs, grads, roots);
   const std::vector<Edge> targets = edges_of_inputs(inputs, false);
@@ -133,7 +141,8 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
       if (!captured[i].is_meta()) fill_with(captured[i], 0);
     }
     check(captured[i].defined() || options.allow_unused, "The differentiated Tensor at index ", i,
-          " appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.");
+          " appears to not have been used in the graph. Set allow_unused=True if this is the "
+          "desired behavior.");
     result.push_back(std::move(captured[i]));
   }
   return result;

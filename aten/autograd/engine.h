@@ -15,11 +15,13 @@ struct BackwardOptions {
 
 // Adds d(sum of outputs . grads)/d(leaf) to .grad of the leaves, or of `inputs` alone when given.
 // An undefined entry of `grads` stands for one, for an output with one element.
-void backward(TensorList outputs, TensorList grads, TensorList inputs, const BackwardOptions& options);
+void backward(TensorList outputs, TensorList grads, TensorList inputs,
+              const BackwardOptions& options);
 // Returns the gradients of `inputs` without touching any .grad.
 std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs,
                          const BackwardOptions& options);
-// The same for edges, as for outputs whose tensor has died. `captures` empty: accumulate in the leaves.
+// The same for edges, as for outputs whose tensor has died. `captures` empty: accumulate in the
+// leaves.
 Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Edge> captures,
                        bool accumulate, const BackwardOptions& options);
 

@@ -74,14 +74,16 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
   const Tensor& base = view->base;
   Tensor zeros = empty_strided_tensor(base.sizes(), base.strides(), base.dtype(), base.device());
   if (!zeros.is_meta()) fill_with(zeros, 0);
-  Tensor window = operators::as_strided(zeros, t.sizes(), t.strides(), t.storage_offset() - base.storage_offset());
+  Tensor window = operators::as_strided(zeros, t.sizes(), t.strides(),
+                                        t.storage_offset() - base.storage_offset());
   operators::copy_inplace(window, tangent);
   assign_tangent(base, zeros);
   assign_tangent(t, window);
 }
 
 void set_forward_grad(TensorList list, TensorList tangents) {
-  for (size_t i = 0; i < list.size() && i < tangents.size(); ++i) set_forward_grad(list[i], tangents[i]);
+  for (size_t i = 0; i < list.size() && i < tangents.size(); ++i)
+    set_forward_grad(list[i], tangents[i]);
 }
 
 Tensor primal_of(const Tensor& t) {
@@ -99,7 +101,8 @@ int enter_forward_level() {
 }
 
 void exit_forward_level(int level) {
-  check(level == 0 && forward_levels.load() == 1, "Trying to exit a forward AD level that was not entered: ", level);
+  check(level == 0 && forward_levels.load() == 1,
+        "Trying to exit a forward AD level that was not entered: ", level);
   forward_levels.store(0);
   std::vector<weak_intrusive_ptr<TensorImpl>> tensors;
   {
@@ -116,14 +119,19 @@ void exit_forward_level(int level) {
 
 Tensor make_dual(const Tensor& tensor, const Tensor& tangent) {
   check(forward_levels.load() == 1,
-        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.");
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
+        "enter_dual_level() first.");
   check_value(is_floating_type(tensor.dtype()) || is_complex_type(tensor.dtype()),
               "Expected primal to be floating point or complex, but got: ", tensor.dtype());
-  check(tensor.sizes() == tangent.sizes(), "Trying to set a forward gradient that has a different size than that "
-        "of the original Tensor: expected ", tensor.sizes(), ", got ", tangent.sizes());
-  check(tensor.dtype() == tangent.dtype(), "Trying to set a forward gradient of another dtype: expected ",
-        tensor.dtype(), ", got ", tangent.dtype());
-  check(!has_forward_grad_one(tensor), "Expected a primal without tangent: the tensor is dual already");
+  check(tensor.sizes() == tangent.sizes(),
+        "Trying to set a forward gradient that has a different size than that "
+        "of the original Tensor: expected ",
+        tensor.sizes(), ", got ", tangent.sizes());
+  check(tensor.dtype() == tangent.dtype(),
+        "Trying to set a forward gradient of another dtype: expected ", tensor.dtype(), ", got ",
+        tangent.dtype());
+  check(!has_forward_grad_one(tensor),
+        "Expected a primal without tangent: the tensor is dual already");
   Tensor dual = shallow_alias(tensor);
   share_history(dual, tensor);
   assign_tangent(dual, tangent);

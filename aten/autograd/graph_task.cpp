@@ -19,7 +19,8 @@ GraphTask::~GraphTask() {
   }
 }
 
-// --- which nodes -----------------------------------------------------------------------------------
+// --- which nodes
+// -----------------------------------------------------------------------------------
 
 uint32_t GraphTask::find(Node& node) const {
   if (node.scratch().owner.load(std::memory_order_acquire) == this) return node.scratch().state;
@@ -104,13 +105,15 @@ bool GraphTask::wants(Node& node) {
   return index != kNone && states_[index].wanted;
 }
 
-// --- gradients on their way ------------------------------------------------------------------------
+// --- gradients on their way
+// ------------------------------------------------------------------------
 
 namespace {
 
 bool may_add_into(const Tensor& sum, const Tensor& grad) {
-  return !thread_state.grad_enabled && sum.impl()->use_count() == 1 && sum.storage()->use_count() == 1 &&
-         sum.dtype() == grad.dtype() && sum.sizes() == grad.sizes() && sum.impl()->is_non_overlapping_and_dense();
+  return !thread_state.grad_enabled && sum.impl()->use_count() == 1 &&
+         sum.storage()->use_count() == 1 && sum.dtype() == grad.dtype() &&
+         sum.sizes() == grad.sizes() && sum.impl()->is_non_overlapping_and_dense();
 }
 
 }  // namespace
@@ -141,17 +144,19 @@ void GraphTask::push_ready(uint32_t index) {
   std::push_heap(ready_.begin(), ready_.end());
 }
 
-void GraphTask::shape_gradient(const Node& node, size_t i, const OutputMetadata& expected, Tensor& grad) const {
+void GraphTask::shape_gradient(const Node& node, size_t i, const OutputMetadata& expected,
+                               Tensor& grad) const {
   if (expected.dtype == ScalarType::Undefined) return;
   if (grad.sizes() != expected.sizes.ref()) [[unlikely]] {
     check(is_broadcastable_to(expected.sizes, grad.sizes()), "Function ", node.name(),
-          " returned an invalid gradient at index ", i, " - got ", grad.sizes(), " but expected shape compatible with ",
-          expected.sizes);
+          " returned an invalid gradient at index ", i, " - got ", grad.sizes(),
+          " but expected shape compatible with ", expected.sizes);
     grad = sum_to_size(grad, expected.sizes);
   }
   if (grad.dtype() != expected.dtype) [[unlikely]] {
-    check(is_differentiable_type(grad.dtype()), "Function ", node.name(), " returned an invalid gradient at index ", i,
-          " - expected type ", expected.dtype, " but got ", grad.dtype());
+    check(is_differentiable_type(grad.dtype()), "Function ", node.name(),
+          " returned an invalid gradient at index ", i, " - expected type ", expected.dtype,
+          " but got ", grad.dtype());
     grad = operators::to_dtype(grad, expected.dtype);
   }
   if (grad.device() != expected.device) [[unlikely]] {
@@ -163,8 +168,8 @@ void GraphTask::shape_gradient(const Node& node, size_t i, const OutputMetadata&
 void GraphTask::send(Node& node, Gradients&& grads) {
   const size_t n = node.num_edges();
   for (size_t i = n; i < grads.size(); ++i) {
-    check(!grads[i].defined(), "Function ", node.name(), " returned an incorrect number of gradients (expected ", n,
-          ", got ", grads.size(), ")");
+    check(!grads[i].defined(), "Function ", node.name(),
+          " returned an incorrect number of gradients (expected ", n, ", got ", grads.size(), ")");
   }
   for (size_t i = 0; i < n; ++i) {
     const Edge& edge = node.edge(i);
@@ -180,7 +185,8 @@ void GraphTask::send(Node& node, Gradients&& grads) {
   }
 }
 
-// --- running ---------------------------------------------------------------------------------------
+// --- running
+// ---------------------------------------------------------------------------------------
 
 void GraphTask::run_tensor_hooks(Node& node, Gradients& grads) {
   const auto run_list = [&](const HookList<TensorHook>& list) {
@@ -202,7 +208,8 @@ void GraphTask::run_tensor_hooks(Node& node, Gradients& grads) {
     const Tensor t(r.tensor.lock());
     if (!t.defined() || !grads[r.output_nr].defined()) continue;
     Tensor& sum = make_meta(t).grad;
-    sum = sum.defined() ? operators::add(sum, grads[r.output_nr]) : operators::clone(grads[r.output_nr]);
+    sum = sum.defined() ? operators::add(sum, grads[r.output_nr])
+                        : operators::clone(grads[r.output_nr]);
   }
 }
 

@@ -53,7 +53,8 @@ class GraphTask {
   void evaluate(uint32_t state);
   Gradients call(Node& node, Gradients&& grads);
   void send(Node& node, Gradients&& grads);
-  void shape_gradient(const Node& node, size_t i, const OutputMetadata& expected, Tensor& grad) const;
+  void shape_gradient(const Node& node, size_t i, const OutputMetadata& expected,
+                      Tensor& grad) const;
   void run_tensor_hooks(Node& node, Gradients& grads);
   void capture(const State& state, const Gradients& grads);
 

@@ -33,7 +33,8 @@ Node::~Node() = default;
 NodeExtras::~NodeExtras() = default;
 
 void* Node::operator new(size_t bytes) {
-  return bytes <= small_blocks::kMaxSmallBytes ? small_blocks::allocate(bytes) : ::operator new(bytes);
+  return bytes <= small_blocks::kMaxSmallBytes ? small_blocks::allocate(bytes)
+                                               : ::operator new(bytes);
 }
 
 void Node::operator delete(void* p, size_t bytes) {
@@ -47,7 +48,8 @@ void Node::operator delete(void* p, size_t bytes) {
 void Node::operator delete(Node* node, std::destroying_delete_t, size_t bytes) {
   node->scratch_.state = static_cast<uint32_t>(bytes);
   if (graveyard.active) {
-    node->scratch_.owner.store(reinterpret_cast<GraphTask*>(graveyard.first), std::memory_order_relaxed);
+    node->scratch_.owner.store(reinterpret_cast<GraphTask*>(graveyard.first),
+                               std::memory_order_relaxed);
     graveyard.first = node;
     return;
   }
@@ -58,7 +60,8 @@ void Node::operator delete(Node* node, std::destroying_delete_t, size_t bytes) {
     Node::operator delete(static_cast<void*>(node), size);
     node = graveyard.first;
     if (node) {
-      graveyard.first = reinterpret_cast<Node*>(node->scratch_.owner.load(std::memory_order_relaxed));
+      graveyard.first =
+          reinterpret_cast<Node*>(node->scratch_.owner.load(std::memory_order_relaxed));
     }
   }
   graveyard.active = false;

@@ -24,7 +24,8 @@ struct Edge {
 // What a node knows of one of its outputs, to check and shape the gradient that arrives for it.
 struct OutputMetadata {
   DimVector sizes;
-  ScalarType dtype = ScalarType::Undefined;  // Undefined: the output was undefined or has no gradient
+  ScalarType dtype =
+      ScalarType::Undefined;  // Undefined: the output was undefined or has no gradient
   Device device;
 };
 
@@ -70,7 +71,9 @@ class Node : public RefCounted {
   }
 
   size_t num_outputs() const { return num_outputs_; }
-  const OutputMetadata& output(size_t i) const { return i == 0 ? first_output_ : more_outputs_[i - 1]; }
+  const OutputMetadata& output(size_t i) const {
+    return i == 0 ? first_output_ : more_outputs_[i - 1];
+  }
   uint32_t add_output(const Tensor& t);
   uint32_t add_undefined_output();
   void set_output(size_t i, const Tensor& t);
@@ -133,7 +136,8 @@ extern void (*note_creation)(Node& node);
 template <typename T, typename... Args>
 intrusive_ptr<T> make_node(Args&&... args) {
   intrusive_ptr<T> node = make_intrusive<T>(std::forward<Args>(args)...);
-  if (note_creation) [[unlikely]] note_creation(*node);
+  if (note_creation) [[unlikely]]
+    note_creation(*node);
   return node;
 }
 

@@ -9,7 +9,8 @@ thread_local constinit SavedTensorHookFactory saved_tensor_hook_factory = nullpt
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_view) {
   if (!tensor.defined()) return;
   check(!tensor.impl()->is_inference(),
-        "Inference tensors cannot be saved for backward. Make a clone of the tensor outside of inference "
+        "Inference tensors cannot be saved for backward. Make a clone of the tensor outside of "
+        "inference "
         "mode, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
   version_ = tensor.impl()->version();
   requires_grad_ = requires_grad(tensor);
@@ -23,7 +24,8 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_v
     }
   }
   data_ = is_output_ ? shallow_alias(tensor) : tensor;
-  if (saved_tensor_hook_factory) [[unlikely]] set_hook(saved_tensor_hook_factory());
+  if (saved_tensor_hook_factory) [[unlikely]]
+    set_hook(saved_tensor_hook_factory());
 }
 
 void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
@@ -63,27 +65,34 @@ std::string forward_name(const Node& node) {
 
 void SavedTensor::check_version(const Node& owner) const {
   const uint32_t version = data_.impl()->version();
-  if (version == version_) [[likely]] return;
+  if (version == version_) [[likely]]
+    return;
   std::string origin;
   const AutogradMeta* meta = meta_of(data_);
   if (is_output_) {
     origin = text_of(", which is output ", output_nr_, " of ", forward_name(owner), ",");
   } else if (meta && meta->grad_fn) {
-    origin = text_of(", which is output ", meta->output_nr, " of ", forward_name(*meta->grad_fn), ",");
+    origin =
+        text_of(", which is output ", meta->output_nr, " of ", forward_name(*meta->grad_fn), ",");
   }
   fail(ErrorKind::Runtime,
-       "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-       name_of(data_.dtype()), " tensor of shape ", data_.sizes(), "]", origin, " is at version ", version,
-       "; expected version ", version_,
-       " instead. Hint: enable anomaly detection to find the forward operation whose gradient needs it, "
+       "one of the variables needed for gradient computation has been modified by an inplace "
+       "operation: [",
+       name_of(data_.dtype()), " tensor of shape ", data_.sizes(), "]", origin, " is at version ",
+       version, "; expected version ", version_,
+       " instead. Hint: enable anomaly detection to find the forward operation whose gradient "
+       "needs it, "
        "with torch.autograd.set_detect_anomaly(True).");
 }
 
 Tensor SavedTensor::unpack(Node& owner) const {
   if (released_) [[unlikely]] {
     fail(ErrorKind::Runtime,
-         "Trying to backward through the graph a second time (or directly access saved tensors after they "
-         "have already been freed): ", owner.name(), " has no saved tensors left, since .backward() and "
+         "Trying to backward through the graph a second time (or directly access saved tensors "
+         "after they "
+         "have already been freed): ",
+         owner.name(),
+         " has no saved tensors left, since .backward() and "
          "autograd.grad() free them. Specify retain_graph=True in the first call.");
   }
   if (hook_) [[unlikely]] {

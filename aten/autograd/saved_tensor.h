@@ -35,7 +35,7 @@ class SavedTensor {
 
   Tensor data_;
   intrusive_ptr<SavedTensorHook> hook_;
-  intrusive_ptr<Node> grad_fn_;  // of a packed input: data_ is gone then
+  intrusive_ptr<Node> grad_fn_;            // of a packed input: data_ is gone then
   weak_intrusive_ptr<Node> view_grad_fn_;  // of an output that is a view changed in place
   uint32_t version_ = 0;
   uint32_t output_nr_ = 0;

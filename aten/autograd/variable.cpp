@@ -19,7 +19,8 @@ AutogradMeta& make_meta(const Tensor& t) {
   return made;
 }
 
-// --- asking ----------------------------------------------------------------------------------------
+// --- asking
+// ----------------------------------------------------------------------------------------
 
 bool requires_grad_slow(const Tensor& t) {
   const AutogradMeta* meta = meta_of(t);
@@ -45,9 +46,12 @@ Edge gradient_edge(const Tensor& t) {
   return {grad_accumulator(t), 0};
 }
 
-// --- recording -------------------------------------------------------------------------------------
+// --- recording
+// -------------------------------------------------------------------------------------
 
-void set_history(const Tensor& t, Node& node) { set_history(t, node, static_cast<uint32_t>(node.num_outputs())); }
+void set_history(const Tensor& t, Node& node) {
+  set_history(t, node, static_cast<uint32_t>(node.num_outputs()));
+}
 
 void set_history(const Tensor& t, Node& node, uint32_t output_nr) {
   while (node.num_outputs() <= output_nr) node.add_undefined_output();
@@ -60,7 +64,8 @@ void set_history(const Tensor& t, Node& node, uint32_t output_nr) {
   t.impl()->add_keys(DispatchKey::Autograd);
 }
 
-// --- changing --------------------------------------------------------------------------------------
+// --- changing
+// --------------------------------------------------------------------------------------
 
 void set_requires_grad(const Tensor& t, bool value) {
   check(!value || is_differentiable_type(t.dtype()),
@@ -68,9 +73,10 @@ void set_requires_grad(const Tensor& t, bool value) {
   check(!value || !t.impl()->is_inference() || thread_state.inference_mode,
         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
   if (!is_leaf(t)) {
-    check(value,
-          "you can only change requires_grad flags of leaf variables. For a computed tensor without "
-          "history use var.detach().");
+    check(
+        value,
+        "you can only change requires_grad flags of leaf variables. For a computed tensor without "
+        "history use var.detach().");
     return;
   }
   if (!value && !meta_of(t)) return;
@@ -97,8 +103,9 @@ void set_grad(const Tensor& t, const Tensor& grad) {
         "' to a tensor of size '", t.sizes(), "'");
   check(grad.dtype() == t.dtype(), "attempting to assign a gradient with dtype '", grad.dtype(),
         "' to a tensor with grad_dtype '", t.dtype(), "'");
-  check(grad.device() == t.device(), "attempting to assign a gradient located on another device: expected ",
-        t.device(), ", got ", grad.device());
+  check(grad.device() == t.device(),
+        "attempting to assign a gradient located on another device: expected ", t.device(),
+        ", got ", grad.device());
   make_meta(t).grad = grad;
 }
 
@@ -149,7 +156,8 @@ void retain_grad(const Tensor& t) {
   const intrusive_ptr<Node> node = grad_fn(t);
   AutogradMeta& meta = *meta_of(t);
   meta.retains_grad = true;
-  node->make_extras().retained.push_back({meta.output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
+  node->make_extras().retained.push_back(
+      {meta.output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
 }
 
 bool retains_grad(const Tensor& t) {
@@ -174,7 +182,8 @@ uint64_t add_accumulate_hook(const Tensor& leaf, intrusive_ptr<AccumulateHook> h
 }
 
 void remove_accumulate_hook(const Tensor& leaf, uint64_t id) {
-  if (AutogradMeta* meta = meta_of(leaf); meta && meta->extras) meta->extras->accumulate_hooks.remove(id);
+  if (AutogradMeta* meta = meta_of(leaf); meta && meta->extras)
+    meta->extras->accumulate_hooks.remove(id);
 }
 
 Tensor sum_to_size(const Tensor& grad, IntArrayRef sizes) {

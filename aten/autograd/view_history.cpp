@@ -1,5 +1,6 @@
-// Views and in-place operations: a view knows its base; an in-place operation on a view becomes part
-// of the base's history, through a node that applies the operation's backward to the view's window.
+// Views and in-place operations: a view knows its base; an in-place operation on a view becomes
+// part of the base's history, through a node that applies the operation's backward to the view's
+// window.
 #include "aten/autograd/engine.h"
 #include "aten/autograd/operators.h"
 #include "aten/autograd/variable.h"
@@ -11,7 +12,11 @@ namespace {
 
 struct Geometry {
   explicit Geometry(const Tensor& t)
-      : sizes(t.sizes()), strides(t.strides()), offset(t.storage_offset()), dtype(t.dtype()), device(t.device()) {}
+      : sizes(t.sizes()),
+        strides(t.strides()),
+        offset(t.storage_offset()),
+        dtype(t.dtype()),
+        device(t.device()) {}
   Tensor zeros() const {
     Tensor t = empty_strided_tensor(sizes, strides, dtype, device);
     if (!t.is_meta()) fill_with(t, 0);
@@ -34,7 +39,8 @@ struct WindowBackward final : Node {
     Gradients out(1);
     if (!grads[0].defined() || !should_compute(0)) return out;
     out[0] = base_.zeros();
-    Tensor window = operators::as_strided(out[0], view_.sizes, view_.strides, view_.offset - base_.offset);
+    Tensor window =
+        operators::as_strided(out[0], view_.sizes, view_.strides, view_.offset - base_.offset);
     // Elements of a view may coincide (expand): their gradients add up.
     if (has_overlap()) return summed(std::move(out), grads[0]);
     operators::copy_inplace(window, grads[0]);
@@ -53,15 +59,17 @@ struct WindowBackward final : Node {
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (view_.strides[d] == 0) sizes[d] = 1;
     }
-    Tensor window = operators::as_strided(out[0], sizes, view_.strides, view_.offset - base_.offset);
+    Tensor window =
+        operators::as_strided(out[0], sizes, view_.strides, view_.offset - base_.offset);
     operators::copy_inplace(window, sum_to_size(grad, sizes));
     return std::move(out);
   }
   Geometry base_, view_;
 };
 
-// History of a base after an in-place operation on its view: outside of the view the gradient passes,
-// inside it goes through the operation's own node. Edge 0 leads to the base's earlier history.
+// History of a base after an in-place operation on its view: outside of the view the gradient
+// passes, inside it goes through the operation's own node. Edge 0 leads to the base's earlier
+// history.
 struct CopySlices final : Node {
   CopySlices(const Tensor& base, const Tensor& view, intrusive_ptr<Node> inner)
       : base_(base), view_(view), inner_(std::move(inner)) {
@@ -77,7 +85,8 @@ struct CopySlices final : Node {
     if (!grads[0].defined()) return out;
     Tensor result = empty_strided_tensor(base_.sizes, base_.strides, base_.dtype, base_.device);
     operators::copy_inplace(result, grads[0]);
-    Tensor window = operators::as_strided(result, view_.sizes, view_.strides, view_.offset - base_.offset);
+    Tensor window =
+        operators::as_strided(result, view_.sizes, view_.strides, view_.offset - base_.offset);
     Gradients inner_grads(1);
     inner_grads[0] = operators::clone(window);
     Gradients inner = inner_->apply(std::move(inner_grads));
@@ -123,7 +132,8 @@ void note_new_view(const Tensor& self, const Tensor& result, bool multi_output) 
   meta->origin = !thread_state.grad_enabled ? ViewOrigin::NoGrad
                  : multi_output             ? ViewOrigin::MultiOutput
                                             : ViewOrigin::Default;
-  if (parent && parent->origin != ViewOrigin::Default && thread_state.grad_enabled) meta->origin = parent->origin;
+  if (parent && parent->origin != ViewOrigin::Default && thread_state.grad_enabled)
+    meta->origin = parent->origin;
   ViewMeta& view = *meta;
   result.impl()->set_autograd_meta(std::move(meta));
   if (requires_grad(view.base)) {
@@ -163,10 +173,12 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   ViewMeta& view = *static_cast<ViewMeta*>(meta);
   const MetaLock lock(view);
   const uint32_t version = t.impl()->version();
-  if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base))) return view.grad_fn;
+  if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base)))
+    return view.grad_fn;
   if (view.requires_grad) return {};  // a leaf by the user's word
-  check(view.base.dtype() == t.dtype(), "the base of a view with another dtype was modified in place: expected ",
-        view.base.dtype(), ", got ", t.dtype());
+  check(view.base.dtype() == t.dtype(),
+        "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
+        ", got ", t.dtype());
   view.grad_fn = make_node<WindowBackward>(view.base, t);
   view.output_nr = 0;
   view.grad_version = version;
@@ -175,22 +187,30 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
 
 namespace {
 
-constexpr const char* kReplace = " You should replace the inplace operation by an out-of-place one.";
+constexpr const char* kReplace =
+    " You should replace the inplace operation by an out-of-place one.";
 
 void check_view_inplace(const Tensor& self, const ViewMeta& view) {
   if (view.origin == ViewOrigin::Default) return;
-  const std::string what = view.grad_fn ? text_of("Output ", view.output_nr, " of ", view.grad_fn->name()) : "A view";
+  const std::string what =
+      view.grad_fn ? text_of("Output ", view.output_nr, " of ", view.grad_fn->name()) : "A view";
   switch (view.origin) {
     case ViewOrigin::NoGrad:
-      fail(ErrorKind::Runtime, "A view was created in no_grad mode and is being modified inplace with grad mode "
+      fail(ErrorKind::Runtime,
+           "A view was created in no_grad mode and is being modified inplace with grad mode "
            "enabled, which is ambiguous. Move both into the no_grad block, or both out of it.");
     case ViewOrigin::MultiOutput:
-      fail(ErrorKind::Runtime, what, " is a view and is being modified inplace. This view is the output of a "
-           "function that returns multiple views, which may not be modified inplace.", kReplace);
+      fail(ErrorKind::Runtime, what,
+           " is a view and is being modified inplace. This view is the output of a "
+           "function that returns multiple views, which may not be modified inplace.",
+           kReplace);
     case ViewOrigin::CustomFunction:
-      fail(ErrorKind::Runtime, what, " is a view and is being modified inplace. This view was created inside a "
-           "custom Function, whose backward would be lost.", kReplace);
-    default: break;
+      fail(ErrorKind::Runtime, what,
+           " is a view and is being modified inplace. This view was created inside a "
+           "custom Function, whose backward would be lost.",
+           kReplace);
+    default:
+      break;
   }
   (void)self;
 }
@@ -200,7 +220,8 @@ void check_view_inplace(const Tensor& self, const ViewMeta& view) {
 void check_inplace_grad(const Tensor& self, bool records) {
   if (self.impl()->is_inference()) {
     check(thread_state.inference_mode,
-          "Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone first.");
+          "Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone "
+          "first.");
     return;
   }
   if (!records || !thread_state.grad_enabled) return;
@@ -209,8 +230,9 @@ void check_inplace_grad(const Tensor& self, bool records) {
     check_view_inplace(self, *view);
     check(!requires_grad(view->base) || !is_leaf(view->base),
           "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-    check(view->base.dtype() == self.dtype(), "in-place operation on a view with another dtype: expected ",
-          view->base.dtype(), ", got ", self.dtype());
+    check(view->base.dtype() == self.dtype(),
+          "in-place operation on a view with another dtype: expected ", view->base.dtype(),
+          ", got ", self.dtype());
   }
   check(!requires_grad(self) || !is_leaf(self),
         "a leaf Variable that requires grad is being used in an in-place operation.");

@@ -4,7 +4,8 @@ namespace flambeau::autograd {
 
 void refuse_out(const char* op) {
   fail(ErrorKind::Runtime, op,
-       "(): functions with out=... arguments don't support automatic differentiation, but one of the "
+       "(): functions with out=... arguments don't support automatic differentiation, but one of "
+       "the "
        "arguments requires grad.");
 }
 

@@ -11,7 +11,8 @@ namespace {
 Tensor over_new_storage(int64_t elements, ScalarType dtype, Device device) {
   const size_t bytes = static_cast<size_t>(elements) * element_size(dtype);
   auto impl = make_intrusive<TensorImpl>(make_intrusive<StorageImpl>(bytes, device), dtype, device);
-  if (thread_state.inference_mode) [[unlikely]] impl->set_inference(true);
+  if (thread_state.inference_mode) [[unlikely]]
+    impl->set_inference(true);
   return Tensor(std::move(impl));
 }
 
@@ -23,9 +24,10 @@ Tensor empty_tensor(IntArrayRef sizes, ScalarType dtype, Device device) {
   return t;
 }
 
-Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device) {
-  check(sizes.size() == strides.size(), "mismatch in length of strides and shape: got sizes ", sizes,
-        " and strides ", strides);
+Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
+                            Device device) {
+  check(sizes.size() == strides.size(), "mismatch in length of strides and shape: got sizes ",
+        sizes, " and strides ", strides);
   int64_t elements = numel_of(sizes) ? 1 : 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
     check(strides[d] >= 0, "negative strides are not supported, got strides ", strides);
@@ -67,7 +69,7 @@ Tensor scalar_tensor(const Scalar& value, ScalarType dtype, Device device) {
 }
 
 Tensor wrapped_number_tensor(const Scalar& value) {
-  Tensor t = scalar_tensor(value, value.is_floating() ? ScalarType::Float64
+  Tensor t = scalar_tensor(value, value.is_floating()  ? ScalarType::Float64
                                   : value.is_complex() ? ScalarType::Complex128
                                                        : value.dtype());
   t.impl()->set_wrapped_number(true);

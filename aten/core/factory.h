@@ -8,7 +8,8 @@ namespace flambeau {
 
 // Uninitialised, row-major.
 Tensor empty_tensor(IntArrayRef sizes, ScalarType dtype, Device device = DeviceType::CPU);
-Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, Device device);
+Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
+                            Device device);
 // Keeps the strides of a dense tensor (memory format "preserve"), else row-major.
 Tensor empty_like_tensor(const Tensor& self);
 Tensor empty_like_tensor(const Tensor& self, ScalarType dtype);

@@ -41,8 +41,9 @@ FLAMBEAU_HOST_DEVICE inline double digamma(double x) {
   for (; x < 10; x += 1) result -= 1 / x;
   const double z = 1 / (x * x);
   // B_2k / 2k, highest order first.
-  const double terms[] = {8.33333333333333333333e-2,  -2.10927960927960927961e-2, 7.57575757575757575758e-3,
-                          -4.16666666666666666667e-3, 3.96825396825396825397e-3,  -8.33333333333333333333e-3,
+  const double terms[] = {8.33333333333333333333e-2, -2.10927960927960927961e-2,
+                          7.57575757575757575758e-3, -4.16666666666666666667e-3,
+                          3.96825396825396825397e-3, -8.33333333333333333333e-3,
                           8.33333333333333333333e-2};
   double series = 0;
   for (const double term : terms) series = series * z + term;
@@ -58,9 +59,10 @@ FLAMBEAU_HOST_DEVICE inline double hurwitz_zeta(double s, double q) {
   const double last = ::pow(a, -s);
   sum += last * a / (s - 1) + 0.5 * last;
   // B_2k / (2k)! of the correction terms.
-  const double coefficients[] = {8.333333333333333e-2,   -1.388888888888889e-3,  3.306878306878307e-5,
-                                 -8.267195767195767e-7,  2.08767569878681e-8,    -5.284190138687493e-10,
-                                 1.3382536530684679e-11, -3.389680296322583e-13, 8.586062056277845e-15};
+  const double coefficients[] = {
+      8.333333333333333e-2,   -1.388888888888889e-3,  3.306878306878307e-5,
+      -8.267195767195767e-7,  2.08767569878681e-8,    -5.284190138687493e-10,
+      1.3382536530684679e-11, -3.389680296322583e-13, 8.586062056277845e-15};
   double factor = s;
   double power = last / a;
   for (int k = 0; k < 9; ++k) {

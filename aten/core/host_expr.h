@@ -11,7 +11,8 @@
 
 namespace flambeau::host {
 
-// A fresh tensor as the argument of an in-place operator: it lives until the end of the full expression.
+// A fresh tensor as the argument of an in-place operator: it lives until the end of the full
+// expression.
 inline Tensor& lvalue(Tensor&& fresh) { return fresh; }
 inline Tensor& lvalue(Tensor& written) { return written; }
 
@@ -127,7 +128,8 @@ typename ListOf<T>::type repeat(ArrayRef<T> a, int64_t count) {
   return out;
 }
 template <typename T>
-typename ListOf<T>::type slice_of(ArrayRef<T> a, std::optional<int64_t> begin, std::optional<int64_t> end) {
+typename ListOf<T>::type slice_of(ArrayRef<T> a, std::optional<int64_t> begin,
+                                  std::optional<int64_t> end) {
   const auto n = static_cast<int64_t>(a.size());
   const auto clip = [n](int64_t i) { return i < 0 ? (i + n < 0 ? 0 : i + n) : (i > n ? n : i); };
   typename ListOf<T>::type out;
@@ -139,7 +141,8 @@ typename ListOf<T>::type slice_of(ArrayRef<T> a, std::optional<int64_t> begin, s
 inline DimVector slice(IntArrayRef a, std::optional<int64_t> begin, std::optional<int64_t> end) {
   return slice_of<int64_t>(a, begin, end);
 }
-inline std::vector<Tensor> slice(TensorList a, std::optional<int64_t> begin, std::optional<int64_t> end) {
+inline std::vector<Tensor> slice(TensorList a, std::optional<int64_t> begin,
+                                 std::optional<int64_t> end) {
   return slice_of<Tensor>(a, begin, end);
 }
 

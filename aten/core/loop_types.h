@@ -11,19 +11,18 @@
 
 // The tables of one operator for all instruction sets: their declarations, and the list of them.
 #if defined(__x86_64__)
-#define FLAMBEAU_DECLARE_LOOPS(type, name)                          \
-  namespace loops {                                                 \
+#define FLAMBEAU_DECLARE_LOOPS(type, name)                                       \
+  namespace loops {                                                              \
   extern const type name##_loops_x86_64[], name##_loops_v3[], name##_loops_v4[]; \
   }
 #define FLAMBEAU_ALL_LOOPS(name) \
-  { loops::name##_loops_x86_64, loops::name##_loops_v3, loops::name##_loops_v4 }
+  {loops::name##_loops_x86_64, loops::name##_loops_v3, loops::name##_loops_v4}
 #else
-#define FLAMBEAU_DECLARE_LOOPS(type, name)       \
-  namespace loops {                              \
-  extern const type name##_loops_generic[];      \
+#define FLAMBEAU_DECLARE_LOOPS(type, name)  \
+  namespace loops {                         \
+  extern const type name##_loops_generic[]; \
   }
-#define FLAMBEAU_ALL_LOOPS(name) \
-  { loops::name##_loops_generic }
+#define FLAMBEAU_ALL_LOOPS(name) {loops::name##_loops_generic}
 #endif
 
 namespace flambeau {
@@ -40,7 +39,8 @@ inline constexpr uint32_t kIntegerDivisionByZero = 1;
 // One reduction for one compute type; `acc` points to accumulators of the loop's own type.
 struct ReduceLoops {
   void (*init)(int64_t n, void* acc);
-  // acc[0] = combine(acc[0], map(in[.][i])) over a contiguous fiber, in several partial accumulators.
+  // acc[0] = combine(acc[0], map(in[.][i])) over a contiguous fiber, in several partial
+  // accumulators.
   void (*inner)(int64_t n, char* const* in, const void* params, void* acc);
   // acc[j] = combine(acc[j], map(in[.][j]))
   void (*outer)(int64_t n, char* const* in, const void* params, void* acc);

@@ -1,6 +1,7 @@
 #pragma once
 // Reading params, converting results and the neutral elements: what generated loops and device code
-// share. Free of library headers; always inlined, for loop files are compiled once per instruction set.
+// share. Free of library headers; always inlined, for loop files are compiled once per instruction
+// set.
 #include "aten/core/loop_types.h"
 #include "c10/core/complex.h"
 
@@ -41,7 +42,8 @@ FLAMBEAU_HOST_DEVICE constexpr bool is_integer() {
   return !is_complex_v<T> && static_cast<real_t<T>>(0.5) == static_cast<real_t<T>>(0);
 }
 
-// The number of reduced elements, in the accumulator's type; a double where that is a small integer.
+// The number of reduced elements, in the accumulator's type; a double where that is a small
+// integer.
 template <typename Acc>
 FLAMBEAU_HOST_DEVICE inline auto count_as(int64_t elements) {
   if constexpr (is_complex_v<Acc>) {

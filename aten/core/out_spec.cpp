@@ -14,8 +14,10 @@ void check_castable(ScalarType from, ScalarType to) {
 void resize_output(Tensor& out, const OutSpec& spec) {
   const DimVector strides = spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides;
   int64_t elements = numel_of(spec.sizes) ? 1 : 0;
-  for (size_t d = 0; elements && d < strides.size(); ++d) elements += (spec.sizes[d] - 1) * strides[d];
-  const size_t bytes = static_cast<size_t>(out.storage_offset() + elements) * element_size(out.dtype());
+  for (size_t d = 0; elements && d < strides.size(); ++d)
+    elements += (spec.sizes[d] - 1) * strides[d];
+  const size_t bytes =
+      static_cast<size_t>(out.storage_offset() + elements) * element_size(out.dtype());
   if (bytes > out.storage()->nbytes()) out.storage()->resize(bytes);
   out.impl()->set_geometry(spec.sizes, strides, out.storage_offset());
 }
@@ -47,15 +49,18 @@ void prepare_out(const char* op, Tensor& out, const OutSpec& spec) {
     resize_output(out, spec);
     return;
   }
-  check(!has_internal_overlap(out), op,
-        ": unsupported operation: more than one element of the written-to tensor refers to a single "
-        "memory location. Please clone() the tensor before performing the operation.");
+  check(
+      !has_internal_overlap(out), op,
+      ": unsupported operation: more than one element of the written-to tensor refers to a single "
+      "memory location. Please clone() the tensor before performing the operation.");
 }
 
-OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs)
+OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec,
+                     ArrayRef<const Tensor*> inputs)
     : out_(out) {
   prepare_out(op, out, spec);
-  const bool fits = out.dtype() == spec.dtype && has_strides_of(out, spec) && !overlaps_any(out, inputs);
+  const bool fits =
+      out.dtype() == spec.dtype && has_strides_of(out, spec) && !overlaps_any(out, inputs);
   target_ = fits ? out : allocate(spec);
 }
 
@@ -67,9 +72,10 @@ void check_inplace(const char* op, const Tensor& self, const OutSpec& spec) {
   check(self.sizes() == spec.sizes.ref(), "output with shape ", self.sizes(),
         " doesn't match the broadcast shape ", spec.sizes);
   check_castable(spec.dtype, self.dtype());
-  check(!has_internal_overlap(self), op,
-        ": unsupported operation: more than one element of the written-to tensor refers to a single "
-        "memory location. Please clone() the tensor before performing the operation.");
+  check(
+      !has_internal_overlap(self), op,
+      ": unsupported operation: more than one element of the written-to tensor refers to a single "
+      "memory location. Please clone() the tensor before performing the operation.");
 }
 
 }  // namespace flambeau

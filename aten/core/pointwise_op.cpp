@@ -57,18 +57,22 @@ DimVector strides_in_operand_order(ArrayRef<Operand> operands, IntArrayRef sizes
 
 void check_param(const char* name, const Scalar& value, ScalarType compute) {
   if (is_integral_type(compute, true)) {
-    check(value.is_integral(true), "For integral input tensors, argument alpha must not be a floating "
-          "point number: ", name, " got ", value);
+    check(value.is_integral(true),
+          "For integral input tensors, argument alpha must not be a floating "
+          "point number: ",
+          name, " got ", value);
   }
   check(is_complex_type(compute) || !value.is_complex(),
-        "For non-complex input tensors, argument alpha must not be a complex number: ", name, " got ",
-        value);
+        "For non-complex input tensors, argument alpha must not be a complex number: ", name,
+        " got ", value);
 }
 
 }  // namespace
 
-PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed, ScalarType common) {
-  if (rule == DTypeRule::Floating && is_integral_type(common, true) && allowed >> index_of(common) & 1) {
+PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed,
+                               ScalarType common) {
+  if (rule == DTypeRule::Floating && is_integral_type(common, true) &&
+      allowed >> index_of(common) & 1) {
     common = default_dtype();
   }
   if (!(allowed >> index_of(common) & 1)) fail_dtype(name, common);
@@ -103,7 +107,8 @@ OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands) {
   const Tensor* placed = nullptr;
   for (const Operand& o : operands) {
     if (!o.tensor) continue;
-    spec.sizes = placed ? broadcast_sizes(spec.sizes, o.tensor->sizes()) : DimVector(o.tensor->sizes());
+    spec.sizes =
+        placed ? broadcast_sizes(spec.sizes, o.tensor->sizes()) : DimVector(o.tensor->sizes());
     const bool moves = placed && placed->dim() == 0 && placed->is_cpu();
     const bool fits = !placed || placed->device() == o.tensor->device() || moves ||
                       (o.tensor->dim() == 0 && o.tensor->is_cpu());
@@ -132,7 +137,8 @@ const PointwiseOp& choose_case(const char* op, const char* argument, std::string
     if (c.value == value) return *c.op;
     known.append(known.empty() ? "'" : ", '").append(c.value).append("'");
   }
-  fail(ErrorKind::Runtime, op, ": expected ", argument, " to be one of ", known, ", got '", value, "'");
+  fail(ErrorKind::Runtime, op, ": expected ", argument, " to be one of ", known, ", got '", value,
+       "'");
 }
 
 }  // namespace flambeau

@@ -26,28 +26,30 @@ struct PointwiseOp {
   uint16_t allowed;  // bit i: ScalarType i may be the common dtype
   uint8_t num_operands;
   uint8_t num_params;
-  // Per ISA an array by compute dtype; a null entry is unsupported. Half types run the Float32 loop.
+  // Per ISA an array by compute dtype; a null entry is unsupported. Half types run the Float32
+  // loop.
   const PointwiseLoop* loops[kNumIsas];
 };
 
 // A tensor or a number, by reference: lives as long as the call's arguments.
 struct Operand {
-  Operand(const Tensor& t) : tensor(&t) {}   // NOLINT(google-explicit-constructor)
-  Operand(const Scalar& s) : scalar(&s) {}   // NOLINT(google-explicit-constructor)
+  Operand(const Tensor& t) : tensor(&t) {}  // NOLINT(google-explicit-constructor)
+  Operand(const Scalar& s) : scalar(&s) {}  // NOLINT(google-explicit-constructor)
   const Tensor* tensor = nullptr;
   const Scalar* scalar = nullptr;
 };
 
 struct PointwiseDTypes {
-  ScalarType common;   // of the operands, by the rule
-  ScalarType compute;  // of the loop's operands
+  ScalarType common;    // of the operands, by the rule
+  ScalarType compute;   // of the loop's operands
   ScalarType loop_out;  // what the loop writes
-  ScalarType result;   // of a fresh output
+  ScalarType result;    // of a fresh output
 };
 // Common dtype and its checks: NotImplementedError where `allowed` lacks it.
 PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, ArrayRef<Operand> operands);
 // `allowed` or NotImplementedError; the dtypes that follow from `common` by `rule`.
-PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed, ScalarType common);
+PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed,
+                               ScalarType common);
 
 // The result's geometry, dtype and device: broadcast sizes in the operands' memory order.
 OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands);

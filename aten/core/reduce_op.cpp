@@ -15,12 +15,15 @@ PointwiseDTypes reduce_dtypes(const ReduceOp& op, ArrayRef<const Tensor*> operan
   if (op.rule == DTypeRule::Promote && is_integral_type(common, true) &&
       !(op.allowed >> index_of(common) & 1) && op.allowed >> index_of(ScalarType::Float32) & 1 &&
       !widens) {
-    fail(ErrorKind::Runtime, op.name, "(): could not infer output dtype. Input dtype must be either a "
-         "floating point or complex dtype. Got: ", pytorch_name_of(common));
+    fail(ErrorKind::Runtime, op.name,
+         "(): could not infer output dtype. Input dtype must be either a "
+         "floating point or complex dtype. Got: ",
+         pytorch_name_of(common));
   }
   PointwiseDTypes types = dtypes_by_rule(op.name, op.rule, op.allowed, common);
   // any and all answer uint8 for uint8.
-  if (op.rule == DTypeRule::Logical && common == ScalarType::UInt8) types.result = ScalarType::UInt8;
+  if (op.rule == DTypeRule::Logical && common == ScalarType::UInt8)
+    types.result = ScalarType::UInt8;
   // Narrow integers that were asked for by name are still summed in 64 bits.
   if (op.integers_widen && is_integral_type(types.compute, true)) {
     types.compute = types.loop_out = ScalarType::Int64;
@@ -33,8 +36,9 @@ namespace {
 void check_not_empty(const ReduceOp& op, IntArrayRef sizes, uint64_t mask, bool all) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] != 0 || !(mask >> d & 1)) continue;
-    check(!all, op.name, "(): Expected reduction dim to be specified for input.numel() == 0. "
-                "Specify the reduction dim with the 'dim' argument.");
+    check(!all, op.name,
+          "(): Expected reduction dim to be specified for input.numel() == 0. "
+          "Specify the reduction dim with the 'dim' argument.");
     check_index(false, op.name, "(): Expected reduction dim ", d, " to have non-zero size.");
   }
 }

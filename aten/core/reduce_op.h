@@ -11,10 +11,11 @@ struct ReduceOp {
   uint8_t num_operands;  // including the let tensors, which come last
   uint8_t num_let;
   uint8_t num_params;
-  bool empty_is_error;                 // IndexError where nothing is reduced; else the identity
-  bool integers_widen;                 // bool and integers become int64 (sum, prod)
-  uint8_t acc_size[kNumScalarTypes];   // bytes of an accumulator, by compute dtype
-  const ReduceLoops* loops[kNumIsas];  // per ISA an array by compute dtype; init is null: unsupported
+  bool empty_is_error;                // IndexError where nothing is reduced; else the identity
+  bool integers_widen;                // bool and integers become int64 (sum, prod)
+  uint8_t acc_size[kNumScalarTypes];  // bytes of an accumulator, by compute dtype
+  const ReduceLoops*
+      loops[kNumIsas];  // per ISA an array by compute dtype; init is null: unsupported
 };
 
 // Dtypes, sizes and device of the result; all checks. `dtype` casts the operands first.

@@ -10,8 +10,8 @@ DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b) {
   for (size_t back = 1; back <= ndim; ++back) {
     const int64_t x = back <= a.size() ? a[a.size() - back] : 1;
     const int64_t y = back <= b.size() ? b[b.size() - back] : 1;
-    check(x == y || x == 1 || y == 1, "The size of tensor a (", x, ") must match the size of tensor b (",
-          y, ") at non-singleton dimension ", ndim - back);
+    check(x == y || x == 1 || y == 1, "The size of tensor a (", x,
+          ") must match the size of tensor b (", y, ") at non-singleton dimension ", ndim - back);
     out[ndim - back] = x == 1 ? y : x;
   }
   return out;
@@ -94,7 +94,8 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
       check(unknown == shape.size(), "only one dimension can be inferred");
       unknown = d;
     } else {
-      check(shape[d] >= 0, "invalid shape dimension ", shape[d], " at index ", d, " of shape ", shape);
+      check(shape[d] >= 0, "invalid shape dimension ", shape[d], " at index ", d, " of shape ",
+            shape);
       known *= shape[d];
     }
   }
@@ -178,7 +179,8 @@ Overlap overlap_of(const Tensor& a, const Tensor& b) {
   } else if (a.numel() == 0 || b.numel() == 0 || !a.is_cpu() || !b.is_cpu()) {
     return Overlap::No;
   }
-  const ByteRange x = bytes_of(a), y = bytes_of(b);  // foreign memory may be wrapped by two storages
+  const ByteRange x = bytes_of(a),
+                  y = bytes_of(b);  // foreign memory may be wrapped by two storages
   if (x.end <= y.begin || y.end <= x.begin) return Overlap::No;
   if (a.is_same(b)) return Overlap::Full;
   const bool same_place = a.data() == b.data() && a.dtype() == b.dtype();

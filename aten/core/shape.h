@@ -6,21 +6,23 @@
 
 namespace flambeau {
 
-// Result of broadcasting; RuntimeError "The size of tensor a (3) must match the size of tensor b (4)
-// at non-singleton dimension 1".
+// Result of broadcasting; RuntimeError "The size of tensor a (3) must match the size of tensor b
+// (4) at non-singleton dimension 1".
 DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b);
 bool is_broadcastable_to(IntArrayRef from, IntArrayRef to);
 // dim in [-ndim, ndim) -> [0, ndim); 0-dim tensors accept -1 and 0. IndexError "Dimension out of
 // range (expected to be in range of [-2, 1], but got 5)".
 int64_t wrap_dim(int64_t dim, int64_t ndim);
-// Wraps all, RuntimeError "dim 1 appears multiple times in the list of dims" on a repeat; the result as a mask.
+// Wraps all, RuntimeError "dim 1 appears multiple times in the list of dims" on a repeat; the
+// result as a mask.
 uint64_t dim_mask(IntArrayRef dims, int64_t ndim);
 int64_t numel_of(IntArrayRef sizes);  // RuntimeError on negative sizes or overflow
 DimVector contiguous_strides(IntArrayRef sizes);
 DimVector channels_last_strides(IntArrayRef sizes);
 // Replaces one -1 and checks the element count: "shape '[2, 3]' is invalid for input of size 5".
 DimVector infer_size(IntArrayRef shape, int64_t numel);
-// Strides with which storage of (sizes, strides) can be seen as `shape`; nullopt when it needs a copy.
+// Strides with which storage of (sizes, strides) can be seen as `shape`; nullopt when it needs a
+// copy.
 std::optional<DimVector> view_strides(IntArrayRef sizes, IntArrayRef strides, IntArrayRef shape);
 // Sizes after reducing `mask` dims.
 DimVector reduced_sizes(IntArrayRef sizes, uint64_t mask, bool keepdim);

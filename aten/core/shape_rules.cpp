@@ -13,7 +13,8 @@ void like(const Tensor& self, ScalarType dtype, OutSpec* out) {
 
 void like_preserving(const Tensor& self, OutSpec* out) {
   like(self, out);
-  if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense()) out->strides = self.strides();
+  if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense())
+    out->strides = self.strides();
 }
 
 void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device,
@@ -22,14 +23,19 @@ void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optiona
   out->device = device.value_or(self.device());
   switch (memory_format.value_or(MemoryFormat::Preserve)) {
     case MemoryFormat::Preserve:
-      if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense()) out->strides = self.strides();
+      if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense())
+        out->strides = self.strides();
       break;
-    case MemoryFormat::Contiguous: break;
-    default: out->strides = channels_last_strides(self.sizes());
+    case MemoryFormat::Contiguous:
+      break;
+    default:
+      out->strides = channels_last_strides(self.sizes());
   }
 }
 
-void sized(const Tensor& self, IntArrayRef size, OutSpec* out) { sized(self, size, self.dtype(), out); }
+void sized(const Tensor& self, IntArrayRef size, OutSpec* out) {
+  sized(self, size, self.dtype(), out);
+}
 
 void sized(const Tensor& self, IntArrayRef size, ScalarType dtype, OutSpec* out) {
   out->sizes = size;
@@ -44,7 +50,8 @@ void factory(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<De
   out->device = device.value_or(Device());
 }
 
-void reduced(const Tensor& self, const std::optional<IntArrayRef>& dim, bool keepdim, OutSpec* out) {
+void reduced(const Tensor& self, const std::optional<IntArrayRef>& dim, bool keepdim,
+             OutSpec* out) {
   const bool all = !dim || dim->empty();
   const uint64_t mask = all ? ~uint64_t{0} : dim_mask(*dim, self.dim());
   sized(self, reduced_sizes(self.sizes(), mask, keepdim), out);

@@ -1,5 +1,6 @@
 #pragma once
-// Shape rules that several families share. A rule fills one OutSpec per output and checks arguments.
+// Shape rules that several families share. A rule fills one OutSpec per output and checks
+// arguments.
 #include <optional>
 
 #include "aten/core/out_spec.h"
@@ -11,7 +12,8 @@ void like(const Tensor& self, OutSpec* out);
 void like(const Tensor& self, ScalarType dtype, OutSpec* out);
 // The memory order of `self` as well, where it is dense.
 void like_preserving(const Tensor& self, OutSpec* out);
-// Sizes of `self`; dtype and device unless given. Memory order as asked, by default preserved where dense.
+// Sizes of `self`; dtype and device unless given. Memory order as asked, by default preserved where
+// dense.
 void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device,
                std::optional<MemoryFormat> memory_format, OutSpec* out);
 // `size` on the device of `self`.

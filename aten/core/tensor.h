@@ -1,6 +1,6 @@
 #pragma once
-// Tensor: a handle to a TensorImpl. Operators are free structs in flambeau::ops (generated); a class
-// with PyTorch-style methods for C++ users is generated on top (torchgen_out/aten/api.h).
+// Tensor: a handle to a TensorImpl. Operators are free structs in flambeau::ops (generated); a
+// class with PyTorch-style methods for C++ users is generated on top (torchgen_out/aten/api.h).
 #include "c10/core/dtype_dispatch.h"
 #include "c10/core/generator.h"
 #include "c10/core/scalar.h"

@@ -27,7 +27,9 @@ Tensor plain_view(const Tensor& self, const ViewGeometry& g) {
   return view;
 }
 
-Tensor as_view(const Tensor& self, const ViewGeometry& geometry) { return view_of(self, geometry, false); }
+Tensor as_view(const Tensor& self, const ViewGeometry& geometry) {
+  return view_of(self, geometry, false);
+}
 
 std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>& geometries) {
   std::vector<Tensor> views;

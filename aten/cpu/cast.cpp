@@ -34,13 +34,14 @@ void splat(const char* value, int64_t bytes, int64_t n, char* destination) {
                    [&]<typename T>() { splat_as<T>(value, n, destination); });
 }
 
-void gather(const TileSide& from, int64_t columns, int64_t rows, char* buffer, int64_t buffer_bytes) {
+void gather(const TileSide& from, int64_t columns, int64_t rows, char* buffer,
+            int64_t buffer_bytes) {
   const bool by_column =
       rows > 1 && from.row_stride != 0 && std::abs(from.row_stride) < std::abs(from.column_stride);
   if (by_column) {
     for (int64_t c = 0; c < columns; ++c) {
-      from.cast(rows, from.data + c * from.column_stride, from.row_stride, buffer + c * buffer_bytes,
-                columns * buffer_bytes);
+      from.cast(rows, from.data + c * from.column_stride, from.row_stride,
+                buffer + c * buffer_bytes, columns * buffer_bytes);
     }
     return;
   }
@@ -58,12 +59,13 @@ void gather(const TileSide& from, int64_t columns, int64_t rows, char* buffer, i
   }
 }
 
-void scatter(const char* buffer, int64_t buffer_bytes, int64_t columns, int64_t rows, const TileSide& to) {
+void scatter(const char* buffer, int64_t buffer_bytes, int64_t columns, int64_t rows,
+             const TileSide& to) {
   const bool by_column = rows > 1 && std::abs(to.row_stride) < std::abs(to.column_stride);
   if (by_column) {
     for (int64_t c = 0; c < columns; ++c) {
-      to.cast(rows, buffer + c * buffer_bytes, columns * buffer_bytes, to.data + c * to.column_stride,
-              to.row_stride);
+      to.cast(rows, buffer + c * buffer_bytes, columns * buffer_bytes,
+              to.data + c * to.column_stride, to.row_stride);
     }
     return;
   }

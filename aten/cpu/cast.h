@@ -5,8 +5,8 @@
 
 namespace flambeau {
 
-// destination[i] = source[i] converted; strides in bytes. Real numbers become complex with imaginary
-// part 0, complex numbers lose it; reals truncate towards zero.
+// destination[i] = source[i] converted; strides in bytes. Real numbers become complex with
+// imaginary part 0, complex numbers lose it; reals truncate towards zero.
 using CastLoop = void (*)(int64_t n, const char* source, int64_t source_stride, char* destination,
                           int64_t destination_stride);
 // All loops of one instruction set, by from * kNumScalarTypes + to.
@@ -28,8 +28,10 @@ struct TileSide {
   CastLoop cast;  // to or from the buffer's type
 };
 // Tile -> buffer, row by row, elements of `buffer_bytes`.
-void gather(const TileSide& from, int64_t columns, int64_t rows, char* buffer, int64_t buffer_bytes);
+void gather(const TileSide& from, int64_t columns, int64_t rows, char* buffer,
+            int64_t buffer_bytes);
 // Buffer -> tile.
-void scatter(const char* buffer, int64_t buffer_bytes, int64_t columns, int64_t rows, const TileSide& to);
+void scatter(const char* buffer, int64_t buffer_bytes, int64_t columns, int64_t rows,
+             const TileSide& to);
 
 }  // namespace flambeau

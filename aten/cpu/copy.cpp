@@ -18,7 +18,8 @@ void copy_bytes(char* to, const char* from, int64_t bytes) {
 
 // A nest of two arrays, destination first. Rows go through the cast loop in one step; broadcast and
 // transposed tiles through a buffer, so that both sides move in whole cache lines.
-void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_bytes, CastLoop store) {
+void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_bytes,
+               CastLoop store) {
   nest.sort();
   nest.coalesce();
   TileShape shape = buffered_tile_shape(nest);
@@ -41,8 +42,8 @@ void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_
         }
         return;
       }
-      gather({tile.data[1], nest.strides[1][0], row_stride1, from_bytes, cast}, tile.columns, tile.rows,
-             buffer, to_bytes);
+      gather({tile.data[1], nest.strides[1][0], row_stride1, from_bytes, cast}, tile.columns,
+             tile.rows, buffer, to_bytes);
       scatter(buffer, to_bytes, tile.columns, tile.rows,
               {tile.data[0], nest.strides[0][0], row_stride0, to_bytes, store});
     });
@@ -53,8 +54,9 @@ void copy_cpu(const Tensor& self, const Tensor& source) {
   const bool same_type = self.dtype() == source.dtype();
   const int64_t to_bytes = static_cast<int64_t>(element_size(self.dtype()));
   const bool same_shape = self.sizes() == source.sizes();
-  const bool same_layout = same_shape && (self.is_contiguous() ? source.is_contiguous()
-                                                               : self.strides() == source.strides());
+  const bool same_layout =
+      same_shape &&
+      (self.is_contiguous() ? source.is_contiguous() : self.strides() == source.strides());
   if (same_type && same_layout && self.impl()->is_non_overlapping_and_dense()) {
     copy_bytes(static_cast<char*>(self.data()), static_cast<const char*>(source.data()),
                self.numel() * to_bytes);
@@ -65,7 +67,8 @@ void copy_cpu(const Tensor& self, const Tensor& source) {
   nest.add(self);
   nest.add(source);
   copy_nest(nest, cast_loop(source.dtype(), self.dtype()), to_bytes,
-            static_cast<int64_t>(element_size(source.dtype())), cast_loop(self.dtype(), self.dtype()));
+            static_cast<int64_t>(element_size(source.dtype())),
+            cast_loop(self.dtype(), self.dtype()));
 }
 
 }  // namespace
@@ -73,10 +76,11 @@ void copy_cpu(const Tensor& self, const Tensor& source) {
 void copy_into(const Tensor& self, const Tensor& source) {
   if (self.is_same(source)) return;
   check(is_broadcastable_to(source.sizes(), self.sizes()), "The expanded size of the tensor ",
-        self.sizes(), " must match the existing size ", source.sizes(), " at non-singleton dimensions");
+        self.sizes(), " must match the existing size ", source.sizes(),
+        " at non-singleton dimensions");
   if (self.numel() == 0 || self.is_meta()) return;
-  check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(), " and ",
-        source.device());
+  check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(),
+        " and ", source.device());
   const Overlap overlap = overlap_of(self, source);
   if (overlap == Overlap::Full) return;
   if (overlap == Overlap::No) return copy_cpu(self, source);
@@ -119,8 +123,8 @@ Tensor contiguous_tensor(const Tensor& self) {
 Tensor contiguous_tensor(const Tensor& self, MemoryFormat format) {
   if (format == MemoryFormat::Preserve || self.is_contiguous(format)) return self;
   if (format == MemoryFormat::Contiguous) return contiguous_tensor(self);
-  Tensor copy = empty_strided_tensor(self.sizes(), channels_last_strides(self.sizes()), self.dtype(),
-                                     self.device());
+  Tensor copy = empty_strided_tensor(self.sizes(), channels_last_strides(self.sizes()),
+                                     self.dtype(), self.device());
   copy_into(copy, self);
   return copy;
 }
@@ -133,7 +137,8 @@ Tensor cast_tensor(const Tensor& self, ScalarType dtype) {
 }
 
 Scalar item_of(const Tensor& self) {
-  check(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+  check(self.numel() == 1, "a Tensor with ", self.numel(),
+        " elements cannot be converted to Scalar");
   check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
   return Scalar::load(self.dtype(), self.data());
 }

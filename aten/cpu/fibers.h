@@ -13,8 +13,8 @@ struct Fiber {
   bool contiguous() const { return stride == 1; }
 };
 
-// A row-major tensor as outer x size x inner, `size` along one dimension: fiber (o, j) has its element i
-// at (o * size + i) * inner + j.
+// A row-major tensor as outer x size x inner, `size` along one dimension: fiber (o, j) has its
+// element i at (o * size + i) * inner + j.
 struct FiberGrid {
   int64_t outer = 1;
   int64_t size = 1;
@@ -22,7 +22,8 @@ struct FiberGrid {
   // `dim` counts from the back when negative; 0-dim tensors are one fiber of one element.
   FiberGrid(IntArrayRef sizes, int64_t dim) {
     if (sizes.empty()) return;
-    const size_t along = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim);
+    const size_t along =
+        static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim);
     size = sizes[along];
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (d != along) (d < along ? outer : inner) *= sizes[d];

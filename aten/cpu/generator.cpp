@@ -67,7 +67,8 @@ void CpuGenerator::set_seed(uint64_t seed) {
 void CpuGenerator::refill() {
   constexpr int n = kStateSize;
 #pragma omp simd
-  for (int i = 0; i < n - kShift; ++i) state_[i] = twist(state_[i], state_[i + 1], state_[i + kShift]);
+  for (int i = 0; i < n - kShift; ++i)
+    state_[i] = twist(state_[i], state_[i + 1], state_[i + kShift]);
   // Reads what the first loop wrote, 227 words back: no shorter dependence.
 #pragma omp simd safelen(16)
   for (int i = n - kShift; i < n - 1; ++i) {
@@ -174,11 +175,11 @@ std::vector<uint8_t> CpuGenerator::state() const {
 
 void CpuGenerator::set_state(const std::vector<uint8_t>& bytes) {
   SavedState saved;
-  check(bytes.size() == sizeof saved, "set_state: expected a state of ", sizeof saved, " bytes, got ",
-        bytes.size());
+  check(bytes.size() == sizeof saved, "set_state: expected a state of ", sizeof saved,
+        " bytes, got ", bytes.size());
   std::memcpy(&saved, bytes.data(), sizeof saved);
-  check(saved.next >= 0 && saved.next <= kStateSize, "set_state: expected a position within the state, got ",
-        saved.next);
+  check(saved.next >= 0 && saved.next <= kStateSize,
+        "set_state: expected a position within the state, got ", saved.next);
   seed_ = saved.seed;
   next_normal_ = saved.next_normal;
   std::copy(std::begin(saved.words), std::end(saved.words), state_);

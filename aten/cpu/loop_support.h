@@ -4,8 +4,8 @@
 #include "aten/core/loop_values.h"
 #include "aten/cpu/vecmath.h"
 
-// Loops bound by arithmetic want the widest vectors. The others are compiled with 256 bits, as wider
-// ones lose on memory that is not aligned to them.
+// Loops bound by arithmetic want the widest vectors. The others are compiled with 256 bits, as
+// wider ones lose on memory that is not aligned to them.
 #ifdef __AVX512F__
 #define FLAMBEAU_WIDE_VECTORS [[gnu::target("prefer-vector-width=512")]]
 #else
@@ -42,7 +42,8 @@ struct Reduction {
         lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
       }
     }
-    for (int64_t l = 0; i + l < end; ++l) lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
+    for (int64_t l = 0; i + l < end; ++l)
+      lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
     for (int64_t width = kLanes / 2; width > 0; width /= 2) {
       for (int64_t l = 0; l < width; ++l) lanes[l] = F::combine(lanes[l], lanes[l + width]);
     }
@@ -79,11 +80,12 @@ struct Reduction {
     const Acc* from = static_cast<const Acc*>(other);
     for (int64_t i = 0; i < n; ++i) total[i] = F::combine(total[i], from[i]);
   }
-  static void finish(int64_t n, const void* acc, char* const* kept, const void* params, int64_t count,
-                     char* out) {
+  static void finish(int64_t n, const void* acc, char* const* kept, const void* params,
+                     int64_t count, char* out) {
     using Out = typename F::Out;
     for (int64_t i = 0; i < n; ++i) {
-      reinterpret_cast<Out*>(out)[i] = F::finish(static_cast<const Acc*>(acc)[i], kept, i, params, count);
+      reinterpret_cast<Out*>(out)[i] =
+          F::finish(static_cast<const Acc*>(acc)[i], kept, i, params, count);
     }
   }
 };

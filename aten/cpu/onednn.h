@@ -1,11 +1,13 @@
 #pragma once
-// oneDNN through its C API (dnnl.hpp costs 0.7 s per file): handles that free themselves, and the engine.
+// oneDNN through its C API (dnnl.hpp costs 0.7 s per file): handles that free themselves, and the
+// engine.
 #if FLAMBEAU_ONEDNN
+#include <dnnl.h>
+
 #include <utility>
 #include <vector>
 
 #include "aten/core/tensor.h"
-#include "dnnl.h"
 
 namespace flambeau::onednn {
 
@@ -59,23 +61,28 @@ inline dnnl_stream_t stream() {
 
 inline bool data_type_of(ScalarType t, dnnl_data_type_t* out) {
   switch (t) {
-    case ScalarType::Float32: *out = dnnl_f32; return true;
-    case ScalarType::BFloat16: *out = dnnl_bf16; return true;
-    default: return false;
+    case ScalarType::Float32:
+      *out = dnnl_f32;
+      return true;
+    case ScalarType::BFloat16:
+      *out = dnnl_bf16;
+      return true;
+    default:
+      return false;
   }
 }
 
 inline MemoryDesc strided_desc(IntArrayRef sizes, IntArrayRef strides, dnnl_data_type_t type) {
   MemoryDesc desc;
-  check_status(dnnl_memory_desc_create_with_strides(desc.out(), static_cast<int>(sizes.size()), sizes.data(), type,
-                                                    strides.data()),
+  check_status(dnnl_memory_desc_create_with_strides(desc.out(), static_cast<int>(sizes.size()),
+                                                    sizes.data(), type, strides.data()),
                "memory descriptor");
   return desc;
 }
 inline MemoryDesc any_desc(IntArrayRef sizes, dnnl_data_type_t type) {
   MemoryDesc desc;
-  check_status(dnnl_memory_desc_create_with_tag(desc.out(), static_cast<int>(sizes.size()), sizes.data(), type,
-                                                dnnl_format_tag_any),
+  check_status(dnnl_memory_desc_create_with_tag(desc.out(), static_cast<int>(sizes.size()),
+                                                sizes.data(), type, dnnl_format_tag_any),
                "memory descriptor");
   return desc;
 }
@@ -86,7 +93,9 @@ inline Memory memory_over(const_dnnl_memory_desc_t desc, void* data) {
 }
 
 inline void execute(dnnl_primitive_t primitive, const std::vector<dnnl_exec_arg_t>& args) {
-  check_status(dnnl_primitive_execute(primitive, stream(), static_cast<int>(args.size()), args.data()), "execute");
+  check_status(
+      dnnl_primitive_execute(primitive, stream(), static_cast<int>(args.size()), args.data()),
+      "execute");
 }
 inline void reorder(dnnl_memory_t from, dnnl_memory_t to) {
   const_dnnl_memory_desc_t source = nullptr;
@@ -94,7 +103,9 @@ inline void reorder(dnnl_memory_t from, dnnl_memory_t to) {
   check_status(dnnl_memory_get_memory_desc(from, &source), "reorder");
   check_status(dnnl_memory_get_memory_desc(to, &target), "reorder");
   PrimitiveDesc desc;
-  check_status(dnnl_reorder_primitive_desc_create(desc.out(), source, engine(), target, engine(), nullptr), "reorder");
+  check_status(
+      dnnl_reorder_primitive_desc_create(desc.out(), source, engine(), target, engine(), nullptr),
+      "reorder");
   Primitive primitive;
   check_status(dnnl_primitive_create(primitive.out(), desc.get()), "reorder");
   execute(primitive.get(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});

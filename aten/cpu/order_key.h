@@ -1,7 +1,7 @@
 #pragma once
-// An integer that orders elements as sorting does: numbers by value, -0 equal to 0, NaN above all and
-// all NaN equal. Comparing keys needs no special cases and vectorises. Free of library headers and always
-// inlined, for loop files are compiled once per instruction set.
+// An integer that orders elements as sorting does: numbers by value, -0 equal to 0, NaN above all
+// and all NaN equal. Comparing keys needs no special cases and vectorises. Free of library headers
+// and always inlined, for loop files are compiled once per instruction set.
 #include "aten/core/loop_values.h"
 #include "c10/core/half.h"
 
@@ -48,7 +48,8 @@ template <typename T>
   if constexpr (is_whole<T>) {
     return static_cast<Key>(~key);
   } else {
-    constexpr Key kNan = sizeof(T) == 2 ? Key(0x7fff) : static_cast<Key>(~(Key(1) << (8 * sizeof(Key) - 1)));
+    constexpr Key kNan =
+        sizeof(T) == 2 ? Key(0x7fff) : static_cast<Key>(~(Key(1) << (8 * sizeof(Key) - 1)));
     return key == kNan ? key : static_cast<Key>(-key);
   }
 }

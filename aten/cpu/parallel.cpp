@@ -10,8 +10,8 @@
 #include "c10/core/check.h"
 #include "c10/core/thread_state.h"
 
-#if __has_include("cblas.h")
-#include "cblas.h"
+#if __has_include(<cblas.h>)
+#include <cblas.h>
 #endif
 
 namespace flambeau {
@@ -19,11 +19,14 @@ namespace {
 
 std::atomic<int> wanted_threads{0};
 
-#if __has_include("cblas.h")
-// OpenBLAS brings a thread pool that would fight OpenMP's for the cores: it gets our threads instead.
-void run_blas_jobs(int, openblas_dojob_callback job, int count, size_t stride, void* data, int argument) {
+#if __has_include(<cblas.h>)
+// OpenBLAS brings a thread pool that would fight OpenMP's for the cores: it gets our threads
+// instead.
+void run_blas_jobs(int, openblas_dojob_callback job, int count, size_t stride, void* data,
+                   int argument) {
 #pragma omp parallel for schedule(static, 1)
-  for (int i = 0; i < count; ++i) job(i, static_cast<char*>(data) + stride * static_cast<size_t>(i), argument);
+  for (int i = 0; i < count; ++i)
+    job(i, static_cast<char*>(data) + stride * static_cast<size_t>(i), argument);
 }
 
 [[maybe_unused]] const bool blas_threads_set = [] {

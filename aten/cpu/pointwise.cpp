@@ -1,6 +1,7 @@
 // The pointwise driver. Two ways in: operands that are row-major, of one size and of the loop's own
 // dtype go straight to the loop; everything else is cut into L1-sized tiles, whose operands are
-// gathered (cast, broadcast, transposed) into buffers only where the loop cannot read them in place.
+// gathered (cast, broadcast, transposed) into buffers only where the loop cannot read them in
+// place.
 #include "aten/cpu/pointwise.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ struct Params {
 
 PointwiseLoop loop_of(const PointwiseOp& op, ScalarType compute) {
   const PointwiseLoop loop = op.loops[cpu_isa()][index_of(compute)];
-  if (!loop) [[unlikely]] fail_dtype(op.name, compute);
+  if (!loop) [[unlikely]]
+    fail_dtype(op.name, compute);
   return loop;
 }
 
@@ -33,10 +35,14 @@ void check_errors(uint32_t errors) {
 // Whether the number's category does not raise the dtype of a tensor operand.
 bool keeps_dtype(const Scalar& number, ScalarType dtype) {
   switch (number.tag()) {
-    case Scalar::Tag::Bool: return true;
-    case Scalar::Tag::Int: return dtype != ScalarType::Bool;
-    case Scalar::Tag::Double: return is_floating_type(dtype) || is_complex_type(dtype);
-    default: return is_complex_type(dtype);
+    case Scalar::Tag::Bool:
+      return true;
+    case Scalar::Tag::Int:
+      return dtype != ScalarType::Bool;
+    case Scalar::Tag::Double:
+      return is_floating_type(dtype) || is_complex_type(dtype);
+    default:
+      return is_complex_type(dtype);
   }
 }
 
@@ -47,11 +53,13 @@ struct Uniform {
 };
 
 bool matches(const Tensor& t, const Tensor& first) {
-  return t.dtype() == first.dtype() && t.is_contiguous() && t.is_cpu() && t.sizes() == first.sizes();
+  return t.dtype() == first.dtype() && t.is_contiguous() && t.is_cpu() &&
+         t.sizes() == first.sizes();
 }
 
-// All tensors row-major on the CPU with one size and one dtype, which is the loop's; at most one number.
-// Fills its argument in place: returning the struct costs a store-forwarding stall per call.
+// All tensors row-major on the CPU with one size and one dtype, which is the loop's; at most one
+// number. Fills its argument in place: returning the struct costs a store-forwarding stall per
+// call.
 bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u) {
   for (const Operand& o : operands) {
     if (!o.tensor) {
@@ -79,7 +87,7 @@ struct DenseRun {
   int arrays;
   char* data[kMaxOperands + 1];
   int64_t bytes[kMaxOperands + 1];  // per element
-  int number = -1;                  // the array that is a splatted number, of kBlock elements at most
+  int number = -1;  // the array that is a splatted number, of kBlock elements at most
 
   uint32_t range(int64_t begin, int64_t end) const {
     if (number < 0 && begin == 0) return loop(end, data, params);
@@ -109,8 +117,8 @@ uint32_t run_parallel(const DenseRun& run, int64_t n) {
 
 constexpr int64_t kSmall = 4096;  // elements that never repay a parallel region
 
-void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out, ArrayRef<Operand> operands,
-                 ArrayRef<Scalar> params) {
+void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
+                 ArrayRef<Operand> operands, ArrayRef<Scalar> params) {
   Params values;
   if (!params.empty()) store_params(op.name, params, u.types.compute, values.slots);
   const int64_t n = out.numel();
@@ -146,7 +154,8 @@ class StridedRun {
     add(out, cast_loop(types.loop_out, out.dtype()), types.loop_out);
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].tensor) {
-        add(*operands[i].tensor, cast_loop(operands[i].tensor->dtype(), types.compute), types.compute);
+        add(*operands[i].tensor, cast_loop(operands[i].tensor->dtype(), types.compute),
+            types.compute);
       } else {
         char* slot = numbers_.slots + 16 * i;
         operands[i].scalar->store(types.compute, slot);
@@ -239,7 +248,8 @@ class StridedRun {
       const bool writes_in_place = fits_in_place(0, tile);
       data[0] = writes_in_place ? tile.data[0] : buffers[0];
       errors |= loop_(tile.count(), data, params_.slots);
-      if (!writes_in_place) scatter(buffers[0], sides_[0].loop_bytes, tile.columns, tile.rows, side_of(0, tile));
+      if (!writes_in_place)
+        scatter(buffers[0], sides_[0].loop_bytes, tile.columns, tile.rows, side_of(0, tile));
     });
     return errors;
   }
@@ -273,9 +283,11 @@ void run_over(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operan
     tensors[i] = operands[i].tensor;
     if (!operands[i].tensor) continue;
     const Overlap overlap = overlap_of(out, *operands[i].tensor);
-    check(overlap != Overlap::Partial, "unsupported operation: some elements of the input tensor and the "
+    check(overlap != Overlap::Partial,
+          "unsupported operation: some elements of the input tensor and the "
           "written-to tensor refer to a single memory location. Please clone() the tensor before "
-          "performing the operation. (", op.name, ")");
+          "performing the operation. (",
+          op.name, ")");
     if (overlap != Overlap::TooHard) continue;
     copies[i] = empty_tensor(operands[i].tensor->sizes(), operands[i].tensor->dtype());
     copy_into(copies[i], *operands[i].tensor);
@@ -308,7 +320,8 @@ Tensor& pointwise_inplace(const PointwiseOp& op, Tensor& self, ArrayRef<Operand>
     // Row-major tensors of one size over one storage coincide or are out of step.
     bool in_step = self.is_contiguous();
     for (const Operand& o : operands) {
-      in_step &= !o.tensor || o.tensor->data() == self.data() || !(o.tensor->storage() == self.storage());
+      in_step &=
+          !o.tensor || o.tensor->data() == self.data() || !(o.tensor->storage() == self.storage());
     }
     if (in_step) {
       run_uniform(op, u, self, operands, params);

@@ -1,6 +1,7 @@
 // The reduction driver. Dimensions are split into kept and reduced ones, each sorted and joined.
-// Where the reduced elements lie closest in memory, each output runs `inner` along its fibers; where
-// the kept ones do, a run of outputs accumulates row after row by `outer`. Threads share the outputs, or parts of long fibers and merge.
+// Where the reduced elements lie closest in memory, each output runs `inner` along its fibers;
+// where the kept ones do, a run of outputs accumulates row after row by `outer`. Threads share the
+// outputs, or parts of long fibers and merge.
 #include "aten/cpu/reduce.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ class Reduction {
     int64_t size() const { return end - begin; }
   };
 
-  void split_dims(ArrayRef<const Tensor*> operands, IntArrayRef sizes, uint64_t mask, const Tensor& out);
+  void split_dims(ArrayRef<const Tensor*> operands, IntArrayRef sizes, uint64_t mask,
+                  const Tensor& out);
   void add_operand(const Tensor& t, IntArrayRef sizes, uint64_t mask);
   void accumulate(Range outputs, Range reduced, char* acc) const;
   void accumulate_fibers(Range outputs, Range reduced, char* acc) const;
@@ -106,8 +108,9 @@ const ReduceLoops& loops_of(const ReduceOp& op, ScalarType compute) {
   return loops;
 }
 
-Reduction::Reduction(const ReduceOp& op, const PointwiseDTypes& types, ArrayRef<const Tensor*> operands,
-                     uint64_t mask, const Tensor& out, ArrayRef<Scalar> params)
+Reduction::Reduction(const ReduceOp& op, const PointwiseDTypes& types,
+                     ArrayRef<const Tensor*> operands, uint64_t mask, const Tensor& out,
+                     ArrayRef<Scalar> params)
     : loops_(loops_of(op, types.compute)),
       operands_(static_cast<int>(operands.size())),
       first_let_(op.num_operands - op.num_let),
@@ -116,16 +119,19 @@ Reduction::Reduction(const ReduceOp& op, const PointwiseDTypes& types, ArrayRef<
   const int64_t width = static_cast<int64_t>(element_size(types.compute));
   for (int a = 0; a < operands_; ++a) {
     const Tensor& t = *operands[static_cast<size_t>(a)];
-    sides_[a] = {cast_loop(t.dtype(), types.compute), static_cast<int64_t>(element_size(t.dtype())), width,
-                 t.dtype() == types.compute};
+    sides_[a] = {cast_loop(t.dtype(), types.compute), static_cast<int64_t>(element_size(t.dtype())),
+                 width, t.dtype() == types.compute};
   }
-  sides_[operands_] = {cast_loop(types.loop_out, out.dtype()), static_cast<int64_t>(element_size(out.dtype())),
-                       static_cast<int64_t>(element_size(types.loop_out)), out.dtype() == types.loop_out};
+  sides_[operands_] = {
+      cast_loop(types.loop_out, out.dtype()), static_cast<int64_t>(element_size(out.dtype())),
+      static_cast<int64_t>(element_size(types.loop_out)), out.dtype() == types.loop_out};
   DimVector sizes(operands[0]->sizes());
-  for (const Tensor* t : operands.slice(1, operands.size() - 1)) sizes = broadcast_sizes(sizes, t->sizes());
+  for (const Tensor* t : operands.slice(1, operands.size() - 1))
+    sizes = broadcast_sizes(sizes, t->sizes());
   split_dims(operands, sizes, mask, out);
-  const bool kept_is_closer = kept_.strides[0][0] != 0 && (reduced_.strides[0][0] == 0 ||
-                              std::abs(kept_.strides[0][0]) < std::abs(reduced_.strides[0][0]));
+  const bool kept_is_closer = kept_.strides[0][0] != 0 &&
+                              (reduced_.strides[0][0] == 0 ||
+                               std::abs(kept_.strides[0][0]) < std::abs(reduced_.strides[0][0]));
   by_rows_ = kept_.sizes[0] >= 16 && kept_is_closer && count_ > 1;
 }
 
@@ -133,7 +139,8 @@ Reduction::Reduction(const ReduceOp& op, const PointwiseDTypes& types, ArrayRef<
 void Reduction::split_dims(ArrayRef<const Tensor*> operands, IntArrayRef sizes, uint64_t mask,
                            const Tensor& out) {
   DimVector kept_sizes, reduced_dims;
-  for (size_t d = 0; d < sizes.size(); ++d) (mask >> d & 1 ? reduced_dims : kept_sizes).push_back(sizes[d]);
+  for (size_t d = 0; d < sizes.size(); ++d)
+    (mask >> d & 1 ? reduced_dims : kept_sizes).push_back(sizes[d]);
   kept_.set_sizes(kept_sizes);
   reduced_.set_sizes(reduced_dims);
   outputs_ = kept_.numel();
@@ -166,10 +173,12 @@ void Reduction::add_operand(const Tensor& t, IntArrayRef sizes, uint64_t mask) {
 }
 
 // `n` elements of operand `a` as the loop wants them: in place, or gathered into `buffer`.
-const char* Reduction::column(int a, const char* data, int64_t n, int64_t stride, char* buffer) const {
+const char* Reduction::column(int a, const char* data, int64_t n, int64_t stride,
+                              char* buffer) const {
   const Side& side = sides_[a];
   if (side.same_type && (stride == side.own_bytes || n == 1)) return data;
-  gather({const_cast<char*>(data), stride, 0, side.own_bytes, side.cast}, n, 1, buffer, side.loop_bytes);
+  gather({const_cast<char*>(data), stride, 0, side.own_bytes, side.cast}, n, 1, buffer,
+         side.loop_bytes);
   return buffer;
 }
 
@@ -336,7 +345,8 @@ void Reduction::run_over_fibers(int parts) const {
                  acc.get() + stride * static_cast<size_t>(p));
     }
   });
-  for (int p = 1; p < parts; ++p) loops_.merge(outputs_, acc.get() + stride * static_cast<size_t>(p), acc.get());
+  for (int p = 1; p < parts; ++p)
+    loops_.merge(outputs_, acc.get() + stride * static_cast<size_t>(p), acc.get());
   finish({0, outputs_}, acc.get());
 }
 

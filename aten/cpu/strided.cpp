@@ -5,7 +5,8 @@
 namespace flambeau {
 
 void StridedLoop::set_sizes(IntArrayRef row_major) {
-  check(row_major.size() <= kMaxDims, "expected at most ", kMaxDims, " dimensions, got ", row_major.size());
+  check(row_major.size() <= kMaxDims, "expected at most ", kMaxDims, " dimensions, got ",
+        row_major.size());
   ndim = static_cast<int>(row_major.size());
   for (int d = 0; d < ndim; ++d) sizes[d] = row_major[static_cast<size_t>(ndim - 1 - d)];
 }
@@ -14,7 +15,8 @@ void StridedLoop::add(const Tensor& t) {
   add(t.data(), t.sizes(), t.strides(), static_cast<int64_t>(element_size(t.dtype())));
 }
 
-void StridedLoop::add(void* base, IntArrayRef array_sizes, IntArrayRef array_strides, int64_t element_bytes) {
+void StridedLoop::add(void* base, IntArrayRef array_sizes, IntArrayRef array_strides,
+                      int64_t element_bytes) {
   const int a = arrays++;
   data[a] = static_cast<char*>(base);
   const int own = static_cast<int>(array_sizes.size());
@@ -56,7 +58,8 @@ void StridedLoop::coalesce() {
   for (int d = 0; d < ndim; ++d) {
     if (sizes[d] == 1) continue;
     bool joins = last >= 0;
-    for (int a = 0; joins && a < arrays; ++a) joins = strides[a][d] == strides[a][last] * sizes[last];
+    for (int a = 0; joins && a < arrays; ++a)
+      joins = strides[a][d] == strides[a][last] * sizes[last];
     if (joins) {
       sizes[last] *= sizes[d];
       continue;

@@ -1,8 +1,9 @@
 #pragma once
-// Scalar functions that vectorise inside `#pragma omp simd` loops: branch-free, always inlined, exact
-// about NaN, infinities and denormals, each with an error bound in ulps that test/cpp/test_vecmath
-// checks. Compiled once per instruction set, so everything stands in a namespace named after the set:
-// the linker can never mix two versions. Includes no library header; compile without -ffast-math.
+// Scalar functions that vectorise inside `#pragma omp simd` loops: branch-free, always inlined,
+// exact about NaN, infinities and denormals, each with an error bound in ulps that
+// test/cpp/test_vecmath checks. Compiled once per instruction set, so everything stands in a
+// namespace named after the set: the linker can never mix two versions. Includes no library header;
+// compile without -ffast-math.
 #include "aten/core/loop_types.h"
 #include "aten/cpu/vecmath/basic.h"
 #include "aten/cpu/vecmath/complex.h"

@@ -57,7 +57,8 @@ FLAMBEAU_HOST_DEVICE inline Storage stored_as(Value value) {
 #endif
   } else if constexpr (__is_same(Storage, BFloat16)) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(value));
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return BFloat16{static_cast<uint16_t>((bits >> 16) | 0x40u)};
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+      return BFloat16{static_cast<uint16_t>((bits >> 16) | 0x40u)};
     return BFloat16{static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
   } else {
     return static_cast<Storage>(value);
@@ -70,8 +71,8 @@ struct OutStorage {
   using type = typename F::Out;
 };
 template <typename F, typename Storage>
-  requires __is_same(typename F::Out, typename F::Value)
-struct OutStorage<F, Storage> {
+  requires __is_same
+(typename F::Out, typename F::Value) struct OutStorage<F, Storage> {
   using type = Storage;
 };
 
@@ -87,8 +88,8 @@ FLAMBEAU_HOST_DEVICE inline Offsets<K> offsets(int64_t index, int ndim, const in
   for (int d = 0; d < ndim; ++d) {
     // 32-bit division is several times cheaper than 64-bit on the device.
     const bool narrow = ((index | sizes[d]) >> 31) == 0;
-    const int64_t next = narrow ? static_cast<uint32_t>(index) / static_cast<uint32_t>(sizes[d])
-                                : index / sizes[d];
+    const int64_t next =
+        narrow ? static_cast<uint32_t>(index) / static_cast<uint32_t>(sizes[d]) : index / sizes[d];
     const int64_t place = index - next * sizes[d];
 #pragma unroll
     for (int k = 0; k < K; ++k) result.of[k] += place * strides[k][d];

@@ -2,7 +2,8 @@
 // Launches a pointwise operator's cell over device arrays: 16 bytes a thread where every array is
 // contiguous and aligned, else element by element through offsets.
 //
-// A Cell has Value (compute type), Out, kOperands and  static Out apply(const Value* in, const void* params).
+// A Cell has Value (compute type), Out, kOperands and  static Out apply(const Value* in, const
+// void* params).
 #include "aten/cuda/cell.cuh"
 
 namespace flambeau::cuda {
@@ -11,8 +12,8 @@ namespace flambeau::cuda {
 struct PointwiseLaunch {
   int64_t numel;
   int ndim;
-  bool contiguous;  // row-major, the same sizes: the geometry below is not read
-  int64_t sizes[kMaxLaunchDims];                      // innermost first
+  bool contiguous;                // row-major, the same sizes: the geometry below is not read
+  int64_t sizes[kMaxLaunchDims];  // innermost first
   int64_t strides[kMaxOperands + 1][kMaxLaunchDims];  // in elements
   char* data[kMaxOperands + 1];
   alignas(16) char immediates[16 * (kMaxOperands + 1)];  // compute-type values
@@ -27,7 +28,9 @@ struct alignas(sizeof(T) * kWidth) Pack {
 
 // Elements per thread: 16-byte loads, at most four elements.
 template <typename Storage>
-inline constexpr int kPackWidth = sizeof(Storage) >= 16 ? 1 : sizeof(Storage) == 8 ? 2 : 4;
+inline constexpr int kPackWidth = sizeof(Storage) >= 16  ? 1
+                                  : sizeof(Storage) == 8 ? 2
+                                                         : 4;
 
 template <typename Cell, typename Storage>
 FLAMBEAU_HOST_DEVICE inline void apply_strided(const PointwiseLaunch& launch, int64_t index) {
@@ -71,18 +74,22 @@ FLAMBEAU_HOST_DEVICE inline void apply_packed(const PointwiseLaunch& launch, int
   }
   Pack<Out, kWidth> result;
 #pragma unroll
-  for (int l = 0; l < kWidth; ++l) result.items[l] = stored_as<Out>(Cell::apply(in[l], launch.params));
-  *reinterpret_cast<Pack<Out, kWidth>*>(launch.data[0] + first * static_cast<int64_t>(sizeof(Out))) = result;
+  for (int l = 0; l < kWidth; ++l)
+    result.items[l] = stored_as<Out>(Cell::apply(in[l], launch.params));
+  *reinterpret_cast<Pack<Out, kWidth>*>(launch.data[0] +
+                                        first * static_cast<int64_t>(sizeof(Out))) = result;
 }
 
 template <typename Cell, typename Storage>
-__global__ void __launch_bounds__(kThreads) strided_kernel(const __grid_constant__ PointwiseLaunch launch) {
+__global__ void __launch_bounds__(kThreads)
+    strided_kernel(const __grid_constant__ PointwiseLaunch launch) {
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (index < launch.numel) apply_strided<Cell, Storage>(launch, index);
 }
 
 template <typename Cell, typename Storage>
-__global__ void __launch_bounds__(kThreads) packed_kernel(const __grid_constant__ PointwiseLaunch launch) {
+__global__ void __launch_bounds__(kThreads)
+    packed_kernel(const __grid_constant__ PointwiseLaunch launch) {
   constexpr int kWidth = kPackWidth<Storage>;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kWidth;
   if (first + kWidth <= launch.numel) {
@@ -102,7 +109,8 @@ template <typename Cell, typename Storage>
 cudaError_t launch_pointwise(const PointwiseLaunch& launch, cudaStream_t stream) {
   if (launch.numel == 0) return cudaSuccess;
   if (launch.contiguous && is_aligned(launch, Cell::kOperands + 1)) {
-    const auto blocks = static_cast<unsigned>(ceil_divide(launch.numel, kThreads * kPackWidth<Storage>));
+    const auto blocks =
+        static_cast<unsigned>(ceil_divide(launch.numel, kThreads * kPackWidth<Storage>));
     packed_kernel<Cell, Storage><<<blocks, kThreads, 0, stream>>>(launch);
   } else {
     const auto blocks = static_cast<unsigned>(ceil_divide(launch.numel, kThreads));

@@ -34,7 +34,8 @@ inline ReduceGeometry reduce_geometry(const ReduceLaunch& launch) {
   constexpr int64_t kWantedBlocks = 1024;
   constexpr int64_t kLeastPerLane = 16;
   ReduceGeometry g;
-  const bool rows_adjoin = launch.outputs >= 32 && launch.kept_ndim > 0 && launch.kept_strides[0][0] == 1 &&
+  const bool rows_adjoin = launch.outputs >= 32 && launch.kept_ndim > 0 &&
+                           launch.kept_strides[0][0] == 1 &&
                            (launch.reduced_ndim == 0 || launch.reduced_strides[0][0] != 1);
   g.lanes = rows_adjoin ? 1 : launch.count >= 1024 ? kThreads : launch.count >= 16 ? 32 : 1;
   g.rows = kThreads / g.lanes;
@@ -54,20 +55,24 @@ inline int64_t reduce_workspace(const ReduceLaunch& launch) {
 }
 
 template <typename Fiber, typename Storage>
-FLAMBEAU_HOST_DEVICE inline typename Fiber::Value element(const ReduceLaunch& launch, int k, int64_t at) {
+FLAMBEAU_HOST_DEVICE inline typename Fiber::Value element(const ReduceLaunch& launch, int k,
+                                                          int64_t at) {
   return load_as<typename Fiber::Value>(reinterpret_cast<const Storage*>(launch.data[k])[at]);
 }
 
 // The combination of elements begin, begin + step, ... below end of one result.
 template <typename Fiber, typename Storage>
-FLAMBEAU_HOST_DEVICE inline typename Fiber::Acc reduce_part(const ReduceLaunch& launch, int64_t output,
-                                                            int64_t begin, int64_t end, int64_t step) {
+FLAMBEAU_HOST_DEVICE inline typename Fiber::Acc reduce_part(const ReduceLaunch& launch,
+                                                            int64_t output, int64_t begin,
+                                                            int64_t end, int64_t step) {
   using Value = typename Fiber::Value;
   constexpr int K = Fiber::kOperands;
-  const Offsets<K> base = offsets<K>(output, launch.kept_ndim, launch.kept_sizes, launch.kept_strides);
+  const Offsets<K> base =
+      offsets<K>(output, launch.kept_ndim, launch.kept_sizes, launch.kept_strides);
   auto acc = Fiber::identity();
   for (int64_t i = begin; i < end; i += step) {
-    const Offsets<K> at = offsets<K>(i, launch.reduced_ndim, launch.reduced_sizes, launch.reduced_strides);
+    const Offsets<K> at =
+        offsets<K>(i, launch.reduced_ndim, launch.reduced_sizes, launch.reduced_strides);
     Value in[K];
 #pragma unroll
     for (int k = 0; k < K; ++k) in[k] = element<Fiber, Storage>(launch, k, base.of[k] + at.of[k]);
@@ -77,12 +82,14 @@ FLAMBEAU_HOST_DEVICE inline typename Fiber::Acc reduce_part(const ReduceLaunch& 
 }
 
 template <typename Fiber, typename Storage>
-FLAMBEAU_HOST_DEVICE inline void finish_one(const ReduceLaunch& launch, int64_t output, typename Fiber::Acc acc) {
+FLAMBEAU_HOST_DEVICE inline void finish_one(const ReduceLaunch& launch, int64_t output,
+                                            typename Fiber::Acc acc) {
   using Out = typename OutStorage<Fiber, Storage>::type;
   constexpr int K = Fiber::kOperands;
   typename Fiber::Value kept[Fiber::kLet + 1];
   if constexpr (Fiber::kLet > 0) {
-    const Offsets<K> at = offsets<K>(output, launch.kept_ndim, launch.kept_sizes, launch.kept_strides);
+    const Offsets<K> at =
+        offsets<K>(output, launch.kept_ndim, launch.kept_sizes, launch.kept_strides);
 #pragma unroll
     for (int k = 0; k < Fiber::kLet; ++k) {
       constexpr int kFirst = K - Fiber::kLet;
@@ -106,7 +113,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t begin = blockIdx.y * per_split;
   const int64_t end = begin + per_split < launch.count ? begin + per_split : launch.count;
   Acc acc = Fiber::identity();
-  if (output < launch.outputs) acc = reduce_part<Fiber, Storage>(launch, output, begin + lane, end, lanes);
+  if (output < launch.outputs)
+    acc = reduce_part<Fiber, Storage>(launch, output, begin + lane, end, lanes);
   partial[thread] = acc;
   for (int width = lanes / 2; width > 0; width /= 2) {
     __syncthreads();

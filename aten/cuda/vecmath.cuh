@@ -1,7 +1,8 @@
 #pragma once
 // The scalar functions of codegen/primitives.yaml for device code: the names and the meaning of
-// aten/cpu/vecmath.h, over CUDA's own math functions (their error bounds: CUDA C++ Programming Guide,
-// "Mathematical Functions"). Host calls work too, so that kernels can be checked without a GPU.
+// aten/cpu/vecmath.h, over CUDA's own math functions (their error bounds: CUDA C++ Programming
+// Guide, "Mathematical Functions"). Host calls work too, so that kernels can be checked without a
+// GPU.
 #include <stdint.h>
 
 #include "aten/core/gamma_series.h"
@@ -125,23 +126,31 @@ FLAMBEAU_HOST_DEVICE inline T fmin(T a, same_t<T> b) {
 
 template <Ordered T>
 FLAMBEAU_HOST_DEVICE inline T floor(T x) {
-  if constexpr (Floating<T>) return ::floor(x);
-  else return x;
+  if constexpr (Floating<T>)
+    return ::floor(x);
+  else
+    return x;
 }
 template <Ordered T>
 FLAMBEAU_HOST_DEVICE inline T ceil(T x) {
-  if constexpr (Floating<T>) return ::ceil(x);
-  else return x;
+  if constexpr (Floating<T>)
+    return ::ceil(x);
+  else
+    return x;
 }
 template <Ordered T>
 FLAMBEAU_HOST_DEVICE inline T trunc(T x) {
-  if constexpr (Floating<T>) return ::trunc(x);
-  else return x;
+  if constexpr (Floating<T>)
+    return ::trunc(x);
+  else
+    return x;
 }
 template <Ordered T>
 FLAMBEAU_HOST_DEVICE inline T round(T x) {
-  if constexpr (Floating<T>) return ::rint(x);
-  else return x;
+  if constexpr (Floating<T>)
+    return ::rint(x);
+  else
+    return x;
 }
 
 // --- division; an integer divided by 0 gives 0, the least one divided by -1 wraps
@@ -198,7 +207,8 @@ FLAMBEAU_HOST_DEVICE inline bool bitwise_not(bool x) { return !x; }
 template <Integer T>
 FLAMBEAU_HOST_DEVICE inline T left_shift(T x, same_t<T> count) {
   const bool out = count < T(0) || static_cast<int64_t>(count) >= int64_t{sizeof(T) * 8};
-  return out ? T(0) : static_cast<T>(static_cast<uint64_t>(x) << (static_cast<uint64_t>(count) & 63));
+  return out ? T(0)
+             : static_cast<T>(static_cast<uint64_t>(x) << (static_cast<uint64_t>(count) & 63));
 }
 template <Integer T>
 FLAMBEAU_HOST_DEVICE inline T right_shift(T x, same_t<T> count) {
@@ -223,7 +233,8 @@ FLAMBEAU_HOST_DEVICE inline T lcm(T a, same_t<T> b) {
 }
 template <Integer T>
 FLAMBEAU_HOST_DEVICE inline T pow(T base, same_t<T> exponent) {
-  if (exponent < T(0)) return base == T(1) ? T(1) : base == T(-1) ? (exponent & 1 ? T(-1) : T(1)) : T(0);
+  if (exponent < T(0))
+    return base == T(1) ? T(1) : base == T(-1) ? (exponent & 1 ? T(-1) : T(1)) : T(0);
   uint64_t result = 1;
   uint64_t power = static_cast<uint64_t>(base);
   for (uint64_t e = static_cast<uint64_t>(exponent); e; e >>= 1) {
@@ -254,5 +265,5 @@ FLAMBEAU_HOST_DEVICE inline T angle(T x) {
 
 }  // namespace flambeau::vec
 
-#include "aten/cuda/vecmath_real.cuh"
 #include "aten/cuda/vecmath_complex.cuh"
+#include "aten/cuda/vecmath_real.cuh"

@@ -78,7 +78,8 @@ FLAMBEAU_HOST_DEVICE inline T log1p(T z) {
   using R = real_t<T>;
   const R excess = z.re * (2 + z.re) + z.im * z.im;
   const bool near = excess < R(1) && excess > R(-0.75);
-  return {near ? R(0.5) * ::log1p(excess) : ::log(::hypot(R(1) + z.re, z.im)), ::atan2(z.im, R(1) + z.re)};
+  return {near ? R(0.5) * ::log1p(excess) : ::log(::hypot(R(1) + z.re, z.im)),
+          ::atan2(z.im, R(1) + z.re)};
 }
 template <Complex T>
 FLAMBEAU_HOST_DEVICE inline T pow(T base, same_t<T> exponent) {

@@ -26,8 +26,8 @@ struct Box<T> {
   static T view(IValue& v) { return v.get<Scalar>().template to<T>(); }
 };
 template <typename T>
-  requires(std::is_same_v<T, ScalarType> || std::is_same_v<T, Device> || std::is_same_v<T, Layout> ||
-           std::is_same_v<T, MemoryFormat>)
+  requires(std::is_same_v<T, ScalarType> || std::is_same_v<T, Device> ||
+           std::is_same_v<T, Layout> || std::is_same_v<T, MemoryFormat>)
 struct Box<T> {
   static IValue box(T v) { return IValue(v); }
   static T view(IValue& v) { return v.get<T>(); }

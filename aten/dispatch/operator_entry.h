@@ -18,8 +18,8 @@ using BoxedKernel = void (*)(const OperatorEntry& op, DispatchKeySet keys, Stack
 using UnboxingCaller = void (*)(void* kernel, DispatchKeySet keys, Stack& stack);
 
 struct OperatorEntry {
-  const char* name;    // "add.Tensor"
-  const char* schema;  // canonical text
+  const char* name;                 // "add.Tensor"
+  const char* schema;               // canonical text
   void* kernels[kNumDispatchKeys];  // unboxed; first parameter is always DispatchKeySet
   UnboxingCaller call_boxed;        // runs the entry's unboxed kernel on a stack
   // Adapter with the operator's unboxed signature that boxes its arguments and calls `boxed[key]`.

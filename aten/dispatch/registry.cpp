@@ -35,7 +35,8 @@ void register_operators(OperatorEntry* const* first, size_t count) {
   const auto twin = std::adjacent_find(all.begin(), all.end(), [](auto* a, auto* b) {
     return std::string_view(a->name) == b->name;
   });
-  check(twin == all.end(), "operator ", twin == all.end() ? "" : (*twin)->name, " is registered twice");
+  check(twin == all.end(), "operator ", twin == all.end() ? "" : (*twin)->name,
+        " is registered twice");
 }
 
 const std::vector<OperatorEntry*>& all_operators() { return entries(); }
@@ -88,9 +89,10 @@ int runnable_key(const OperatorEntry& op, DispatchKeySet keys) {
     if (!supported.empty()) supported.append(", ");
     supported.append(name_of(static_cast<DispatchKey>(key)));
   }
-  const char* backend = backends.empty() ? "(no backend)" : name_of(static_cast<DispatchKey>(backends.highest()));
-  fail(ErrorKind::NotImplemented, "Could not run '", op.name, "' with arguments from the '", backend,
-       "' backend: it has kernels for [", supported, "]");
+  const char* backend =
+      backends.empty() ? "(no backend)" : name_of(static_cast<DispatchKey>(backends.highest()));
+  fail(ErrorKind::NotImplemented, "Could not run '", op.name, "' with arguments from the '",
+       backend, "' backend: it has kernels for [", supported, "]");
 }
 
 }  // namespace
@@ -105,7 +107,8 @@ void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const int key = runnable_key(op, keys);
   if (key < 0) fail_lookup(op, keys);
   const BoxedKernel kernel = boxed_kernel_of(op, key);
-  check(kernel != nullptr, op.name, ": expected a boxed kernel for ", name_of(static_cast<DispatchKey>(key)));
+  check(kernel != nullptr, op.name, ": expected a boxed kernel for ",
+        name_of(static_cast<DispatchKey>(key)));
   kernel(op, keys, stack);
 }
 

@@ -16,8 +16,8 @@ class IValue {
  public:
   using Payload =
       std::variant<std::monostate, Tensor, Scalar, std::string, std::vector<Tensor>,
-                   std::vector<int64_t>, std::vector<double>, std::vector<bool>, std::vector<Scalar>,
-                   ScalarType, Device, Layout, MemoryFormat, Generator>;
+                   std::vector<int64_t>, std::vector<double>, std::vector<bool>,
+                   std::vector<Scalar>, ScalarType, Device, Layout, MemoryFormat, Generator>;
 
   IValue() = default;
   template <typename T>

@@ -1,6 +1,7 @@
 // The caching CPU allocator. Blocks up to 1 MB: thread-local size classes (small_blocks.h). Larger
 // ones: mapped with 2 MB alignment and huge pages, kept in one list after use, oldest evicted first
-// beyond the cap. glibc would unmap them at once, and faulting fresh pages costs more than most kernels.
+// beyond the cap. glibc would unmap them at once, and faulting fresh pages costs more than most
+// kernels.
 #include "c10/core/allocator.h"
 
 #include <sys/mman.h>
@@ -28,12 +29,15 @@ size_t large_bytes(size_t bytes) {
 
 // A quarter of the machine's memory, or FLAMBEAU_CPU_CACHE_BYTES.
 size_t cache_cap() {
-  if (const char* text = std::getenv("FLAMBEAU_CPU_CACHE_BYTES")) return std::strtoull(text, nullptr, 10);
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 4;
+  if (const char* text = std::getenv("FLAMBEAU_CPU_CACHE_BYTES"))
+    return std::strtoull(text, nullptr, 10);
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) /
+         4;
 }
 
 void* map_huge(size_t bytes) {
-  void* raw = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* raw =
+      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const uintptr_t start = reinterpret_cast<uintptr_t>(raw);
   const uintptr_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
@@ -214,7 +218,8 @@ Allocator* cpu_allocator() {
 
 Allocator* allocator_of(DeviceType t) {
   Allocator* a = registered[static_cast<int>(t)].load(std::memory_order_acquire);
-  if (a) [[likely]] return a;
+  if (a) [[likely]]
+    return a;
   check(t == DeviceType::CPU, "no allocator is registered for device type ", name_of(t));
   set_allocator(t, cpu_allocator());
   return cpu_allocator();

@@ -15,7 +15,8 @@ class ArrayRef {
  public:
   constexpr ArrayRef() = default;
   constexpr ArrayRef(const T* data, size_t size) : data_(data), size_(size) {}
-  constexpr ArrayRef(const T& one) : data_(&one), size_(1) {}  // NOLINT(google-explicit-constructor)
+  constexpr ArrayRef(const T& one)
+      : data_(&one), size_(1) {}  // NOLINT(google-explicit-constructor)
   ArrayRef(const std::vector<T>& v) : data_(v.data()), size_(v.size()) {}  // NOLINT
   template <size_t N>
   constexpr ArrayRef(const T (&a)[N]) : data_(a), size_(N) {}  // NOLINT
@@ -34,7 +35,9 @@ class ArrayRef {
   constexpr const T& operator[](size_t i) const { return data_[i]; }
   constexpr const T& front() const { return data_[0]; }
   constexpr const T& back() const { return data_[size_ - 1]; }
-  constexpr ArrayRef slice(size_t start, size_t count) const { return ArrayRef(data_ + start, count); }
+  constexpr ArrayRef slice(size_t start, size_t count) const {
+    return ArrayRef(data_ + start, count);
+  }
   std::vector<T> vec() const { return std::vector<T>(begin(), end()); }
 
   friend constexpr bool operator==(ArrayRef a, ArrayRef b) {

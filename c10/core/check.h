@@ -12,7 +12,15 @@
 namespace flambeau::c10 {
 
 // Which Python exception type the error becomes.
-enum class ErrorKind : uint8_t { Runtime, Index, Type, Value, NotImplemented, ZeroDivision, OutOfMemory };
+enum class ErrorKind : uint8_t {
+  Runtime,
+  Index,
+  Type,
+  Value,
+  NotImplemented,
+  ZeroDivision,
+  OutOfMemory
+};
 
 class Error : public std::exception {
  public:
@@ -31,7 +39,8 @@ void append_integer(std::string& out, int64_t value);
 void append_unsigned(std::string& out, uint64_t value);
 void append_real(std::string& out, double value);
 
-// Customisation point: a type prints itself by an `append_text(std::string&, const T&)` found by ADL.
+// Customisation point: a type prints itself by an `append_text(std::string&, const T&)` found by
+// ADL.
 inline void append_text(std::string& out, std::string_view value) { out.append(value); }
 inline void append_text(std::string& out, const char* value) { out.append(value); }
 inline void append_text(std::string& out, const std::string& value) { out.append(value); }
@@ -61,19 +70,23 @@ template <typename... Parts>
 
 template <typename... Parts>
 [[gnu::always_inline]] inline void check(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Runtime, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Runtime, parts...);
 }
 template <typename... Parts>
 [[gnu::always_inline]] inline void check_index(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Index, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Index, parts...);
 }
 template <typename... Parts>
 [[gnu::always_inline]] inline void check_type(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Type, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Type, parts...);
 }
 template <typename... Parts>
 [[gnu::always_inline]] inline void check_value(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Value, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Value, parts...);
 }
 
 // Flattens its parts into one string, with the same printers as `check`.

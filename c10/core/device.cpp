@@ -33,7 +33,8 @@ Device Device::parse(std::string_view text) {
     if (kind != kDeviceNames[t]) continue;
     if (colon == std::string_view::npos) return Device(static_cast<DeviceType>(t));
     const int index = parse_index(text.substr(colon + 1));
-    check(index >= 0, "Invalid device string: '", text, "': expected a device index after the colon");
+    check(index >= 0, "Invalid device string: '", text,
+          "': expected a device index after the colon");
     return Device(static_cast<DeviceType>(t), static_cast<int8_t>(index));
   }
   std::string known;

@@ -35,9 +35,15 @@ class DispatchKeySet {
   constexpr uint64_t bits() const { return bits_; }
   constexpr bool has(DispatchKey k) const { return bits_ & DispatchKeySet(k).bits_; }
   constexpr bool empty() const { return bits_ == 0; }
-  constexpr DispatchKeySet operator|(DispatchKeySet o) const { return DispatchKeySet(bits_ | o.bits_); }
-  constexpr DispatchKeySet operator&(DispatchKeySet o) const { return DispatchKeySet(bits_ & o.bits_); }
-  constexpr DispatchKeySet operator-(DispatchKeySet o) const { return DispatchKeySet(bits_ & ~o.bits_); }
+  constexpr DispatchKeySet operator|(DispatchKeySet o) const {
+    return DispatchKeySet(bits_ | o.bits_);
+  }
+  constexpr DispatchKeySet operator&(DispatchKeySet o) const {
+    return DispatchKeySet(bits_ & o.bits_);
+  }
+  constexpr DispatchKeySet operator-(DispatchKeySet o) const {
+    return DispatchKeySet(bits_ & ~o.bits_);
+  }
   // Index of the outermost key. The set must not be empty.
   constexpr int highest() const { return 63 - std::countl_zero(bits_); }
   // The keys below `k`: what a kernel of `k` redispatches to.

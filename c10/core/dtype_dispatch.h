@@ -1,6 +1,7 @@
 #pragma once
-// Calls a generic lambda with the C++ type of a dtype: dispatch_floating(t, "op", [&]<typename T>() {...}).
-// Each lambda is instantiated once per listed type, so list no more than the kernel supports.
+// Calls a generic lambda with the C++ type of a dtype: dispatch_floating(t, "op", [&]<typename T>()
+// {...}). Each lambda is instantiated once per listed type, so list no more than the kernel
+// supports.
 #include "c10/core/check.h"
 #include "c10/core/scalar_type.h"
 
@@ -12,7 +13,8 @@ template <ScalarType... Types, typename F>
 decltype(auto) dispatch_types(ScalarType t, const char* op, F&& f) {
   using Result = decltype(f.template operator()<float>());
   if constexpr (std::is_void_v<Result>) {
-    const bool hit = ((t == Types ? (f.template operator()<cpp_type_t<Types>>(), true) : false) || ...);
+    const bool hit =
+        ((t == Types ? (f.template operator()<cpp_type_t<Types>>(), true) : false) || ...);
     if (!hit) fail_dtype(op, t);
   } else {
     Result result{};
@@ -43,16 +45,16 @@ decltype(auto) dispatch_integral(ScalarType t, const char* op, F&& f) {
 template <typename F>
 decltype(auto) dispatch_ordered(ScalarType t, const char* op, F&& f) {
   return dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
-                        ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
-                        ScalarType::Int32, ScalarType::Int64, ScalarType::Bool>(
+                        ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8,
+                        ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool>(
       t, op, static_cast<F&&>(f));
 }
 template <typename F>
 decltype(auto) dispatch_all(ScalarType t, const char* op, F&& f) {
   return dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
-                        ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
-                        ScalarType::Int32, ScalarType::Int64, ScalarType::Bool, ScalarType::Complex64,
-                        ScalarType::Complex128>(t, op, static_cast<F&&>(f));
+                        ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8,
+                        ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool,
+                        ScalarType::Complex64, ScalarType::Complex128>(t, op, static_cast<F&&>(f));
 }
 
 // An element as bytes only, for kernels that move and never compute: one instance per size.
@@ -62,12 +64,18 @@ struct alignas(16) Opaque16 {
 template <typename F>
 decltype(auto) dispatch_by_size(size_t bytes, const char* op, F&& f) {
   switch (bytes) {
-    case 1: return f.template operator()<uint8_t>();
-    case 2: return f.template operator()<uint16_t>();
-    case 4: return f.template operator()<uint32_t>();
-    case 8: return f.template operator()<uint64_t>();
-    case 16: return f.template operator()<Opaque16>();
-    default: fail(ErrorKind::Runtime, op, ": unsupported element size ", bytes);
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
+    case 16:
+      return f.template operator()<Opaque16>();
+    default:
+      fail(ErrorKind::Runtime, op, ": unsupported element size ", bytes);
   }
 }
 

@@ -28,7 +28,8 @@ namespace flambeau::c10 {
   const uint32_t exponent = (half >> 10) & 0x1fu;
   const uint32_t mantissa = half & 0x3ffu;
   if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
 }
@@ -42,14 +43,18 @@ namespace flambeau::c10 {
 struct Half {
   uint16_t bits = 0;
   constexpr Half() = default;
-  [[gnu::always_inline]] constexpr Half(float value) : bits(half_bits_from_float(value)) {}  // NOLINT
-  [[gnu::always_inline]] constexpr operator float() const { return float_from_half_bits(bits); }  // NOLINT
+  [[gnu::always_inline]] constexpr Half(float value)
+      : bits(half_bits_from_float(value)) {}  // NOLINT
+  [[gnu::always_inline]] constexpr operator float() const {
+    return float_from_half_bits(bits);
+  }  // NOLINT
 };
 
 struct BFloat16 {
   uint16_t bits = 0;
   constexpr BFloat16() = default;
-  [[gnu::always_inline]] constexpr BFloat16(float value) : bits(bfloat16_bits_from_float(value)) {}  // NOLINT
+  [[gnu::always_inline]] constexpr BFloat16(float value)
+      : bits(bfloat16_bits_from_float(value)) {}             // NOLINT
   [[gnu::always_inline]] constexpr operator float() const {  // NOLINT
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }

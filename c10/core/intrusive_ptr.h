@@ -17,7 +17,9 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  uint32_t use_count() const { return static_cast<uint32_t>(counts_.load(std::memory_order_acquire)); }
+  uint32_t use_count() const {
+    return static_cast<uint32_t>(counts_.load(std::memory_order_acquire));
+  }
   void retain() const { counts_.fetch_add(kStrong, std::memory_order_relaxed); }
   void release() const {
     // A sole owner without weak references races with nobody: no locked instruction is needed.

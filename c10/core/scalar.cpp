@@ -9,13 +9,15 @@
 namespace flambeau::c10 {
 namespace {
 
-// Whether `value` is outside T. Negative integers may wrap into an unsigned type of their magnitude.
+// Whether `value` is outside T. Negative integers may wrap into an unsigned type of their
+// magnitude.
 template <typename T>
 bool overflows(int64_t value) {
   if constexpr (std::is_same_v<T, bool> || !std::is_integral_v<T>) {
     return false;
   } else if constexpr (std::is_unsigned_v<T>) {
-    const uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+    const uint64_t magnitude =
+        value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
     return magnitude > std::numeric_limits<T>::max();
   } else {
     return value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max();
@@ -31,7 +33,8 @@ bool overflows(double value) {
     const bool above = value > -limit || (std::is_signed_v<T> && value == -limit);
     return !(above && value < limit);  // NaN overflows
   } else {
-    return std::isfinite(value) && std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max());
+    return std::isfinite(value) &&
+           std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max());
   }
 }
 
@@ -41,7 +44,8 @@ T from_real(double value) {
     return value != 0;
   } else if constexpr (std::is_integral_v<T>) {
     // Out of range is undefined in C++; wrapping is what vectorised conversions give on x86.
-    if (!(value >= -0x1p63 && value < 0x1p63)) return static_cast<T>(std::numeric_limits<int64_t>::min());
+    if (!(value >= -0x1p63 && value < 0x1p63))
+      return static_cast<T>(std::numeric_limits<int64_t>::min());
     return static_cast<T>(static_cast<int64_t>(value));
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return T(static_cast<float>(value));
@@ -54,10 +58,14 @@ T from_real(double value) {
 
 ScalarType Scalar::dtype() const {
   switch (tag_) {
-    case Tag::Bool: return ScalarType::Bool;
-    case Tag::Int: return ScalarType::Int64;
-    case Tag::Double: return default_dtype();
-    default: return default_complex_dtype();
+    case Tag::Bool:
+      return ScalarType::Bool;
+    case Tag::Int:
+      return ScalarType::Int64;
+    case Tag::Double:
+      return default_dtype();
+    default:
+      return default_complex_dtype();
   }
 }
 
@@ -68,8 +76,8 @@ T Scalar::to() const {
   } else {
     if (is_integral(true)) {
       if (overflows<T>(int_)) {
-        fail(ErrorKind::Runtime, "value cannot be converted to type ", pytorch_name_of(scalar_type_of<T>),
-             " without overflow");
+        fail(ErrorKind::Runtime, "value cannot be converted to type ",
+             pytorch_name_of(scalar_type_of<T>), " without overflow");
       }
       if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
         return T(static_cast<float>(int_));
@@ -79,8 +87,8 @@ T Scalar::to() const {
     }
     check(!is_complex() || im_ == 0, "value cannot be converted to type ",
           pytorch_name_of(scalar_type_of<T>), " without overflow");
-    check(!overflows<T>(re_), "value cannot be converted to type ", pytorch_name_of(scalar_type_of<T>),
-          " without overflow");
+    check(!overflows<T>(re_), "value cannot be converted to type ",
+          pytorch_name_of(scalar_type_of<T>), " without overflow");
     return from_real<T>(re_);
   }
 }
@@ -140,9 +148,15 @@ bool Scalar::equals(const Scalar& o) const {
 
 void append_text(std::string& out, const Scalar& value) {
   switch (value.tag()) {
-    case Scalar::Tag::Bool: append_text(out, value.to_bool()); break;
-    case Scalar::Tag::Int: append_integer(out, value.to<int64_t>()); break;
-    case Scalar::Tag::Double: append_real(out, value.to_double()); break;
+    case Scalar::Tag::Bool:
+      append_text(out, value.to_bool());
+      break;
+    case Scalar::Tag::Int:
+      append_integer(out, value.to<int64_t>());
+      break;
+    case Scalar::Tag::Double:
+      append_real(out, value.to_double());
+      break;
     case Scalar::Tag::Complex: {
       const complex<double> c = value.to_complex();
       out.push_back('(');

@@ -37,16 +37,16 @@ int category(ScalarType t) {
 }  // namespace
 
 const char* name_of(ScalarType t) {
-  static constexpr const char* kNames[] = {"bool",    "uint8",    "int8",    "int16",   "int32",
-                                           "int64",   "float16",  "bfloat16", "float32", "float64",
-                                           "complex64", "complex128", "undefined"};
+  static constexpr const char* kNames[] = {
+      "bool",     "uint8",   "int8",    "int16",     "int32",      "int64",    "float16",
+      "bfloat16", "float32", "float64", "complex64", "complex128", "undefined"};
   return kNames[index_of(t)];
 }
 
 const char* pytorch_name_of(ScalarType t) {
-  static constexpr const char* kNames[] = {"Bool", "Byte",  "Char",   "Short",        "Int",
-                                           "Long", "Half",  "BFloat16", "Float",      "Double",
-                                           "ComplexFloat", "ComplexDouble", "Undefined"};
+  static constexpr const char* kNames[] = {
+      "Bool",     "Byte",  "Char",   "Short",        "Int",           "Long",     "Half",
+      "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Undefined"};
   return kNames[index_of(t)];
 }
 
@@ -54,7 +54,8 @@ ScalarType promote_types(ScalarType a, ScalarType b) {
   if (a == b || b == ScalarType::Undefined) return a;
   if (a == ScalarType::Undefined) return b;
   if (is_complex_type(a) || is_complex_type(b)) {
-    const bool wide = to_real_type(a) == ScalarType::Float64 || to_real_type(b) == ScalarType::Float64;
+    const bool wide =
+        to_real_type(a) == ScalarType::Float64 || to_real_type(b) == ScalarType::Float64;
     return wide ? ScalarType::Complex128 : ScalarType::Complex64;
   }
   if (is_floating_type(a) && is_floating_type(b)) return promote_floats(a, b);
@@ -68,8 +69,10 @@ bool can_cast(ScalarType from, ScalarType to) { return category(from) <= categor
 ScalarType default_dtype() { return default_type.load(std::memory_order_relaxed); }
 
 void set_default_dtype(ScalarType t) {
-  check_type(is_floating_type(t), "set_default_dtype: only floating-point types are supported as the "
-             "default type, got ", t);
+  check_type(is_floating_type(t),
+             "set_default_dtype: only floating-point types are supported as the "
+             "default type, got ",
+             t);
   default_type.store(t, std::memory_order_relaxed);
 }
 

@@ -22,7 +22,8 @@ constexpr bool is_floating_type(ScalarType t) {
 }
 // bool counts as integral only where asked.
 constexpr bool is_integral_type(ScalarType t, bool include_bool) {
-  return (t >= ScalarType::UInt8 && t <= ScalarType::Int64) || (include_bool && t == ScalarType::Bool);
+  return (t >= ScalarType::UInt8 && t <= ScalarType::Int64) ||
+         (include_bool && t == ScalarType::Bool);
 }
 constexpr bool is_reduced_floating_type(ScalarType t) {
   return t == ScalarType::Float16 || t == ScalarType::BFloat16;
@@ -64,14 +65,14 @@ struct CppTypeOf;
 template <typename>
 struct ScalarTypeOf;
 
-#define FLAMBEAU_MAP_TYPE(S, T)                                       \
-  template <>                                                         \
-  struct CppTypeOf<ScalarType::S> {                                   \
-    using type = T;                                                   \
-  };                                                                  \
-  template <>                                                         \
-  struct ScalarTypeOf<T> {                                            \
-    static constexpr ScalarType value = ScalarType::S;                \
+#define FLAMBEAU_MAP_TYPE(S, T)                        \
+  template <>                                          \
+  struct CppTypeOf<ScalarType::S> {                    \
+    using type = T;                                    \
+  };                                                   \
+  template <>                                          \
+  struct ScalarTypeOf<T> {                             \
+    static constexpr ScalarType value = ScalarType::S; \
   };
 FLAMBEAU_MAP_TYPE(Bool, bool)
 FLAMBEAU_MAP_TYPE(UInt8, uint8_t)

@@ -42,7 +42,8 @@ constexpr int class_of(size_t bytes) {
 constexpr size_t class_bytes(int index) {
   if (index < 16) return static_cast<size_t>(index + 1) * 64;
   const int octave = 10 + (index - 16) / 4;
-  return (size_t{1} << octave) + static_cast<size_t>((index - 16) % 4 + 1) * (size_t{1} << (octave - 2));
+  return (size_t{1} << octave) +
+         static_cast<size_t>((index - 16) % 4 + 1) * (size_t{1} << (octave - 2));
 }
 // Blocks of a class that one thread keeps: few of the big ones.
 constexpr uint32_t class_limit(int index) {

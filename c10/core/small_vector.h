@@ -97,7 +97,9 @@ class SmallVector {
     size_ = n;
   }
 
-  operator ArrayRef<T>() const { return ArrayRef<T>(data_, size_); }  // NOLINT(google-explicit-constructor)
+  operator ArrayRef<T>() const {
+    return ArrayRef<T>(data_, size_);
+  }  // NOLINT(google-explicit-constructor)
   ArrayRef<T> ref() const { return ArrayRef<T>(data_, size_); }
   friend bool operator==(const SmallVector& a, const SmallVector& b) { return a.ref() == b.ref(); }
   friend bool operator==(ArrayRef<T> a, const SmallVector& b) { return a == b.ref(); }

@@ -11,7 +11,8 @@ StorageImpl::StorageImpl(size_t nbytes, Device device) : nbytes_(nbytes), device
   if (!device.is_meta()) data_ = allocator_of(device.type)->allocate(nbytes);
 }
 
-StorageImpl::StorageImpl(void* data, size_t nbytes, Device device, void (*release)(void*), void* context)
+StorageImpl::StorageImpl(void* data, size_t nbytes, Device device, void (*release)(void*),
+                         void* context)
     : data_(data), nbytes_(nbytes), release_(release), context_(context), device_(device) {}
 
 StorageImpl::~StorageImpl() { free_data(); }

@@ -9,7 +9,10 @@ namespace flambeau::c10 {
 void (*release_py_object)(void* object) = nullptr;
 
 TensorImpl::TensorImpl(Storage storage, ScalarType dtype, Device device)
-    : storage_(std::move(storage)), keys_(backend_key(device.type)), device_(device), dtype_(dtype) {
+    : storage_(std::move(storage)),
+      keys_(backend_key(device.type)),
+      device_(device),
+      dtype_(dtype) {
   numel_ = 1;
 }
 
@@ -83,7 +86,8 @@ bool TensorImpl::is_contiguous(MemoryFormat format) const {
       return dim() == 4 && (numel_ == 0 || strides_follow(sizes(), strides(), {1, 3, 2, 0}));
     case MemoryFormat::ChannelsLast3d:
       return dim() == 5 && (numel_ == 0 || strides_follow(sizes(), strides(), {1, 4, 3, 2, 0}));
-    default: return contiguous_;
+    default:
+      return contiguous_;
   }
 }
 

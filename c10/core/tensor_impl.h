@@ -1,5 +1,6 @@
 #pragma once
-// The object behind a Tensor handle: storage, geometry, dtype, dispatch keys, autograd and Python slots.
+// The object behind a Tensor handle: storage, geometry, dtype, dispatch keys, autograd and Python
+// slots.
 #include <memory>
 
 #include "c10/core/dispatch_key.h"
@@ -11,19 +12,21 @@ namespace flambeau::c10 {
 
 class TensorImpl;
 
-// What autograd hangs on a tensor; the concrete type lives in aten/autograd, which core does not know.
+// What autograd hangs on a tensor; the concrete type lives in aten/autograd, which core does not
+// know.
 struct AutogradMetaBase {
   virtual ~AutogradMetaBase() = default;
 };
 
-// The Python object of a tensor, at most one. Normally the object owns the TensorImpl; when the last
-// Python reference goes while C++ still holds the tensor, the binding flips the ownership so that the
-// same object (and its attributes) comes back on the next visit to Python.
+// The Python object of a tensor, at most one. Normally the object owns the TensorImpl; when the
+// last Python reference goes while C++ still holds the tensor, the binding flips the ownership so
+// that the same object (and its attributes) comes back on the next visit to Python.
 struct PyObjectSlot {
   void* object = nullptr;
   bool owned_by_impl = false;
 };
-// Set once by the binding; called (with the GIL taken inside) when an impl that owns its object dies.
+// Set once by the binding; called (with the GIL taken inside) when an impl that owns its object
+// dies.
 extern void (*release_py_object)(void* object);
 
 class TensorImpl final : public RefCounted {
@@ -49,7 +52,8 @@ class TensorImpl final : public RefCounted {
 
   // Address of element 0. nullptr for Meta and for tensors without elements.
   void* data() const {
-    return static_cast<char*>(storage_->data()) + storage_offset_ * static_cast<int64_t>(element_size(dtype_));
+    return static_cast<char*>(storage_->data()) +
+           storage_offset_ * static_cast<int64_t>(element_size(dtype_));
   }
 
   void set_contiguous_sizes(IntArrayRef sizes);
@@ -60,8 +64,8 @@ class TensorImpl final : public RefCounted {
   void add_keys(DispatchKeySet keys) { keys_ = keys_ | keys; }
   void remove_keys(DispatchKeySet keys) { keys_ = keys_ - keys; }
 
-  // The counter behind the in-place check. Views share it through the storage; a tensor detached from
-  // it by `.data` counts for itself.
+  // The counter behind the in-place check. Views share it through the storage; a tensor detached
+  // from it by `.data` counts for itself.
   uint32_t version() const { return own_version_ ? own_version_count_ : storage_->version(); }
   void bump_version() {
     if (own_version_) {
@@ -79,11 +83,14 @@ class TensorImpl final : public RefCounted {
   void set_inference(bool value) { inference_ = value; }
 
   AutogradMetaBase* autograd_meta() const { return autograd_meta_.get(); }
-  void set_autograd_meta(std::unique_ptr<AutogradMetaBase> meta) { autograd_meta_ = std::move(meta); }
+  void set_autograd_meta(std::unique_ptr<AutogradMetaBase> meta) {
+    autograd_meta_ = std::move(meta);
+  }
 
   PyObjectSlot& py_slot() { return py_slot_; }
 
-  // Takes over storage, geometry, dtype, device and backend key of `other` (Tensor.data = ..., set_).
+  // Takes over storage, geometry, dtype, device and backend key of `other` (Tensor.data = ...,
+  // set_).
   void shallow_copy_from(const TensorImpl& other);
 
  private:

@@ -12,7 +12,8 @@ struct ThreadState {
   bool forward_grad_enabled = true;
 };
 
-// initial-exec keeps the access to one instruction; the block is 24 bytes of the static TLS surplus.
+// initial-exec keeps the access to one instruction; the block is 24 bytes of the static TLS
+// surplus.
 extern thread_local constinit ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 class ExcludeKeys {

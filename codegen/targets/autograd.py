@@ -229,7 +229,8 @@ class NodeWriter:
             yield f"  gradients[{self._offset(name)}] = {text};"
             return
         yield f"  const auto computed = {text};"
-        yield f"  for (size_t i = 0; i < count_of_{name}; ++i) gradients[{self._offset(name)} + i] = computed[i];"
+        place = f"gradients[{self._offset(name)} + i]"
+        yield f"  for (size_t i = 0; i < count_of_{name}; ++i) {place} = computed[i];"
 
 
 def _needs_view(type_: OptionalType) -> bool:
@@ -399,7 +400,9 @@ class WrapperWriter:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _plans(model: Model, operators: Iterable[Operator]) -> Iterator[tuple[Operator, list[tuple[NodePlan, list[Form]]]]]:
+def _plans(
+    model: Model, operators: Iterable[Operator]
+) -> Iterator[tuple[Operator, list[tuple[NodePlan, list[Form]]]]]:
     """Group the wrapped forms of each operator by the node that they make."""
     for op in operators:
         groups: dict[tuple[str, ...], tuple[NodePlan, list[Form]]] = {}
@@ -413,7 +416,9 @@ def _plans(model: Model, operators: Iterable[Operator]) -> Iterator[tuple[Operat
             yield op, list(groups.values())
 
 
-def _families(model: Model, family: str, plans: Iterable[NodePlan], forward: Iterable[str]) -> tuple[str, ...]:
+def _families(
+    model: Model, family: str, plans: Iterable[NodePlan], forward: Iterable[str]
+) -> tuple[str, ...]:
     names = set(forward)
     for plan in plans:
         for rule in plan.rules:

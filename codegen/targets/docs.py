@@ -99,7 +99,9 @@ def _page(op: Operator, model: Model) -> PageDecl:
             lines += [*text, ""]
     while lines and not lines[-1].strip():
         lines.pop()
-    return PageDecl(_path(op) + (f" ({op.schema.name.overload})" if op.schema.name.overload else ""), tuple(lines))
+    return PageDecl(
+        _path(op) + (f" ({op.schema.name.overload})" if op.schema.name.overload else ""), tuple(lines)
+    )
 
 
 def _example(op: Operator) -> Iterator[str]:
@@ -117,7 +119,9 @@ def emit(model: Model) -> Iterator[File]:
         if not public:
             continue
         pages = tuple(_page(op, model) for op in public)
-        index.append(f"- [{family}]({family}.md): " + ", ".join(dict.fromkeys(op.schema.name.base for op in public)))
+        index.append(
+            f"- [{family}]({family}.md): " + ", ".join(dict.fromkeys(op.schema.name.base for op in public))
+        )
         yield render("reference.md.j2", f"docs/{family}.md", title=family, pages=pages)
     yield render(
         "reference.md.j2",

@@ -40,7 +40,11 @@ def _lines(op: Operator, model: Model) -> tuple[str, ...]:
             params = (*body.params, *((body.switch,) if body.switch else ()))
             return (f"POINTWISE[{op.name!r}] = ({body.operands!r}, {params!r}, {text!r})",)
         case Reduce() as body if not body.let:
-            texts = (numpy_text(body.map, model.primitives), body.combine, numpy_text(body.finish, model.primitives))
+            texts = (
+                numpy_text(body.map, model.primitives),
+                body.combine,
+                numpy_text(body.finish, model.primitives),
+            )
             return (f"REDUCE[{op.name!r}] = {texts!r}",)
         case Composite(cpp=None) as body:
             return tuple(_composite(op, body, model))

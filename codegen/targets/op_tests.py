@@ -79,7 +79,10 @@ def _forward(op: Operator) -> bool | None:
     if op.derivative is None:
         return None if op.kind is Kind.COMPOSITE else False
     unwanted = op.derivative.nondifferentiable_outputs
-    outputs = [r.name or (f"result{i}" if len(op.schema.returns) > 1 else "result") for i, r in enumerate(op.schema.returns)]
+    outputs = [
+        r.name or (f"result{i}" if len(op.schema.returns) > 1 else "result")
+        for i, r in enumerate(op.schema.returns)
+    ]
     ruled = {name for name, _ in op.derivative.forward}
     return all(name in ruled for name in outputs if name not in unwanted)
 
@@ -124,7 +127,7 @@ def _record(op: Operator, model: Model) -> Json:
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield one table per family; operators that users cannot call are tested through those that call them."""
+    """Yield one table per family; operators that users cannot call are tested through others."""
     for family, operators in slots.families(model):
         records = [
             _record(op, model)

@@ -126,7 +126,11 @@ def _accessor(arg: Argument, index: int) -> str:
     if arg.default in (None, "None") or default is None:
         return f"p.{name}({index})"
     if isinstance(type_, OptionalType) or name not in python_spelling.ACCESSORS_WITH_DEFAULT:
-        inner = f"{spelling.owned(type_)}({default})" if not default.startswith("{") else f"{spelling.owned(type_)}{default}"
+        inner = (
+            f"{spelling.owned(type_)}({default})"
+            if not default.startswith("{")
+            else f"{spelling.owned(type_)}{default}"
+        )
         return f"({given} ? p.{name}({index}) : {inner})"
     if default.startswith("{"):
         default = f"{spelling.owned(type_)}{default}"
@@ -191,7 +195,9 @@ def _signature(callable_: Callable, signature: Signature, index: int, symbol: st
     lines += _wrapped(signature.op, signature.form, _call(signature.form, signature.args))
     text = spelling.quoted(show_signature(callable_, signature))
     return SignatureDecl(
-        tables=(f"static const Param {table}[] = {{", *(f"    {row}," for row in params), "};") if params else (),
+        tables=(f"static const Param {table}[] = {{", *(f"    {row}," for row in params), "};")
+        if params
+        else (),
         row=f"{{{text}, {table if params else 'nullptr'}, {len(params)}}}",
         call=(f"case {index}: {{", *(f"  {line}" for line in lines), "}"),
     )
@@ -205,11 +211,15 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
         yield f"  Tensor& a_{outs[0].name} = p.mutable_tensor({position});"
     else:
         yield f"  std::vector<Tensor> outs = p.tensor_list({position});"
-        op = spelling.quoted(f"{signature.op.schema.name.base}(): expected out= to be a tuple of {len(outs)} tensors, got ")
+        op = spelling.quoted(
+            f"{signature.op.schema.name.base}(): expected out= to be a tuple of {len(outs)} tensors, got "
+        )
         yield f"  check_type(outs.size() == {len(outs)}, {op}, int64_t(outs.size()));"
         for i, arg in enumerate(outs):
             yield f"  Tensor& a_{arg.name} = outs[{i}];"
-    yield from (f"  {line}" for line in _wrapped(signature.op, signature.out, _call(signature.out, signature.args)))
+    yield from (
+        f"  {line}" for line in _wrapped(signature.op, signature.out, _call(signature.out, signature.args))
+    )
     yield "}"
 
 
@@ -319,7 +329,9 @@ def _used_families(callables: Iterable[Callable], symbols: Iterable[Infix], mode
 def emit(model: Model) -> Iterator[File]:
     """Yield one file per family, and the tables."""
     found = (*functions(model), *methods(model))
-    operators = [i for i in infixes(model) if not (i.inplace and python_spelling.number_slot(i.symbol, i.arity)[1])]
+    operators = [
+        i for i in infixes(model) if not (i.inplace and python_spelling.number_slot(i.symbol, i.arity)[1])
+    ]
     for family in sorted({c.family for c in found} | {i.family for i in operators}):
         own = [c for c in found if c.family == family]
         own_infix = [i for i in operators if i.family == family]
@@ -352,6 +364,8 @@ def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
             for name in names
         ),
         slots=tuple(number_slots),
-        rows=tuple(f"{{{slot.id}, reinterpret_cast<void*>({slot.symbol})}}" for slot in number_slots if slot.id),
+        rows=tuple(
+            f"{{{slot.id}, reinterpret_cast<void*>({slot.symbol})}}" for slot in number_slots if slot.id
+        ),
         comparisons=", ".join(name if name in known else "nullptr" for name in wanted),
     )

@@ -96,7 +96,9 @@ def emit(model: Model) -> Iterator[File]:
     """Yield one stub per namespace, and one for the methods of Tensor."""
     found = functions(model)
     for namespace in sorted({c.namespace or "" for c in found} | {""}):
-        yield _module(f"_{namespace}" if namespace else "_functions", [c for c in found if c.namespace == namespace])
+        yield _module(
+            f"_{namespace}" if namespace else "_functions", [c for c in found if c.namespace == namespace]
+        )
     own = [_stub(c, "    ") for c in sorted(methods(model), key=lambda c: c.name)]
     special = [_special(i) for i in infixes(model) if _is_special(i)]
     lines = StubDecl(("class TensorMethods:", '    """Methods of Tensor."""'))

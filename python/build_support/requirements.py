@@ -17,7 +17,9 @@ def requirements(groups: list[str]) -> list[str]:
     tables = {"build": project["build-system"]["requires"], **project["dependency-groups"]}
     unknown = [name for name in groups if name not in tables]
     if unknown:
-        raise SystemExit(f"requirements: no group {unknown[0]!r} in pyproject.toml; there are {', '.join(tables)}")
+        raise SystemExit(
+            f"requirements: no group {unknown[0]!r} in pyproject.toml; there are {', '.join(tables)}"
+        )
     return list(dict.fromkeys(line for name in groups for line in tables[name]))
 
 

@@ -44,26 +44,41 @@ bool all_items(PyObject* o, F fits) {
 bool fits(const Param& p, PyObject* o) {
   if (o == Py_None && p.optional) return true;
   switch (p.kind) {
-    case ParamKind::Tensor: return is_tensor(o);
+    case ParamKind::Tensor:
+      return is_tensor(o);
     case ParamKind::TensorList:
-      return all_items(o, [&](PyObject* i) { return is_tensor(i) || (p.optional_items && i == Py_None); });
-    case ParamKind::Scalar: return is_number(o) || (is_tensor(o) && tensor_of(o).dim() == 0);
-    case ParamKind::ScalarList: return all_items(o, [](PyObject* i) { return is_number(i); });
-    case ParamKind::Int: return is_integer(o);
-    case ParamKind::IntList: return (p.list_size > 0 && is_integer(o)) || all_items(o, is_integer);
-    case ParamKind::Float: return is_real(o);
-    case ParamKind::FloatList: return (p.list_size > 0 && is_real(o)) || all_items(o, is_real);
-    case ParamKind::Bool: return PyBool_Check(o);
-    case ParamKind::BoolList: return all_items(o, [](PyObject* i) { return PyBool_Check(i); });
-    case ParamKind::String: return PyUnicode_Check(o);
+      return all_items(
+          o, [&](PyObject* i) { return is_tensor(i) || (p.optional_items && i == Py_None); });
+    case ParamKind::Scalar:
+      return is_number(o) || (is_tensor(o) && tensor_of(o).dim() == 0);
+    case ParamKind::ScalarList:
+      return all_items(o, [](PyObject* i) { return is_number(i); });
+    case ParamKind::Int:
+      return is_integer(o);
+    case ParamKind::IntList:
+      return (p.list_size > 0 && is_integer(o)) || all_items(o, is_integer);
+    case ParamKind::Float:
+      return is_real(o);
+    case ParamKind::FloatList:
+      return (p.list_size > 0 && is_real(o)) || all_items(o, is_real);
+    case ParamKind::Bool:
+      return PyBool_Check(o);
+    case ParamKind::BoolList:
+      return all_items(o, [](PyObject* i) { return PyBool_Check(i); });
+    case ParamKind::String:
+      return PyUnicode_Check(o);
     case ParamKind::ScalarType: {
       ScalarType unused;
       return scalar_type_from(o, &unused);
     }
-    case ParamKind::Layout: return PyObject_TypeCheck(o, layout_type);
-    case ParamKind::Device: return PyObject_TypeCheck(o, device_type) || PyUnicode_Check(o);
-    case ParamKind::MemoryFormat: return PyObject_TypeCheck(o, memory_format_type);
-    case ParamKind::Generator: return PyObject_TypeCheck(o, generator_type);
+    case ParamKind::Layout:
+      return PyObject_TypeCheck(o, layout_type);
+    case ParamKind::Device:
+      return PyObject_TypeCheck(o, device_type) || PyUnicode_Check(o);
+    case ParamKind::MemoryFormat:
+      return PyObject_TypeCheck(o, memory_format_type);
+    case ParamKind::Generator:
+      return PyObject_TypeCheck(o, generator_type);
   }
   return false;
 }
@@ -91,29 +106,32 @@ std::string shown_type(PyObject* o) {
   return out + (PyTuple_Check(o) ? ")" : "]");
 }
 
-[[noreturn]] void fail_arguments(const Overloads& overloads, PyObject* const* args, Py_ssize_t nargs,
-                                 PyObject* kwnames, const std::string& why) {
+[[noreturn]] void fail_arguments(const Overloads& overloads, PyObject* const* args,
+                                 Py_ssize_t nargs, PyObject* kwnames, const std::string& why) {
   std::string got;
   const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   for (Py_ssize_t i = 0; i < nargs + keywords; ++i) {
     if (i) got += ", ";
-    if (i >= nargs) got += std::string(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i - nargs))) + "=";
+    if (i >= nargs)
+      got += std::string(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i - nargs))) + "=";
     got += shown_type(args[i]);
   }
   std::string message = text_of(overloads.name, "(): ");
   if (overloads.count == 1) {
     message += text_of(why, "\n    expected: ", overloads.list[0].text, "\n    got: (", got, ")");
   } else {
-    message += text_of("received an invalid combination of arguments - got (", got, "), but expected one of:");
+    message += text_of("received an invalid combination of arguments - got (", got,
+                       "), but expected one of:");
     for (int i = 0; i < overloads.count; ++i) message += text_of("\n * ", overloads.list[i].text);
   }
   PyErr_SetString(PyExc_TypeError, message.c_str());
   throw PythonError();
 }
 
-Ref call_overriding(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
-                    PyObject* kwnames) {
-  if (!self) return Ref(call_override({overloads.name, false, overloads.module}, args, nargs, kwnames));
+Ref call_overriding(const Overloads& overloads, PyObject* self, PyObject* const* args,
+                    Py_ssize_t nargs, PyObject* kwnames) {
+  if (!self)
+    return Ref(call_override({overloads.name, false, overloads.module}, args, nargs, kwnames));
   std::vector<PyObject*> all = {self};
   all.insert(all.end(), args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
   return Ref(call_override({overloads.name, true, ""}, all.data(), nargs + 1, kwnames));
@@ -133,8 +151,9 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
   while (positional < s.count && !s.params[positional].keyword_only) ++positional;
   Py_ssize_t taken = 0;
   // x.view(2, 3): the only positional parameter is a list of ints, given as separate ints.
-  const bool gathers = nargs > 0 && next < positional && s.params[next].kind == ParamKind::IntList &&
-                       is_integer(args[0]) && (nargs > 1 || s.params[next].list_size == 0) &&
+  const bool gathers = nargs > 0 && next < positional &&
+                       s.params[next].kind == ParamKind::IntList && is_integer(args[0]) &&
+                       (nargs > 1 || s.params[next].list_size == 0) &&
                        nargs > positional - next - 1;
   if (gathers && next + 1 >= positional) {
     gathered_ = Ref::checked(PyTuple_New(nargs));
@@ -142,7 +161,9 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
     values_[next++] = gathered_.get();
   }
   if (nargs - taken > positional - next) {
-    if (why) *why = text_of("takes at most ", int64_t{positional}, " positional arguments, got ", int64_t{nargs + (self != nullptr)});
+    if (why)
+      *why = text_of("takes at most ", int64_t{positional}, " positional arguments, got ",
+                     int64_t{nargs + (self != nullptr)});
     return false;
   }
   for (; taken < nargs; ++taken) values_[next++] = args[taken];
@@ -152,8 +173,9 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
     const int i = find_param(s, keyword);
     if (i < 0 || values_[i]) {
       if (why) {
-        *why = text_of(i < 0 ? "got an unexpected keyword argument '" : "got multiple values for argument '",
-                       PyUnicode_AsUTF8(keyword), "'");
+        *why = text_of(
+            i < 0 ? "got an unexpected keyword argument '" : "got multiple values for argument '",
+            PyUnicode_AsUTF8(keyword), "'");
       }
       return false;
     }
@@ -167,7 +189,8 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
       return false;
     }
     if (!fits(p, values_[i])) {
-      if (why) *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
+      if (why)
+        *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
       return false;
     }
   }
@@ -175,13 +198,14 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
   return true;
 }
 
-int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
-                      PyObject* kwnames) {
+int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* const* args,
+                      Py_ssize_t nargs, PyObject* kwnames) {
   const Py_ssize_t given = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   bool overridden = self && !is_exact_tensor(self) && overrides(self);
   for (Py_ssize_t i = 0; i < given; ++i) {
     PyObject* o = args[i];
-    if (!is_exact_tensor(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o)) overridden |= holds_override(o);
+    if (!is_exact_tensor(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o))
+      overridden |= holds_override(o);
   }
   if (overridden) {
     override_result_ = call_overriding(overloads, self, args, nargs, kwnames);
@@ -189,7 +213,8 @@ int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* cons
   }
   std::string why;
   for (int i = 0; i < overloads.count; ++i) {
-    if (match(overloads.list[i], self, args, nargs, kwnames, overloads.count == 1 ? &why : nullptr)) return i;
+    if (match(overloads.list[i], self, args, nargs, kwnames, overloads.count == 1 ? &why : nullptr))
+      return i;
   }
   fail_arguments(overloads, args, nargs, kwnames, why);
 }
@@ -208,7 +233,8 @@ std::vector<Tensor> ParsedArgs::tensor_list(int i) const {
   Py_ssize_t n = 0;
   PyObject** items = items_of(values_[i], &n);
   out.reserve(static_cast<size_t>(n));
-  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(items[k] == Py_None ? Tensor() : tensor_of(items[k]));
+  for (Py_ssize_t k = 0; k < n; ++k)
+    out.push_back(items[k] == Py_None ? Tensor() : tensor_of(items[k]));
   return out;
 }
 
@@ -227,7 +253,8 @@ DimVector ParsedArgs::int_list(int i) const {
   Py_ssize_t n = 0;
   PyObject** items = items_of(values_[i], &n);
   if (!items && !PyTuple_Check(values_[i]) && !PyList_Check(values_[i])) {
-    out.resize(static_cast<size_t>(std::max(signature_->params[i].list_size, 1)), integer_from(values_[i]));
+    out.resize(static_cast<size_t>(std::max(signature_->params[i].list_size, 1)),
+               integer_from(values_[i]));
     return out;
   }
   out.reserve(static_cast<size_t>(n));
@@ -312,6 +339,8 @@ MemoryFormat ParsedArgs::memory_format(int i) const {
 std::optional<MemoryFormat> ParsedArgs::optional_memory_format(int i) const {
   return has(i) ? std::optional<MemoryFormat>(memory_format(i)) : std::nullopt;
 }
-GeneratorImpl* ParsedArgs::generator(int i) const { return has(i) ? generator_from(values_[i]) : nullptr; }
+GeneratorImpl* ParsedArgs::generator(int i) const {
+  return has(i) ? generator_from(values_[i]) : nullptr;
+}
 
 }  // namespace flambeau::python

@@ -1,11 +1,10 @@
 #pragma once
 // Parses the arguments of generated functions: FASTCALL arguments against one or more signatures.
 //
-//   static const Param kParams[] = {{"input", ParamKind::Tensor}, {"alpha", ParamKind::Scalar, ...}};
-//   static const Signature kSignatures[] = {{"add(Tensor input, ...)", kParams, 3}};
-//   static constexpr Overloads kAdd = {"add", kSignatures, 1};
-//   ParsedArgs p;
-//   switch (p.parse(kAdd, self, args, nargs, kwnames)) { case 0: return wrap(ops::add::call(p.tensor(0), ...)); }
+//   static const Param kParams[] = {{"input", ParamKind::Tensor}, {"alpha", ParamKind::Scalar,
+//   ...}}; static const Signature kSignatures[] = {{"add(Tensor input, ...)", kParams, 3}}; static
+//   constexpr Overloads kAdd = {"add", kSignatures, 1}; ParsedArgs p; switch (p.parse(kAdd, self,
+//   args, nargs, kwnames)) { case 0: return wrap(ops::add::call(p.tensor(0), ...)); }
 //
 // With `self` (methods) the first parameter is taken from it. A TypeError lists every signature.
 #include <optional>
@@ -38,10 +37,10 @@ enum class ParamKind : uint8_t {
 struct Param {
   const char* name;
   ParamKind kind;
-  bool optional = false;      // None is a value
-  bool has_default = false;   // may be left out
+  bool optional = false;     // None is a value
+  bool has_default = false;  // may be left out
   bool keyword_only = false;
-  int list_size = 0;          // of a sized list: one number stands for all
+  int list_size = 0;            // of a sized list: one number stands for all
   bool optional_items = false;  // lists of tensors: None is an item
   const char* alias = nullptr;  // a second keyword, e.g. NumPy's axis for dim
 };
@@ -58,7 +57,6 @@ struct Overloads {
   int count;
   const char* module = "";  // where Python finds the function: "_functions"; "": a method of Tensor
 };
-
 
 inline constexpr int kMaxArgs = 20;
 
@@ -150,7 +148,8 @@ class ParsedArgs {
   Ref override_result_;
 };
 
-// --- results ---------------------------------------------------------------------------------------
+// --- results
+// ---------------------------------------------------------------------------------------
 
 inline PyObject* wrap(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
 inline PyObject* wrap(int64_t value) { return PyLong_FromLongLong(value); }
@@ -172,10 +171,11 @@ PyObject* wrap(const std::tuple<Ts...>& results, PyTypeObject* named = nullptr) 
   return wrap_fields(named, items, static_cast<int>(sizeof...(Ts)));
 }
 
-// --- conversions shared with handwritten bindings ----------------------------------------------------
-bool is_number(PyObject* o);          // Python or NumPy number, not a tensor
-Scalar scalar_from(PyObject* o);      // also from a tensor with one element
-int64_t integer_from(PyObject* o);    // also from an integer tensor with one element
+// --- conversions shared with handwritten bindings
+// ----------------------------------------------------
+bool is_number(PyObject* o);        // Python or NumPy number, not a tensor
+Scalar scalar_from(PyObject* o);    // also from a tensor with one element
+int64_t integer_from(PyObject* o);  // also from an integer tensor with one element
 bool scalar_type_from(PyObject* o, ScalarType* out);
 bool device_from(PyObject* o, Device* out);  // Device object or string
 bool memory_format_from(PyObject* o, MemoryFormat* out);

@@ -12,7 +12,8 @@ namespace {
 
 bool is_sequence(PyObject* o) {
   return PyList_Check(o) || PyTuple_Check(o) ||
-         (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o) && !is_number(o));
+         (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o) &&
+          !is_number(o));
 }
 bool is_array(PyObject* o) {
   return !is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__");
@@ -61,7 +62,8 @@ struct Survey {
       return;
     }
     check_value(depth < sizes.size() && sizes[depth] == n, "expected sequence of length ",
-                depth < sizes.size() ? sizes[depth] : 0, " at dim ", int64_t(depth), " (got ", int64_t{n}, ")");
+                depth < sizes.size() ? sizes[depth] : 0, " at dim ", int64_t(depth), " (got ",
+                int64_t{n}, ")");
   }
   void leaf(IntArrayRef inner, size_t depth) {
     if (!closed_) {
@@ -72,8 +74,8 @@ struct Survey {
     }
     check_value(depth + inner.size() == sizes.size(), "expected nested sequences of equal depth");
     for (size_t i = 0; i < inner.size(); ++i) {
-      check_value(sizes[depth + i] == inner[i], "expected sequence of length ", sizes[depth + i], " at dim ",
-                  int64_t(depth + i), " (got ", inner[i], ")");
+      check_value(sizes[depth + i] == inner[i], "expected sequence of length ", sizes[depth + i],
+                  " at dim ", int64_t(depth + i), " (got ", inner[i], ")");
     }
   }
 };
@@ -83,19 +85,21 @@ void fill(PyObject* o, const Tensor& out, size_t depth, char* data) {
   if (is_tensor(o) || is_array(o)) {
     const Tensor source = is_tensor(o) ? tensor_of(o) : tensor_of_array(o);
     Tensor part(make_intrusive<TensorImpl>(out.storage(), out.dtype(), out.device()));
-    part.impl()->set_geometry(source.sizes(), contiguous_strides(source.sizes()),
-                              (data - static_cast<char*>(out.storage()->data())) / static_cast<int64_t>(width));
+    part.impl()->set_geometry(
+        source.sizes(), contiguous_strides(source.sizes()),
+        (data - static_cast<char*>(out.storage()->data())) / static_cast<int64_t>(width));
     copy_into(part, source);
     return;
   }
   if (depth == out.sizes().size()) {
     const Scalar value = scalar_from(o);
-    check_type(!value.is_complex() || is_complex_type(out.dtype()), "can't convert complex to ", out.dtype());
+    check_type(!value.is_complex() || is_complex_type(out.dtype()), "can't convert complex to ",
+               out.dtype());
     if (is_integral_type(out.dtype(), false) && value.is_integral(true)) {
       dispatch_integral(out.dtype(), "tensor", [&]<typename T>() {
         const int64_t n = value.to_int64();
-        check(static_cast<int64_t>(static_cast<T>(n)) == n, "value cannot be converted to type ", out.dtype(),
-              " without overflow");
+        check(static_cast<int64_t>(static_cast<T>(n)) == n, "value cannot be converted to type ",
+              out.dtype(), " without overflow");
       });
     }
     value.store(out.dtype(), data);
@@ -103,7 +107,8 @@ void fill(PyObject* o, const Tensor& out, size_t depth, char* data) {
   }
   const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
   const auto step = static_cast<int64_t>(width) * out.strides()[depth];
-  check_value(PySequence_Fast_GET_SIZE(items.get()) == out.sizes()[depth], "the data changed while it was read");
+  check_value(PySequence_Fast_GET_SIZE(items.get()) == out.sizes()[depth],
+              "the data changed while it was read");
   for (int64_t i = 0; i < out.sizes()[depth]; ++i) {
     fill(PySequence_Fast_GET_ITEM(items.get(), i), out, depth + 1, data + i * step);
   }
@@ -123,7 +128,8 @@ Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device) {
   survey.visit(data, 0);
   if (survey.dtype == ScalarType::Undefined) survey.dtype = default_dtype();
   if (dtype == ScalarType::Undefined) dtype = survey.dtype;
-  Tensor out = empty_tensor(survey.sizes, dtype, device.is_meta() ? Device(DeviceType::CPU) : device);
+  Tensor out =
+      empty_tensor(survey.sizes, dtype, device.is_meta() ? Device(DeviceType::CPU) : device);
   if (out.numel() > 0) fill(data, out, 0, static_cast<char*>(out.data()));
   return device.is_meta() ? empty_tensor(survey.sizes, dtype, device) : out;
 }

@@ -4,8 +4,8 @@
 
 namespace flambeau::python {
 
-// A tensor from numbers, nested sequences, tensors or arrays; always a copy. Undefined dtype: inferred
-// as PyTorch does (bool, int64, default float, default complex).
+// A tensor from numbers, nested sequences, tensors or arrays; always a copy. Undefined dtype:
+// inferred as PyTorch does (bool, int64, default float, default complex).
 Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device);
 
 // Methods of Tensor.
@@ -15,8 +15,8 @@ PyObject* dlpack_device(PyObject* self, PyObject*);
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 
-// Functions of the module, shared memory: from_array_interface(array), from_dlpack_capsule(capsule),
-// from_buffer(object, dtype, count, offset).
+// Functions of the module, shared memory: from_array_interface(array),
+// from_dlpack_capsule(capsule), from_buffer(object, dtype, count, offset).
 PyObject* from_array_interface(PyObject*, PyObject* array);
 PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule);
 PyObject* from_buffer(PyObject*, PyObject* args);

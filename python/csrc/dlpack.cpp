@@ -30,7 +30,14 @@ struct DLManagedTensor {
   void (*deleter)(DLManagedTensor* self);
 };
 constexpr int32_t kDLCPU = 1;
-enum : uint8_t { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLComplex = 5, kDLBool = 6 };
+enum : uint8_t {
+  kDLInt = 0,
+  kDLUInt = 1,
+  kDLFloat = 2,
+  kDLBfloat = 4,
+  kDLComplex = 5,
+  kDLBool = 6
+};
 constexpr const char* kFresh = "dltensor";
 constexpr const char* kUsed = "used_dltensor";
 
@@ -71,7 +78,8 @@ PyObject* to_dlpack(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     if (t.requires_grad()) {
-      PyErr_SetString(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
+      PyErr_SetString(PyExc_BufferError,
+                      "Can't export tensors that require gradient, use tensor.detach()");
       throw PythonError();
     }
     if (!t.is_cpu()) {
@@ -82,10 +90,17 @@ PyObject* to_dlpack(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
     held->tensor = t;
     held->sizes = DimVector(t.sizes());
     held->strides = DimVector(t.strides());
-    held->managed.dl_tensor = {t.data(), {kDLCPU, 0}, static_cast<int32_t>(t.dim()), type_of(t.dtype()),
-                               held->sizes.data(), held->strides.data(), 0};
+    held->managed.dl_tensor = {t.data(),
+                               {kDLCPU, 0},
+                               static_cast<int32_t>(t.dim()),
+                               type_of(t.dtype()),
+                               held->sizes.data(),
+                               held->strides.data(),
+                               0};
     held->managed.manager_ctx = held.get();
-    held->managed.deleter = [](DLManagedTensor* managed) { delete static_cast<Export*>(managed->manager_ctx); };
+    held->managed.deleter = [](DLManagedTensor* managed) {
+      delete static_cast<Export*>(managed->manager_ctx);
+    };
     PyObject* capsule = PyCapsule_New(&held->managed, kFresh, &destroy_unused);
     if (capsule) static_cast<void>(held.release());
     return capsule;
@@ -99,15 +114,18 @@ PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule) {
     auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
     if (!managed) {
       PyErr_Clear();
-      fail(ErrorKind::Runtime, "from_dlpack: expected a capsule named 'dltensor' that was not consumed before");
+      fail(ErrorKind::Runtime,
+           "from_dlpack: expected a capsule named 'dltensor' that was not consumed before");
     }
     const DLTensor& dl = managed->dl_tensor;
-    check(dl.device.device_type == kDLCPU, "from_dlpack: expected memory of the host, got DLPack device type ",
+    check(dl.device.device_type == kDLCPU,
+          "from_dlpack: expected memory of the host, got DLPack device type ",
           int64_t{dl.device.device_type});
     const ScalarType dtype = scalar_type_of_dl(dl.dtype);
     const DimVector sizes(IntArrayRef(dl.shape, static_cast<size_t>(dl.ndim)));
-    const DimVector strides =
-        dl.strides ? DimVector(IntArrayRef(dl.strides, static_cast<size_t>(dl.ndim))) : contiguous_strides(sizes);
+    const DimVector strides = dl.strides
+                                  ? DimVector(IntArrayRef(dl.strides, static_cast<size_t>(dl.ndim)))
+                                  : contiguous_strides(sizes);
     int64_t last = 0;
     for (size_t d = 0; d < sizes.size(); ++d) {
       check(strides[d] >= 0, "from_dlpack: negative strides are not supported");
@@ -118,8 +136,8 @@ PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule) {
       auto* held = static_cast<DLManagedTensor*>(context);
       if (held->deleter) held->deleter(held);
     };
-    Storage storage = make_intrusive<StorageImpl>(static_cast<char*>(dl.data) + dl.byte_offset, bytes,
-                                                  Device(DeviceType::CPU), release, managed);
+    Storage storage = make_intrusive<StorageImpl>(static_cast<char*>(dl.data) + dl.byte_offset,
+                                                  bytes, Device(DeviceType::CPU), release, managed);
     checked(PyCapsule_SetName(capsule, kUsed));
     Tensor t(make_intrusive<TensorImpl>(std::move(storage), dtype, Device(DeviceType::CPU)));
     t.impl()->set_geometry(sizes, strides, 0);

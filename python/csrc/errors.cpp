@@ -9,13 +9,19 @@ namespace {
 
 PyObject* type_for(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::Index: return PyExc_IndexError;
-    case ErrorKind::Type: return PyExc_TypeError;
-    case ErrorKind::Value: return PyExc_ValueError;
-    case ErrorKind::NotImplemented: return PyExc_NotImplementedError;
-    case ErrorKind::ZeroDivision: return PyExc_ZeroDivisionError;
+    case ErrorKind::Index:
+      return PyExc_IndexError;
+    case ErrorKind::Type:
+      return PyExc_TypeError;
+    case ErrorKind::Value:
+      return PyExc_ValueError;
+    case ErrorKind::NotImplemented:
+      return PyExc_NotImplementedError;
+    case ErrorKind::ZeroDivision:
+      return PyExc_ZeroDivisionError;
     case ErrorKind::Runtime:
-    case ErrorKind::OutOfMemory: return PyExc_RuntimeError;
+    case ErrorKind::OutOfMemory:
+      return PyExc_RuntimeError;
   }
   return PyExc_RuntimeError;
 }

@@ -18,7 +18,8 @@ template <typename... Operands>
 bool is_overridden(Operands*... operands) {
   return ((!is_exact_tensor(operands) && may_override(operands)) || ...);
 }
-// The call of flambeau.<name>, or Tensor.<name> for one that ends in an underscore, by the override.
+// The call of flambeau.<name>, or Tensor.<name> for one that ends in an underscore, by the
+// override.
 PyObject* call_overridden(const char* name, PyObject* a, PyObject* b = nullptr);
 
 // A fresh tensor of a factory, as a leaf that wants a gradient if `requires_grad`.

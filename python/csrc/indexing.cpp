@@ -1,5 +1,5 @@
-// x[index]: integers, slices, None, ... and Ellipsis become views; tensors, lists and masks are gathered
-// into one call of `index` on the view that is left.
+// x[index]: integers, slices, None, ... and Ellipsis become views; tensors, lists and masks are
+// gathered into one call of `index` on the view that is left.
 #include "python/csrc/indexing.h"
 
 #include "aten/core/factory.h"
@@ -97,20 +97,24 @@ class Indexer {
     } else if (is_sequence_index(o) || PyTuple_Check(o)) {
       tensor(tensor_from_index(o));
     } else {
-      fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
-                             "valid indices (got ", Py_TYPE(o)->tp_name, ")");
+      fail(ErrorKind::Index,
+           "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+           "valid indices (got ",
+           Py_TYPE(o)->tp_name, ")");
     }
   }
 
   void select(int64_t i) {
     const int64_t size = result.size(dim_);
-    check_index(i >= -size && i < size, "index ", i, " is out of bounds for dimension ", dim_, " with size ", size);
+    check_index(i >= -size && i < size, "index ", i, " is out of bounds for dimension ", dim_,
+                " with size ", size);
     result = ops::select_int::call(result, dim_, i);
   }
 
   static int64_t bound(PyObject* o, int64_t missing) {
     if (o == Py_None) return missing;
-    const Ref index = is_tensor(o) ? Ref(PyLong_FromLongLong(integer_from(o))) : Ref::checked(PyNumber_Index(o));
+    const Ref index =
+        is_tensor(o) ? Ref(PyLong_FromLongLong(integer_from(o))) : Ref::checked(PyNumber_Index(o));
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
     return overflow > 0 ? INT64_MAX : overflow < 0 ? INT64_MIN : value;
@@ -136,7 +140,8 @@ class Indexer {
       select(item_of(t).to_int64());
     } else {
       check_index(is_integral_type(t.dtype(), true),
-                  "tensors used as indices must be long, int, byte or bool tensors, got ", t.dtype());
+                  "tensors used as indices must be long, int, byte or bool tensors, got ",
+                  t.dtype());
       gather(t);
     }
   }
@@ -170,14 +175,18 @@ PyObject* get_item(PyObject* self, PyObject* index) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     if (PyLong_CheckExact(index)) {
-      check_index(t.dim() > 0, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
+      check_index(t.dim() > 0,
+                  "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor "
+                  "to a number");
       const int64_t i = integer_from(index);
-      check_index(i >= -t.size(0) && i < t.size(0), "index ", i, " is out of bounds for dimension 0 with size ", t.size(0));
+      check_index(i >= -t.size(0) && i < t.size(0), "index ", i,
+                  " is out of bounds for dimension 0 with size ", t.size(0));
       return wrap(ops::select_int::call(t, 0, i));
     }
     Indexer indexer(t);
     indexer.apply(index);
-    if (indexer.gathers_any()) return wrap(ops::index_Tensor::call(indexer.result, indexer.gathers));
+    if (indexer.gathers_any())
+      return wrap(ops::index_Tensor::call(indexer.result, indexer.gathers));
     // x[...] is a new view, never x itself.
     return wrap(indexer.result.is_same(t) ? ops::alias::call(t) : indexer.result);
   });

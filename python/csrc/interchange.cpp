@@ -15,21 +15,24 @@ struct ForeignType {
   const char* buffer;
 };
 constexpr ForeignType kForeign[kNumScalarTypes] = {
-    {"|b1", "?"}, {"|u1", "B"}, {"|i1", "b"}, {"<i2", "h"}, {"<i4", "i"}, {"<i8", "q"},
+    {"|b1", "?"}, {"|u1", "B"},       {"|i1", "b"}, {"<i2", "h"}, {"<i4", "i"},  {"<i8", "q"},
     {"<f2", "e"}, {nullptr, nullptr}, {"<f4", "f"}, {"<f8", "d"}, {"<c8", "Zf"}, {"<c16", "Zd"}};
 
 ScalarType from_array_type(const char* text) {
   for (int i = 0; i < kNumScalarTypes; ++i) {
     const char* mine = kForeign[i].array;
-    if (mine && std::strcmp(mine + 1, text + 1) == 0 && text[0] != '>') return static_cast<ScalarType>(i);
+    if (mine && std::strcmp(mine + 1, text + 1) == 0 && text[0] != '>')
+      return static_cast<ScalarType>(i);
   }
   fail(ErrorKind::Type, "can't convert an array of type '", text,
-       "'. The supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, "
+       "'. The supported types are: float64, float32, float16, complex64, complex128, int64, "
+       "int32, int16, "
        "int8, uint8, and bool.");
 }
 
 void check_exportable(const Tensor& t, const char* what) {
-  check(!t.requires_grad(), "Can't call ", what, " on Tensor that requires grad. Use tensor.detach().", what, " instead.");
+  check(!t.requires_grad(), "Can't call ", what,
+        " on Tensor that requires grad. Use tensor.detach().", what, " instead.");
   check_type(t.is_cpu(), "can't convert a ", name_of(t.device().type),
              " tensor to memory of the host. Use Tensor.cpu() to copy it there first.");
 }
@@ -41,12 +44,14 @@ void release_reference(void* object) {
   Py_DECREF(static_cast<PyObject*>(object));
 }
 
-Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype, void (*release)(void*),
-                   void* context) {
+Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
+                   void (*release)(void*), void* context) {
   int64_t last = 0;
   for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
-  const size_t bytes = numel_of(sizes) == 0 ? 0 : (static_cast<size_t>(last) + 1) * element_size(dtype);
-  Storage storage = make_intrusive<StorageImpl>(data, bytes, Device(DeviceType::CPU), release, context);
+  const size_t bytes =
+      numel_of(sizes) == 0 ? 0 : (static_cast<size_t>(last) + 1) * element_size(dtype);
+  Storage storage =
+      make_intrusive<StorageImpl>(data, bytes, Device(DeviceType::CPU), release, context);
   Tensor t(make_intrusive<TensorImpl>(std::move(storage), dtype, Device(DeviceType::CPU)));
   t.impl()->set_geometry(sizes, strides, 0);
   return t;
@@ -78,8 +83,10 @@ PyObject* array_interface(PyObject* self, PyObject*) {
       PyTuple_SET_ITEM(shape.get(), d, PyLong_FromLongLong(t.size(d)));
       PyTuple_SET_ITEM(strides.get(), d, PyLong_FromLongLong(t.stride(d) * width));
     }
-    return Py_BuildValue("{s:N,s:N,s:s,s:(NO),s:i}", "shape", shape.release(), "strides", strides.release(), "typestr",
-                         type, "data", PyLong_FromVoidPtr(t.numel() ? t.data() : nullptr), Py_False, "version", 3);
+    return Py_BuildValue("{s:N,s:N,s:s,s:(NO),s:i}", "shape", shape.release(), "strides",
+                         strides.release(), "typestr", type, "data",
+                         PyLong_FromVoidPtr(t.numel() ? t.data() : nullptr), Py_False, "version",
+                         3);
   });
 }
 
@@ -90,7 +97,8 @@ PyObject* from_array_interface(PyObject*, PyObject* array) {
     PyObject* data = PyDict_GetItemString(interface.get(), "data");
     PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
     PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
-    check_type(typestr && data && shape && PyTuple_Check(data), "from_numpy: expected a numpy.ndarray, got ", Py_TYPE(array)->tp_name);
+    check_type(typestr && data && shape && PyTuple_Check(data),
+               "from_numpy: expected a numpy.ndarray, got ", Py_TYPE(array)->tp_name);
     const ScalarType dtype = from_array_type(PyUnicode_AsUTF8(typestr));
     const DimVector sizes = integers_of(shape);
     DimVector steps = contiguous_strides(sizes);
@@ -98,11 +106,13 @@ PyObject* from_array_interface(PyObject*, PyObject* array) {
     if (strides && strides != Py_None) {
       steps = integers_of(strides);
       for (int64_t& step : steps) {
-        check_value(step >= 0, "At least one stride in the given numpy array is negative, and tensors with "
-                               "negative strides are not currently supported. (You can probably work around "
-                               "this by making a copy of your array with array.copy().)");
-        check_value(step % width == 0, "given numpy array strides not a multiple of the element byte size. Copy "
-                                       "the numpy array to reallocate the memory.");
+        check_value(step >= 0,
+                    "At least one stride in the given numpy array is negative, and tensors with "
+                    "negative strides are not currently supported. (You can probably work around "
+                    "this by making a copy of your array with array.copy().)");
+        check_value(step % width == 0,
+                    "given numpy array strides not a multiple of the element byte size. Copy "
+                    "the numpy array to reallocate the memory.");
         step /= width;
       }
     }
@@ -132,7 +142,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     check_exportable(t, "numpy()");
     const char* format = kForeign[index_of(t.dtype())].buffer;
     if (!format || ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !t.is_contiguous())) {
-      PyErr_SetString(PyExc_BufferError, format ? "the tensor is not contiguous" : "the dtype has no buffer format");
+      PyErr_SetString(PyExc_BufferError,
+                      format ? "the tensor is not contiguous" : "the dtype has no buffer format");
       return -1;
     }
     auto geometry = std::make_unique<BufferGeometry>();
@@ -158,7 +169,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return status;
 }
 
-void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<BufferGeometry*>(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) {
+  delete static_cast<BufferGeometry*>(view->internal);
+}
 
 PyObject* from_buffer(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -172,13 +185,15 @@ PyObject* from_buffer(PyObject*, PyObject* args) {
     const auto width = static_cast<Py_ssize_t>(element_size(dtype));
     const Py_ssize_t left = view->len - offset;
     const Py_ssize_t n = count < 0 ? left / width : count;
-    const bool fits = offset >= 0 && offset <= view->len && n * width <= left && (count >= 0 || left % width == 0);
+    const bool fits = offset >= 0 && offset <= view->len && n * width <= left &&
+                      (count >= 0 || left % width == 0);
     char* data = static_cast<char*>(view->buf) + offset;
     if (!fits) {
       const Py_ssize_t length = view->len;
       PyBuffer_Release(view.get());
-      fail(ErrorKind::Value, "requested buffer length (", int64_t{n * width}, " bytes) after offset (", int64_t{offset},
-           " bytes) must fit the buffer's ", int64_t{length}, " bytes and be a multiple of the element size");
+      fail(ErrorKind::Value, "requested buffer length (", int64_t{n * width},
+           " bytes) after offset (", int64_t{offset}, " bytes) must fit the buffer's ",
+           int64_t{length}, " bytes and be a multiple of the element size");
     }
     const auto release = [](void* context) {
       if (!Py_IsInitialized()) return;

@@ -1,4 +1,5 @@
-// The extension module flambeau._C: types, generated tables, and the functions that are no operators.
+// The extension module flambeau._C: types, generated tables, and the functions that are no
+// operators.
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
 #include "aten/cpu/generator.h"
@@ -23,15 +24,18 @@ PyObject* tensor_function(PyObject*, PyObject* args) {
     ScalarType dtype = ScalarType::Undefined;
     Device device;
     check_type(dtype_object == Py_None || scalar_type_from(dtype_object, &dtype),
-               "tensor(): argument 'dtype' must be flambeau.dtype, not ", Py_TYPE(dtype_object)->tp_name);
+               "tensor(): argument 'dtype' must be flambeau.dtype, not ",
+               Py_TYPE(dtype_object)->tp_name);
     check_type(device_object == Py_None || device_from(device_object, &device),
-               "tensor(): argument 'device' must be flambeau.device, not ", Py_TYPE(device_object)->tp_name);
+               "tensor(): argument 'device' must be flambeau.device, not ",
+               Py_TYPE(device_object)->tp_name);
     return wrap(tensor_from_data(data, dtype, device));
   });
 }
 
 PyObject* set_size_class(PyObject*, PyObject* size_class) {
-  if (!PyType_Check(size_class)) return PyErr_Format(PyExc_TypeError, "_set_size_class: expected a class");
+  if (!PyType_Check(size_class))
+    return PyErr_Format(PyExc_TypeError, "_set_size_class: expected a class");
   size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(size_class));
   Py_RETURN_NONE;
 }
@@ -42,7 +46,8 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO!", &source, &PyType_Type, &type)) return nullptr;
     check_type(is_tensor(source), "as_subclass: expected a Tensor, got ", Py_TYPE(source)->tp_name);
     check_type(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type),
-               "as_subclass: expected a subclass of Tensor, got ", reinterpret_cast<PyTypeObject*>(type)->tp_name);
+               "as_subclass: expected a subclass of Tensor, got ",
+               reinterpret_cast<PyTypeObject*>(type)->tp_name);
     return wrap_as(reinterpret_cast<PyTypeObject*>(type), alias_with_history(tensor_of(source)));
   });
 }
@@ -52,9 +57,11 @@ PyObject* rebuild(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *storage, *dtype_object, *sizes, *strides;
     long long offset;
-    if (!PyArg_ParseTuple(args, "OOOOL", &storage, &dtype_object, &sizes, &strides, &offset)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OOOOL", &storage, &dtype_object, &sizes, &strides, &offset))
+      return nullptr;
     ScalarType dtype;
-    check_type(is_tensor(storage) && scalar_type_from(dtype_object, &dtype), "_rebuild: expected a storage and a dtype");
+    check_type(is_tensor(storage) && scalar_type_from(dtype_object, &dtype),
+               "_rebuild: expected a storage and a dtype");
     const auto dims = [](PyObject* o) {
       const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
       DimVector out;
@@ -65,7 +72,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
     };
     const DimVector size = dims(sizes);
     const DimVector step = dims(strides);
-    check(size.size() == step.size() && offset >= 0, "_rebuild: sizes and strides must have equal length");
+    check(size.size() == step.size() && offset >= 0,
+          "_rebuild: sizes and strides must have equal length");
     int64_t last = offset;
     int64_t count = 1;
     for (size_t d = 0; d < size.size(); ++d) {
@@ -76,7 +84,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
     const auto have = static_cast<int64_t>(tensor_of(storage).storage()->nbytes());
     check(count == 0 || (last + 1) * static_cast<int64_t>(element_size(dtype)) <= have,
           "_rebuild: the geometry reaches beyond the storage of ", have, " bytes");
-    Tensor out(make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype, Device(DeviceType::CPU)));
+    Tensor out(
+        make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype, Device(DeviceType::CPU)));
     out.impl()->set_geometry(size, step, offset);
     return wrap(std::move(out));
   });
@@ -102,7 +111,8 @@ PyObject* result_type_of(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO", &operands[0], &operands[1])) return nullptr;
     TypePromotion promotion;
     for (PyObject* o : operands) {
-      check_type(is_tensor(o) || is_number(o), "result_type: expected a Tensor or a number, got ", Py_TYPE(o)->tp_name);
+      check_type(is_tensor(o) || is_number(o), "result_type: expected a Tensor or a number, got ",
+                 Py_TYPE(o)->tp_name);
       if (is_tensor(o)) {
         promotion.add(tensor_of(o));
       } else {
@@ -117,8 +127,10 @@ PyObject* get_default_dtype(PyObject*, PyObject*) { return wrap(default_dtype())
 PyObject* set_default(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     ScalarType dtype;
-    check_type(scalar_type_from(o, &dtype), "set_default_dtype: expected a dtype, got ", Py_TYPE(o)->tp_name);
-    check_type(is_floating_type(dtype), "only floating-point types are supported as the default type");
+    check_type(scalar_type_from(o, &dtype), "set_default_dtype: expected a dtype, got ",
+               Py_TYPE(o)->tp_name);
+    check_type(is_floating_type(dtype),
+               "only floating-point types are supported as the default type");
     set_default_dtype(dtype);
     Py_RETURN_NONE;
   });
@@ -128,7 +140,8 @@ PyObject* promote(PyObject*, PyObject* args) {
     PyObject *a, *b;
     ScalarType x, y;
     if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
-    check_type(scalar_type_from(a, &x) && scalar_type_from(b, &y), "promote_types: expected two dtypes");
+    check_type(scalar_type_from(a, &x) && scalar_type_from(b, &y),
+               "promote_types: expected two dtypes");
     return wrap(promote_types(x, y));
   });
 }
@@ -141,7 +154,9 @@ PyObject* castable(PyObject*, PyObject* args) {
     return wrap(can_cast(x, y));
   });
 }
-PyObject* get_threads(PyObject*, PyObject*) { return wrap(static_cast<int64_t>(get_num_threads())); }
+PyObject* get_threads(PyObject*, PyObject*) {
+  return wrap(static_cast<int64_t>(get_num_threads()));
+}
 PyObject* set_threads(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     const int64_t n = integer_from(o);
@@ -152,9 +167,9 @@ PyObject* set_threads(PyObject*, PyObject* o) {
 }
 PyObject* memory_stats(PyObject*, PyObject*) {
   const AllocatorStats s = cpu_allocator()->stats();
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L}", "allocated_bytes", s.allocated_bytes, "peak_allocated_bytes",
-                       s.peak_allocated_bytes, "cached_bytes", s.cached_bytes, "allocations", s.allocations,
-                       "cache_hits", s.cache_hits);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L}", "allocated_bytes", s.allocated_bytes,
+                       "peak_allocated_bytes", s.peak_allocated_bytes, "cached_bytes",
+                       s.cached_bytes, "allocations", s.allocations, "cache_hits", s.cache_hits);
 }
 PyObject* empty_cache(PyObject*, PyObject*) {
   cpu_allocator()->empty_cache();
@@ -189,10 +204,14 @@ PyMethodDef functions[] = {
     {"_from_array_interface", from_array_interface, METH_O, nullptr},
     {"_from_dlpack_capsule", from_dlpack_capsule, METH_O, nullptr},
     {"_from_buffer", from_buffer, METH_VARARGS, nullptr},
-    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of floating results of integers; float32 at first."},
-    {"set_default_dtype", set_default, METH_O, "Set the dtype of floating results of integers and of float data."},
-    {"promote_types", promote, METH_VARARGS, "The smallest dtype to which both can be cast without loss of category."},
-    {"can_cast", castable, METH_VARARGS, "Whether a result of the first dtype may be written to the second."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "The dtype of floating results of integers; float32 at first."},
+    {"set_default_dtype", set_default, METH_O,
+     "Set the dtype of floating results of integers and of float data."},
+    {"promote_types", promote, METH_VARARGS,
+     "The smallest dtype to which both can be cast without loss of category."},
+    {"can_cast", castable, METH_VARARGS,
+     "Whether a result of the first dtype may be written to the second."},
     {"get_num_threads", get_threads, METH_NOARGS, "How many threads an operator may use."},
     {"set_num_threads", set_threads, METH_O, "Set how many threads an operator may use."},
     {"_memory_stats", memory_stats, METH_NOARGS, nullptr},
@@ -214,8 +233,15 @@ void add_namespaces(PyObject* module) {
   }
 }
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau._C", "The native side of flambeau.", -1, functions,
-                          nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "flambeau._C",
+                          "The native side of flambeau.",
+                          -1,
+                          functions,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 }  // namespace flambeau::python

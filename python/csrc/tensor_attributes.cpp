@@ -26,7 +26,8 @@ PyObject* get_itemsize(PyObject* self, void*) {
   return wrap(static_cast<int64_t>(element_size(tensor_of(self).dtype())));
 }
 PyObject* get_nbytes(PyObject* self, void*) {
-  return wrap(tensor_of(self).numel() * static_cast<int64_t>(element_size(tensor_of(self).dtype())));
+  return wrap(tensor_of(self).numel() *
+              static_cast<int64_t>(element_size(tensor_of(self).dtype())));
 }
 PyObject* get_is_cpu(PyObject* self, void*) { return wrap(tensor_of(self).is_cpu()); }
 PyObject* get_is_cuda(PyObject* self, void*) { return wrap(tensor_of(self).is_cuda()); }
@@ -37,7 +38,8 @@ PyObject* get_false(PyObject*, void*) { return wrap(false); }
 
 PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    static constexpr Param params[] = {{.name = "dim", .kind = ParamKind::Int, .optional = true, .has_default = true}};
+    static constexpr Param params[] = {
+        {.name = "dim", .kind = ParamKind::Int, .optional = true, .has_default = true}};
     static constexpr Signature signatures[] = {{"size(int dim=None)", params, 1}};
     static constexpr Overloads overloads = {"size", signatures, 1};
     ParsedArgs p;
@@ -49,7 +51,8 @@ PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject
 }
 PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    static constexpr Param params[] = {{.name = "dim", .kind = ParamKind::Int, .optional = true, .has_default = true}};
+    static constexpr Param params[] = {
+        {.name = "dim", .kind = ParamKind::Int, .optional = true, .has_default = true}};
     static constexpr Signature signatures[] = {{"stride(int dim=None)", params, 1}};
     static constexpr Overloads overloads = {"stride", signatures, 1};
     ParsedArgs p;
@@ -57,27 +60,36 @@ PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
     const Tensor& t = tensor_of(self);
     if (p.has(0)) return wrap(t.stride(wrap_dim(p.integer(0), t.dim())));
     Ref tuple = Ref::checked(PyTuple_New(t.dim()));
-    for (int64_t d = 0; d < t.dim(); ++d) PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t.stride(d)));
+    for (int64_t d = 0; d < t.dim(); ++d)
+      PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t.stride(d)));
     return tuple.release();
   });
 }
 PyObject* dim(PyObject* self, PyObject*) { return wrap(tensor_of(self).dim()); }
 PyObject* numel(PyObject* self, PyObject*) { return wrap(tensor_of(self).numel()); }
-PyObject* storage_offset(PyObject* self, PyObject*) { return wrap(tensor_of(self).storage_offset()); }
+PyObject* storage_offset(PyObject* self, PyObject*) {
+  return wrap(tensor_of(self).storage_offset());
+}
 PyObject* method_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
 PyObject* data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(tensor_of(self).data()); }
-PyObject* is_floating_point(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_floating_point()); }
+PyObject* is_floating_point(PyObject* self, PyObject*) {
+  return wrap(tensor_of(self).is_floating_point());
+}
 PyObject* is_complex(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_complex()); }
 PyObject* is_signed(PyObject* self, PyObject*) {
   const ScalarType t = tensor_of(self).dtype();
   return wrap(t != ScalarType::UInt8 && t != ScalarType::Bool);
 }
-PyObject* is_inference(PyObject* self, PyObject*) { return wrap(tensor_of(self).impl()->is_inference()); }
-PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+PyObject* is_inference(PyObject* self, PyObject*) {
+  return wrap(tensor_of(self).impl()->is_inference());
+}
+PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames) {
   return guarded([&] {
     static constexpr Param params[] = {
         {.name = "memory_format", .kind = ParamKind::MemoryFormat, .has_default = true}};
-    static constexpr Signature signatures[] = {{"is_contiguous(memory_format=contiguous_format)", params, 1}};
+    static constexpr Signature signatures[] = {
+        {"is_contiguous(memory_format=contiguous_format)", params, 1}};
     static constexpr Overloads overloads = {"is_contiguous", signatures, 1};
     ParsedArgs p;
     p.parse(overloads, nullptr, args, nargs, kwnames);
@@ -86,7 +98,8 @@ PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
 }
 PyObject* is_same_storage(PyObject* self, PyObject* other) {
   return guarded([&] {
-    check_type(is_tensor(other), "_shares_storage_with: expected a Tensor, got ", Py_TYPE(other)->tp_name);
+    check_type(is_tensor(other), "_shares_storage_with: expected a Tensor, got ",
+               Py_TYPE(other)->tp_name);
     return wrap(tensor_of(self).storage() == tensor_of(other).storage());
   });
 }
@@ -138,7 +151,8 @@ PyObject* nested(PyObject* self, PyObject* edge) {
 
 Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = tensor_of(self);
-  check(t.numel() == 1, "only one element tensors can be converted to Python ", what, "s; got ", t.numel(), " elements");
+  check(t.numel() == 1, "only one element tensors can be converted to Python ", what, "s; got ",
+        t.numel(), " elements");
   return item_of(t);
 }
 int tensor_bool(PyObject* self) {
@@ -198,19 +212,23 @@ void* slot(F* f) {
 
 PyMethodDef handwritten_tensor_methods[] = {
     {"size", fast(size), METH_FASTCALL | METH_KEYWORDS, "Size of all dimensions, or of `dim`."},
-    {"stride", fast(stride), METH_FASTCALL | METH_KEYWORDS, "Strides in elements, or that of `dim`."},
+    {"stride", fast(stride), METH_FASTCALL | METH_KEYWORDS,
+     "Strides in elements, or that of `dim`."},
     {"dim", dim, METH_NOARGS, "Number of dimensions."},
     {"ndimension", dim, METH_NOARGS, "Number of dimensions."},
     {"numel", numel, METH_NOARGS, "Number of elements."},
     {"nelement", numel, METH_NOARGS, "Number of elements."},
-    {"storage_offset", storage_offset, METH_NOARGS, "Place of the first element in the storage, in elements."},
+    {"storage_offset", storage_offset, METH_NOARGS,
+     "Place of the first element in the storage, in elements."},
     {"element_size", method_element_size, METH_NOARGS, "Bytes of one element."},
     {"data_ptr", data_ptr, METH_NOARGS, "Address of the first element."},
-    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether elements are real floating numbers."},
+    {"is_floating_point", is_floating_point, METH_NOARGS,
+     "Whether elements are real floating numbers."},
     {"is_complex", is_complex, METH_NOARGS, "Whether elements are complex numbers."},
     {"is_signed", is_signed, METH_NOARGS, "Whether elements can be negative."},
     {"is_inference", is_inference, METH_NOARGS, "Whether it was made in inference mode."},
-    {"is_contiguous", fast(is_contiguous), METH_FASTCALL | METH_KEYWORDS, "Whether elements lie in memory in order."},
+    {"is_contiguous", fast(is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+     "Whether elements lie in memory in order."},
     {"_shares_storage_with", is_same_storage, METH_O, nullptr},
     {"_storage_nbytes", storage_nbytes, METH_NOARGS, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
@@ -219,8 +237,10 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"tolist", tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
     {"__complex__", tensor_complex, METH_NOARGS, nullptr},
     {"_array_interface", array_interface, METH_NOARGS, nullptr},
-    {"__dlpack__", fast(to_dlpack), METH_FASTCALL | METH_KEYWORDS, "Export by the DLPack protocol, without a copy."},
-    {"__dlpack_device__", dlpack_device, METH_NOARGS, "Device of the DLPack export: (type, index)."},
+    {"__dlpack__", fast(to_dlpack), METH_FASTCALL | METH_KEYWORDS,
+     "Export by the DLPack protocol, without a copy."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS,
+     "Device of the DLPack export: (type, index)."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef handwritten_tensor_getset[] = {
@@ -238,17 +258,16 @@ PyGetSetDef handwritten_tensor_getset[] = {
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot handwritten_tensor_slots[] = {
-    {Py_nb_bool, slot(tensor_bool)},
-    {Py_nb_float, slot(tensor_float)},
-    {Py_nb_int, slot(tensor_int)},
-    {Py_nb_index, slot(tensor_index)},
-    {Py_tp_hash, slot(tensor_hash)},
-    {Py_mp_length, slot(tensor_length)},
-    {Py_mp_subscript, slot(get_item)},
-    {Py_mp_ass_subscript, slot(set_item)},
-    {Py_bf_getbuffer, slot(get_buffer)},
-    {Py_bf_releasebuffer, slot(release_buffer)},
-    {0, nullptr}};
+PyType_Slot handwritten_tensor_slots[] = {{Py_nb_bool, slot(tensor_bool)},
+                                          {Py_nb_float, slot(tensor_float)},
+                                          {Py_nb_int, slot(tensor_int)},
+                                          {Py_nb_index, slot(tensor_index)},
+                                          {Py_tp_hash, slot(tensor_hash)},
+                                          {Py_mp_length, slot(tensor_length)},
+                                          {Py_mp_subscript, slot(get_item)},
+                                          {Py_mp_ass_subscript, slot(set_item)},
+                                          {Py_bf_getbuffer, slot(get_buffer)},
+                                          {Py_bf_releasebuffer, slot(release_buffer)},
+                                          {0, nullptr}};
 
 }  // namespace flambeau::python

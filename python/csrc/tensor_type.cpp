@@ -1,6 +1,7 @@
-// flambeau.Tensor. Object and TensorImpl are tied one to one: the object owns the impl, the impl knows its
-// object. When the last Python reference to an object that carries state (a subclass, attributes) goes
-// while C++ still holds the tensor, the object is kept alive by the impl until it is asked for again.
+// flambeau.Tensor. Object and TensorImpl are tied one to one: the object owns the impl, the impl
+// knows its object. When the last Python reference to an object that carries state (a subclass,
+// attributes) goes while C++ still holds the tensor, the object is kept alive by the impl until it
+// is asked for again.
 #include "python/csrc/tensor_type.h"
 
 #include <structmember.h>
@@ -60,8 +61,8 @@ PyObject* make_object(PyTypeObject* type, Tensor tensor) {
   return self;
 }
 
-// Called with no reference left. Hands an object that carries what the impl alone cannot give back (a class,
-// attributes, weak references) to an impl that lives on.
+// Called with no reference left. Hands an object that carries what the impl alone cannot give back
+// (a class, attributes, weak references) to an impl that lives on.
 bool handed_to_impl(PyObject* self) {
   TensorObject* object = object_of(self);
   if (!object->tensor.defined() || object->tensor.impl()->use_count() <= 1) return false;
@@ -82,7 +83,8 @@ void release_object(void* object) {
 void tensor_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   if (handed_to_impl(self)) return;
-  if (type != tensor_type && type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0) return;
+  if (type != tensor_type && type->tp_finalize && PyObject_CallFinalizerFromDealloc(self) < 0)
+    return;
   PyObject_GC_UnTrack(self);
   TensorObject* object = object_of(self);
   if (object->weak_references) PyObject_ClearWeakRefs(self);
@@ -141,7 +143,9 @@ Tensor construct(PyObject* args) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* size = PyTuple_GET_ITEM(args, i);
     if (!PyLong_CheckExact(size)) {
-      check_type(n == 1, "Tensor(): expected sizes, or one sequence of data; make tensors with flambeau.tensor(data)");
+      check_type(n == 1,
+                 "Tensor(): expected sizes, or one sequence of data; make tensors with "
+                 "flambeau.tensor(data)");
       const bool is_size = size_type && PyObject_TypeCheck(first, size_type);
       return is_size ? construct(first) : tensor_from_data(first, default_dtype(), DeviceType::CPU);
     }
@@ -153,7 +157,8 @@ Tensor construct(PyObject* args) {
 }
 PyObject* base_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    check_type(!kwargs || PyDict_GET_SIZE(kwargs) == 0 || type != tensor_type, "Tensor(): takes no keyword arguments");
+    check_type(!kwargs || PyDict_GET_SIZE(kwargs) == 0 || type != tensor_type,
+               "Tensor(): takes no keyword arguments");
     return wrap_as(type, construct(args));
   });
 }
@@ -181,7 +186,9 @@ PyObject* wrap(Tensor tensor) {
   return make_object(tensor_type, std::move(tensor));
 }
 
-PyObject* wrap_as(PyTypeObject* type, Tensor tensor) { return make_object(type, std::move(tensor)); }
+PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
+  return make_object(type, std::move(tensor));
+}
 
 void add_tensor_methods(PyMethodDef* table) {
   for (; table->ml_name; ++table) methods.push_back(*table);

@@ -6,8 +6,7 @@
 namespace flambeau::python {
 
 struct TensorObject {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
   PyObject* weak_references;
   PyObject* attributes;  // __dict__, made when it is needed
 };

@@ -19,8 +19,9 @@ PyObject* method_name() {
 
 // A class's own override, borrowed; null for plain tensors and for classes that switched it off.
 PyObject* override_of(PyTypeObject* type) {
-  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type || type == &PyUnicode_Type ||
-      type == &PyTuple_Type || type == &PyList_Type || type == &PyBool_Type) {
+  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type ||
+      type == &PyUnicode_Type || type == &PyTuple_Type || type == &PyList_Type ||
+      type == &PyBool_Type) {
     return nullptr;
   }
   PyObject* found = _PyType_Lookup(type, method_name());
@@ -31,27 +32,32 @@ void collect(PyObject* o, std::vector<PyObject*>* overriding) {
   if (!overrides(o)) return;
   const auto same_type = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(o); };
   if (std::any_of(overriding->begin(), overriding->end(), same_type)) return;
-  const auto base = std::find_if(overriding->begin(), overriding->end(),
-                                 [&](PyObject* other) { return PyType_IsSubtype(Py_TYPE(o), Py_TYPE(other)); });
+  const auto base = std::find_if(overriding->begin(), overriding->end(), [&](PyObject* other) {
+    return PyType_IsSubtype(Py_TYPE(o), Py_TYPE(other));
+  });
   overriding->insert(base, o);
 }
 void collect_items(PyObject* o, std::vector<PyObject*>* overriding) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return collect(o, overriding);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) collect(PySequence_Fast_GET_ITEM(o, i), overriding);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    collect(PySequence_Fast_GET_ITEM(o, i), overriding);
 }
 
 Ref public_function(const PublicName& name) {
   if (name.is_method) {
-    return Ref::checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.name));
+    return Ref::checked(
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.name));
   }
-  const Ref module = Ref::checked(PyImport_ImportModule((std::string("flambeau._C.") + name.module).c_str()));
+  const Ref module =
+      Ref::checked(PyImport_ImportModule((std::string("flambeau._C.") + name.module).c_str()));
   return Ref::checked(PyObject_GetAttrString(module.get(), name.name));
 }
 
 PyObject* disabled_torch_function(PyObject*, PyObject* args, PyObject* kwargs) {
   PyObject *function, *types, *inner_args;
   PyObject* inner_kwargs = nullptr;
-  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
+    return nullptr;
   ++disabled_depth;
   PyObject* result = PyObject_Call(function, inner_args, inner_kwargs ? inner_kwargs : kwargs);
   --disabled_depth;
@@ -66,7 +72,8 @@ PyObject* exit_disabled(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 PyMethodDef functions[] = {
-    {"_disabled_torch_function_impl", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(disabled_torch_function)),
+    {"_disabled_torch_function_impl",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(disabled_torch_function)),
      METH_VARARGS | METH_KEYWORDS, "The __torch_function__ of classes that do not want one."},
     {"_enter_disabled_torch_function", enter_disabled, METH_NOARGS, nullptr},
     {"_exit_disabled_torch_function", exit_disabled, METH_NOARGS, nullptr},
@@ -84,7 +91,8 @@ bool holds_override(PyObject* o) {
   return false;
 }
 
-PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames) {
   const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   std::vector<PyObject*> overriding;
   for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect_items(args[i], &overriding);
@@ -101,11 +109,12 @@ PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_
   }
   for (PyObject* o : overriding) {
     const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
-    Ref result = Ref::checked(PyObject_CallFunctionObjArgs(method.get(), function.get(), types.get(), positional.get(),
-                                                           named.get(), nullptr));
+    Ref result = Ref::checked(PyObject_CallFunctionObjArgs(
+        method.get(), function.get(), types.get(), positional.get(), named.get(), nullptr));
     if (result.get() != Py_NotImplemented) return result.release();
   }
-  PyErr_Format(PyExc_TypeError, "no implementation found for '%s' on types that implement __torch_function__: %R",
+  PyErr_Format(PyExc_TypeError,
+               "no implementation found for '%s' on types that implement __torch_function__: %R",
                name.name, types.get());
   throw PythonError();
 }

@@ -16,9 +16,11 @@ struct PublicName {
   const char* module = "_functions";
 };
 // Calls the overrides of the arguments, subclasses first, until one answers. Throws PythonError.
-PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames);
 
-// _C functions: _disabled_torch_function_impl, and the context manager that switches overriding off.
+// _C functions: _disabled_torch_function_impl, and the context manager that switches overriding
+// off.
 void add_torch_function(PyObject* module);
 
 }  // namespace flambeau::python

@@ -31,7 +31,9 @@ Device device_of(PyObject* o) { return reinterpret_cast<DeviceObject*>(o)->value
 
 PyObject* dtype_repr(PyObject* self) { return text(text_of("flambeau.", dtype_of(self))); }
 PyObject* dtype_reduce(PyObject* self, PyObject*) { return text(name_of(dtype_of(self))); }
-PyObject* dtype_is_floating(PyObject* self, void*) { return wrap(is_floating_type(dtype_of(self))); }
+PyObject* dtype_is_floating(PyObject* self, void*) {
+  return wrap(is_floating_type(dtype_of(self)));
+}
 PyObject* dtype_is_complex(PyObject* self, void*) { return wrap(is_complex_type(dtype_of(self))); }
 PyObject* dtype_is_signed(PyObject* self, void*) {
   return wrap(dtype_of(self) != ScalarType::UInt8 && dtype_of(self) != ScalarType::Bool);
@@ -40,15 +42,19 @@ PyObject* dtype_itemsize(PyObject* self, void*) {
   return wrap(static_cast<int64_t>(element_size(dtype_of(self))));
 }
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(to_real_type(dtype_of(self))); }
-PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap(to_complex_type(dtype_of(self))); }
+PyObject* dtype_to_complex(PyObject* self, PyObject*) {
+  return wrap(to_complex_type(dtype_of(self)));
+}
 
 PyMethodDef dtype_methods[] = {
     {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
     {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the real part."},
-    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype with parts of this precision."},
+    {"to_complex", dtype_to_complex, METH_NOARGS,
+     "The complex dtype with parts of this precision."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef dtype_getset[] = {
-    {"is_floating_point", dtype_is_floating, nullptr, "Whether elements are real floating numbers.", nullptr},
+    {"is_floating_point", dtype_is_floating, nullptr, "Whether elements are real floating numbers.",
+     nullptr},
     {"is_complex", dtype_is_complex, nullptr, "Whether elements are complex numbers.", nullptr},
     {"is_signed", dtype_is_signed, nullptr, "Whether elements can be negative.", nullptr},
     {"itemsize", dtype_itemsize, nullptr, "Bytes of one element.", nullptr},
@@ -61,12 +67,14 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"type", "index", nullptr};
     PyObject* type = nullptr;
     PyObject* index = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &type, &index)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &type,
+                                     &index)) {
       return nullptr;
     }
     Device device;
     if (!device_from(type, &device)) {
-      PyErr_Format(PyExc_TypeError, "device(): expected a string or a device, got %s", Py_TYPE(type)->tp_name);
+      PyErr_Format(PyExc_TypeError, "device(): expected a string or a device, got %s",
+                   Py_TYPE(type)->tp_name);
       return nullptr;
     }
     if (index && index != Py_None) {
@@ -92,7 +100,9 @@ PyObject* device_compare(PyObject* a, PyObject* b, int op) {
 Py_hash_t device_hash(PyObject* self) {
   return static_cast<Py_hash_t>(device_of(self).type) * 257 + device_of(self).index + 2;
 }
-PyObject* device_get_type(PyObject* self, void*) { return PyUnicode_FromString(name_of(device_of(self).type)); }
+PyObject* device_get_type(PyObject* self, void*) {
+  return PyUnicode_FromString(name_of(device_of(self).type));
+}
 PyObject* device_get_index(PyObject* self, void*) {
   const int8_t index = device_of(self).index;
   return index < 0 ? wrap_none() : wrap(static_cast<int64_t>(index));
@@ -104,10 +114,12 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
                                 {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef device_getset[] = {
     {"type", device_get_type, nullptr, "The kind of device: cpu, cuda, meta.", nullptr},
-    {"index", device_get_index, nullptr, "Which device of its kind; None: the current one.", nullptr},
+    {"index", device_get_index, nullptr, "Which device of its kind; None: the current one.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-// --- layout, memory format -------------------------------------------------------------------------
+// --- layout, memory format
+// -------------------------------------------------------------------------
 
 PyObject* layout_repr(PyObject*) { return PyUnicode_FromString("flambeau.strided"); }
 PyObject* layout_reduce(PyObject*, PyObject*) { return PyUnicode_FromString("strided"); }
@@ -130,12 +142,15 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"device", nullptr};
     PyObject* device = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device))
+      return nullptr;
     Device wanted;
-    check_type(!device || device_from(device, &wanted), "Generator(): expected device to be a string or device");
+    check_type(!device || device_from(device, &wanted),
+               "Generator(): expected device to be a string or device");
     check(wanted.is_cpu(), "Generator(): expected device cpu, got ", wanted);
     Ref self = Ref::checked(type->tp_alloc(type, 0));
-    new (&reinterpret_cast<GeneratorObject*>(self.get())->value) Generator(make_intrusive<CpuGenerator>());
+    new (&reinterpret_cast<GeneratorObject*>(self.get())->value)
+        Generator(make_intrusive<CpuGenerator>());
     return self.release();
   });
 }
@@ -167,7 +182,8 @@ PyObject* generator_get_state(PyObject* self, PyObject*) {
 }
 PyObject* generator_set_state(PyObject* self, PyObject* state) {
   return guarded([&] {
-    check_type(is_tensor(state) && tensor_of(state).dtype() == ScalarType::UInt8 && tensor_of(state).is_contiguous(),
+    check_type(is_tensor(state) && tensor_of(state).dtype() == ScalarType::UInt8 &&
+                   tensor_of(state).is_contiguous(),
                "set_state: expected a contiguous tensor of uint8, got ", Py_TYPE(state)->tp_name);
     const auto* bytes = tensor_of(state).data_as<uint8_t>();
     const std::lock_guard lock(generator_of(self).mutex());
@@ -175,19 +191,26 @@ PyObject* generator_set_state(PyObject* self, PyObject* state) {
     return Py_NewRef(self);
   });
 }
-PyObject* generator_device(PyObject* self, void*) { return wrap_device(generator_of(self).device()); }
+PyObject* generator_device(PyObject* self, void*) {
+  return wrap_device(generator_of(self).device());
+}
 PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O, "Restart the stream at a seed; returns the generator."},
+    {"manual_seed", generator_manual_seed, METH_O,
+     "Restart the stream at a seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that the stream started from."},
-    {"get_state", generator_get_state, METH_NOARGS, "Its position in the stream, as a tensor of bytes."},
+    {"get_state", generator_get_state, METH_NOARGS,
+     "Its position in the stream, as a tensor of bytes."},
     {"set_state", generator_set_state, METH_O, "Continue from a position that get_state returned."},
     {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef generator_getset[] = {{"device", generator_device, nullptr, "Where it makes numbers.", nullptr},
-                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef generator_getset[] = {
+    {"device", generator_device, nullptr, "Where it makes numbers.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-// --- making the types ------------------------------------------------------------------------------
+// --- making the types
+// ------------------------------------------------------------------------------
 
-PyTypeObject* make_type(PyObject* module, const char* name, size_t size, std::vector<PyType_Slot> slots) {
+PyTypeObject* make_type(PyObject* module, const char* name, size_t size,
+                        std::vector<PyType_Slot> slots) {
   slots.push_back({0, nullptr});
   PyType_Spec spec = {name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT, slots.data()};
   PyObject* type = Ref::checked(PyType_FromSpec(&spec)).release();
@@ -207,8 +230,9 @@ void* slot(F* function) {
 
 void add_dtypes(PyObject* module) {
   static const std::pair<const char*, ScalarType> aliases[] = {
-      {"float", ScalarType::Float32}, {"double", ScalarType::Float64}, {"half", ScalarType::Float16},
-      {"short", ScalarType::Int16}, {"int", ScalarType::Int32}, {"long", ScalarType::Int64},
+      {"float", ScalarType::Float32},    {"double", ScalarType::Float64},
+      {"half", ScalarType::Float16},     {"short", ScalarType::Int16},
+      {"int", ScalarType::Int32},        {"long", ScalarType::Int64},
       {"cfloat", ScalarType::Complex64}, {"cdouble", ScalarType::Complex128}};
   for (int i = 0; i < kNumScalarTypes; ++i) {
     const auto type = static_cast<ScalarType>(i);
@@ -236,20 +260,27 @@ PyObject* wrap_generator(Generator generator) {
 
 void add_value_types(PyObject* module) {
   dtype_type = make_type(module, "flambeau._C.dtype", sizeof(DtypeObject),
-                         {{Py_tp_repr, slot(dtype_repr)}, {Py_tp_methods, dtype_methods}, {Py_tp_getset, dtype_getset}});
+                         {{Py_tp_repr, slot(dtype_repr)},
+                          {Py_tp_methods, dtype_methods},
+                          {Py_tp_getset, dtype_getset}});
   device_type = make_type(module, "flambeau._C.device", sizeof(DeviceObject),
-                          {{Py_tp_new, slot(device_new)}, {Py_tp_repr, slot(device_repr)},
-                           {Py_tp_str, slot(device_str)}, {Py_tp_hash, slot(device_hash)},
-                           {Py_tp_richcompare, slot(device_compare)}, {Py_tp_methods, device_methods},
+                          {{Py_tp_new, slot(device_new)},
+                           {Py_tp_repr, slot(device_repr)},
+                           {Py_tp_str, slot(device_str)},
+                           {Py_tp_hash, slot(device_hash)},
+                           {Py_tp_richcompare, slot(device_compare)},
+                           {Py_tp_methods, device_methods},
                            {Py_tp_getset, device_getset}});
   layout_type = make_type(module, "flambeau._C.layout", sizeof(LayoutObject),
                           {{Py_tp_repr, slot(layout_repr)}, {Py_tp_methods, layout_methods}});
-  memory_format_type = make_type(
-      module, "flambeau._C.memory_format", sizeof(MemoryFormatObject),
-      {{Py_tp_repr, slot(memory_format_repr)}, {Py_tp_methods, memory_format_methods}});
+  memory_format_type =
+      make_type(module, "flambeau._C.memory_format", sizeof(MemoryFormatObject),
+                {{Py_tp_repr, slot(memory_format_repr)}, {Py_tp_methods, memory_format_methods}});
   generator_type = make_type(module, "flambeau._C.Generator", sizeof(GeneratorObject),
-                             {{Py_tp_new, slot(generator_new)}, {Py_tp_dealloc, slot(generator_dealloc)},
-                              {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_getset}});
+                             {{Py_tp_new, slot(generator_new)},
+                              {Py_tp_dealloc, slot(generator_dealloc)},
+                              {Py_tp_methods, generator_methods},
+                              {Py_tp_getset, generator_getset}});
   add_dtypes(module);
   strided = make_constant<LayoutObject>(layout_type, Layout::Strided);
   checked(PyModule_AddObjectRef(module, "strided", strided));

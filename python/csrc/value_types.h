@@ -6,24 +6,19 @@
 namespace flambeau::python {
 
 struct DtypeObject {
-  PyObject_HEAD
-  ScalarType value;
+  PyObject_HEAD ScalarType value;
 };
 struct DeviceObject {
-  PyObject_HEAD
-  Device value;
+  PyObject_HEAD Device value;
 };
 struct LayoutObject {
-  PyObject_HEAD
-  Layout value;
+  PyObject_HEAD Layout value;
 };
 struct MemoryFormatObject {
-  PyObject_HEAD
-  MemoryFormat value;
+  PyObject_HEAD MemoryFormat value;
 };
 struct GeneratorObject {
-  PyObject_HEAD
-  Generator value;
+  PyObject_HEAD Generator value;
 };
 
 extern PyTypeObject* dtype_type;

@@ -12,7 +12,8 @@ namespace {
 bool is_numpy_scalar(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   if (std::strncmp(type->tp_name, "numpy.", 6) != 0) return false;
-  return std::strcmp(type->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) && !PyUnicode_Check(o);
+  return std::strcmp(type->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) &&
+         !PyUnicode_Check(o);
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ Scalar scalar_from(PyObject* o) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
     if (overflow) {
-      PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long: expected an integer of 64 bits");
+      PyErr_SetString(PyExc_RuntimeError,
+                      "Overflow when unpacking long: expected an integer of 64 bits");
       throw PythonError();
     }
     if (value == -1 && PyErr_Occurred()) throw PythonError();
@@ -43,7 +45,8 @@ Scalar scalar_from(PyObject* o) {
     return item_of(t);
   }
   Ref number;
-  if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool") == 0 || std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool_") == 0) {
+  if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool") == 0 ||
+      std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool_") == 0) {
     return Scalar(checked(PyObject_IsTrue(o)) == 1);
   }
   if (PyIndex_Check(o)) {
@@ -76,11 +79,16 @@ bool scalar_type_from(PyObject* o, ScalarType* out) {
     return true;
   }
   // Python's own types name the dtype that their values would have.
-  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) *out = ScalarType::Float64;
-  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) *out = ScalarType::Bool;
-  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) *out = ScalarType::Int64;
-  else if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) *out = ScalarType::Complex128;
-  else return false;
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type))
+    *out = ScalarType::Float64;
+  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type))
+    *out = ScalarType::Bool;
+  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type))
+    *out = ScalarType::Int64;
+  else if (o == reinterpret_cast<PyObject*>(&PyComplex_Type))
+    *out = ScalarType::Complex128;
+  else
+    return false;
   return true;
 }
 
@@ -103,15 +111,20 @@ bool memory_format_from(PyObject* o, MemoryFormat* out) {
 }
 
 GeneratorImpl* generator_from(PyObject* o) {
-  return PyObject_TypeCheck(o, generator_type) ? reinterpret_cast<GeneratorObject*>(o)->value.get() : nullptr;
+  return PyObject_TypeCheck(o, generator_type) ? reinterpret_cast<GeneratorObject*>(o)->value.get()
+                                               : nullptr;
 }
 
 PyObject* wrap(const Scalar& value) {
   switch (value.tag()) {
-    case Scalar::Tag::Bool: return wrap(value.to_bool());
-    case Scalar::Tag::Int: return wrap(value.to_int64());
-    case Scalar::Tag::Double: return wrap(value.to_double());
-    case Scalar::Tag::Complex: break;
+    case Scalar::Tag::Bool:
+      return wrap(value.to_bool());
+    case Scalar::Tag::Int:
+      return wrap(value.to_int64());
+    case Scalar::Tag::Double:
+      return wrap(value.to_double());
+    case Scalar::Tag::Complex:
+      break;
   }
   const complex<double> z = value.to_complex();
   return PyComplex_FromDoubles(z.re, z.im);

@@ -34,7 +34,7 @@ from flambeau._size import Size
 # Every function that the specification puts at the top level; what follows may wrap one of them.
 globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})
 
-from flambeau import _tensor  # noqa: E402,F401  (adds the Python part of Tensor)
+from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
 from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
     is_complex,

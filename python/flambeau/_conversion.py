@@ -48,7 +48,9 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Device | None = Non
         if not hasattr(data, "__array_interface__") or not getattr(data, "shape", True):
             return _C.tensor(data, dtype, device)
         data = _C._from_array_interface(data)
-    same = (dtype is None or data.dtype is dtype) and (device is None or data.device.type == _C.device(device).type)
+    same = (dtype is None or data.dtype is dtype) and (
+        device is None or data.device.type == _C.device(device).type
+    )
     return data if same else data.to(device=device, dtype=data.dtype if dtype is None else dtype)
 
 

@@ -13,7 +13,7 @@ _FLOATING = {
 }
 
 
-class finfo:  # noqa: N801
+class finfo:
     """Limits of a floating dtype: bits, eps, max, min, tiny, smallest_normal, resolution.
 
     Args:
@@ -24,7 +24,10 @@ class finfo:  # noqa: N801
         wanted = _C.get_default_dtype() if type is None else type
         name = str(wanted.to_real()).removeprefix("flambeau.")
         if name not in _FLOATING:
-            raise TypeError(f"flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle '{wanted}'")
+            raise TypeError(
+                "flambeau.finfo() requires a floating point input type. "
+                f"Use flambeau.iinfo to handle '{wanted}'"
+            )
         mantissa, high, low = _FLOATING[name]
         self.dtype = name
         self.bits = wanted.to_real().itemsize * 8
@@ -41,7 +44,7 @@ class finfo:  # noqa: N801
         )
 
 
-class iinfo:  # noqa: N801
+class iinfo:
     """Limits of an integer dtype: bits, max, min.
 
     Args:
@@ -50,7 +53,9 @@ class iinfo:  # noqa: N801
 
     def __init__(self, type: _C.dtype) -> None:
         if type.is_floating_point or type.is_complex or type is _C.bool:
-            raise TypeError(f"flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle '{type}'")
+            raise TypeError(
+                f"flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle '{type}'"
+            )
         self.dtype = str(type).removeprefix("flambeau.")
         self.bits = type.itemsize * 8
         signed = int(type.is_signed)

@@ -144,7 +144,9 @@ class _TensorMethods:
         requires_grad: bool = False,
     ) -> Tensor:
         """Copy data into a new tensor; dtype and device are this tensor's unless given."""
-        out = _C.tensor(data, self.dtype if dtype is None else dtype, self.device if device is None else device)
+        out = _C.tensor(
+            data, self.dtype if dtype is None else dtype, self.device if device is None else device
+        )
         return out.requires_grad_() if requires_grad else out
 
     def is_shared(self: Any) -> bool:
@@ -183,7 +185,8 @@ class _TensorMethods:
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+                "Only Tensors created explicitly by the user (graph leaves) "
+                "support the deepcopy protocol at the moment"
             )
         if id(self) in memo:
             return memo[id(self)]
@@ -212,17 +215,16 @@ class _TensorMethods:
     # --- shapes ------------------------------------------------------------------------------------
 
     @property
-    def T(self: Any) -> Tensor:  # noqa: N802
+    def T(self: Any) -> Tensor:
         """All dimensions in reverse order."""
         return self.permute(*range(self.dim() - 1, -1, -1)) if self.dim() else self
 
     @property
-    def mT(self: Any) -> Tensor:  # noqa: N802
+    def mT(self: Any) -> Tensor:
         """The last two dimensions swapped."""
         if self.dim() < 2:
             raise RuntimeError(
-                "tensor.mT is only supported on matrices or batches of matrices. "
-                f"Got {self.dim()}-D tensor."
+                f"tensor.mT is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."
             )
         return self.transpose(-2, -1)
 

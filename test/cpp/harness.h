@@ -37,8 +37,10 @@ bool throws(ErrorKind kind, std::string_view phrase, const Body& body) {
   try {
     body();
   } catch (const Error& e) {
-    const bool match = e.kind() == kind && std::string_view(e.what()).find(phrase) != std::string_view::npos;
-    if (!match) std::fprintf(stderr, "  got error kind %d: %s\n", static_cast<int>(e.kind()), e.what());
+    const bool match =
+        e.kind() == kind && std::string_view(e.what()).find(phrase) != std::string_view::npos;
+    if (!match)
+      std::fprintf(stderr, "  got error kind %d: %s\n", static_cast<int>(e.kind()), e.what());
     return match;
   }
   return false;
@@ -61,12 +63,13 @@ inline int run_all(std::string_view only) {
 
 }  // namespace flambeau::testing
 
-#define TEST(name)                                                                       \
-  static void test_##name();                                                             \
-  static ::flambeau::testing::Case case_##name{#name, test_##name, nullptr};             \
-  static const ::flambeau::testing::Registration registration_##name{&case_##name};      \
+#define TEST(name)                                                                  \
+  static void test_##name();                                                        \
+  static ::flambeau::testing::Case case_##name{#name, test_##name, nullptr};        \
+  static const ::flambeau::testing::Registration registration_##name{&case_##name}; \
   static void test_##name()
-#define EXPECT(...) ::flambeau::testing::report(static_cast<bool>(__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
-#define EXPECT_EQ(a, b)                                                                            \
-  ::flambeau::testing::report((a) == (b), __FILE__, __LINE__,                                      \
+#define EXPECT(...) \
+  ::flambeau::testing::report(static_cast<bool>(__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
+#define EXPECT_EQ(a, b)                                       \
+  ::flambeau::testing::report((a) == (b), __FILE__, __LINE__, \
                               ::flambeau::text_of(#a " == " #b ", got ", (a), " and ", (b)))

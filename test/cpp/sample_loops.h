@@ -37,10 +37,10 @@ uint32_t divide_loop(int64_t n, char* const* data, const void*) {
   return errors;
 }
 
-#define SAMPLE_TABLE(name, loop)                                                                  \
-  inline const PointwiseLoop name[kNumScalarTypes] = {                                            \
-      nullptr,       loop<uint8_t>, loop<int8_t>, loop<int16_t>, loop<int32_t>, loop<int64_t>,    \
-      nullptr,       nullptr,       loop<float>,  loop<double>,  nullptr,       nullptr}
+#define SAMPLE_TABLE(name, loop)                                                         \
+  inline const PointwiseLoop name[kNumScalarTypes] = {                                   \
+      nullptr, loop<uint8_t>, loop<int8_t>, loop<int16_t>, loop<int32_t>, loop<int64_t>, \
+      nullptr, nullptr,       loop<float>,  loop<double>,  nullptr,       nullptr}
 SAMPLE_TABLE(add_table, add_loop);
 SAMPLE_TABLE(less_table, less_loop);
 SAMPLE_TABLE(divide_table, divide_loop);
@@ -51,8 +51,10 @@ inline PointwiseOp with_table(PointwiseOp op, const PointwiseLoop* table) {
   return op;
 }
 inline constexpr uint16_t kRealTypes = 0x3fe;  // integers and floats, half types included
-inline const PointwiseOp kAdd = with_table({"add", DTypeRule::Promote, kRealTypes, 2, 1, {}}, add_table);
-inline const PointwiseOp kLess = with_table({"lt", DTypeRule::Compare, kRealTypes, 2, 0, {}}, less_table);
+inline const PointwiseOp kAdd =
+    with_table({"add", DTypeRule::Promote, kRealTypes, 2, 1, {}}, add_table);
+inline const PointwiseOp kLess =
+    with_table({"lt", DTypeRule::Compare, kRealTypes, 2, 0, {}}, less_table);
 inline const PointwiseOp kDivide =
     with_table({"floor_divide", DTypeRule::Promote, kRealTypes, 2, 0, {}}, divide_table);
 
@@ -79,7 +81,9 @@ struct SumFiber {
   using Out = T;
   static Acc identity() { return Acc(0); }
   static Acc combine(Acc a, Acc b) { return static_cast<Acc>(a + b); }
-  static Acc map(char* const* in, int64_t i, const void*) { return reinterpret_cast<const T*>(in[0])[i]; }
+  static Acc map(char* const* in, int64_t i, const void*) {
+    return reinterpret_cast<const T*>(in[0])[i];
+  }
   static Out finish(Acc acc, char* const*, int64_t, const void*, int64_t) { return acc; }
 };
 template <typename T>
@@ -88,15 +92,43 @@ struct MaxFiber : SumFiber<T> {
   static T combine(T a, T b) { return vec::max(a, b); }
 };
 
-inline const ReduceLoops sum_table[kNumScalarTypes] = {
-    {}, {}, {}, {}, {}, loops::reduce_loops<SumFiber<int64_t>>(), {}, {},
-    loops::reduce_loops<SumFiber<float>>(), loops::reduce_loops<SumFiber<double>>(), {}, {}};
+inline const ReduceLoops sum_table[kNumScalarTypes] = {{},
+                                                       {},
+                                                       {},
+                                                       {},
+                                                       {},
+                                                       loops::reduce_loops<SumFiber<int64_t>>(),
+                                                       {},
+                                                       {},
+                                                       loops::reduce_loops<SumFiber<float>>(),
+                                                       loops::reduce_loops<SumFiber<double>>(),
+                                                       {},
+                                                       {}};
 inline const ReduceLoops spread_table[kNumScalarTypes] = {
-    {}, {}, {}, {}, {}, {}, {}, {},
-    loops::reduce_loops<SpreadFiber<float>>(), loops::reduce_loops<SpreadFiber<double>>(), {}, {}};
-inline const ReduceLoops max_table[kNumScalarTypes] = {
-    {}, {}, {}, {}, loops::reduce_loops<MaxFiber<int32_t>>(), {}, {}, {},
-    loops::reduce_loops<MaxFiber<float>>(), loops::reduce_loops<MaxFiber<double>>(), {}, {}};
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    loops::reduce_loops<SpreadFiber<float>>(),
+    loops::reduce_loops<SpreadFiber<double>>(),
+    {},
+    {}};
+inline const ReduceLoops max_table[kNumScalarTypes] = {{},
+                                                       {},
+                                                       {},
+                                                       {},
+                                                       loops::reduce_loops<MaxFiber<int32_t>>(),
+                                                       {},
+                                                       {},
+                                                       {},
+                                                       loops::reduce_loops<MaxFiber<float>>(),
+                                                       loops::reduce_loops<MaxFiber<double>>(),
+                                                       {},
+                                                       {}};
 
 inline ReduceOp with_table(ReduceOp op, const ReduceLoops* table) {
   for (int i = 0; i < kNumIsas; ++i) op.loops[i] = table;
@@ -106,9 +138,9 @@ inline ReduceOp with_table(ReduceOp op, const ReduceLoops* table) {
 }
 inline const ReduceOp kSum =
     with_table(ReduceOp{"sum", DTypeRule::Promote, 0x3ff, 1, 0, 0, false, true, {}, {}}, sum_table);
-inline const ReduceOp kSpread =
-    with_table(ReduceOp{"spread", DTypeRule::Promote, 0x3c0, 2, 1, 0, false, false, {}, {}}, spread_table);
-inline const ReduceOp kMax =
-    with_table(ReduceOp{"amax", DTypeRule::Promote, 0x3d0, 1, 0, 0, true, false, {}, {}}, max_table);
+inline const ReduceOp kSpread = with_table(
+    ReduceOp{"spread", DTypeRule::Promote, 0x3c0, 2, 1, 0, false, false, {}, {}}, spread_table);
+inline const ReduceOp kMax = with_table(
+    ReduceOp{"amax", DTypeRule::Promote, 0x3d0, 1, 0, 0, true, false, {}, {}}, max_table);
 
 }  // namespace flambeau::testing

@@ -17,7 +17,8 @@ inline double value_at(const Tensor& t, int64_t linear, IntArrayRef sizes) {
     if (t.sizes()[own] != 1) offset += at * t.strides()[own];
   }
   const char* base = static_cast<const char*>(t.data());
-  return Scalar::load(t.dtype(), base + offset * static_cast<int64_t>(element_size(t.dtype()))).to_double();
+  return Scalar::load(t.dtype(), base + offset * static_cast<int64_t>(element_size(t.dtype())))
+      .to_double();
 }
 
 inline Tensor counting(IntArrayRef sizes, ScalarType dtype, int64_t start) {

@@ -1,11 +1,10 @@
 // The caching allocator: alignment, reuse, statistics, threads that give back one another's blocks.
-#include "c10/core/allocator.h"
-
 #include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "c10/core/allocator.h"
 #include "c10/core/small_blocks.h"
 #include "harness.h"
 
@@ -25,7 +24,8 @@ TEST(allocator_aligns_and_counts) {
   const AllocatorStats before = a->stats();
   std::vector<std::pair<void*, size_t>> blocks;
   int64_t total = 0;
-  for (const size_t bytes : {size_t{1}, size_t{100}, size_t{5000}, size_t{1} << 20, size_t{5} << 20}) {
+  for (const size_t bytes :
+       {size_t{1}, size_t{100}, size_t{5000}, size_t{1} << 20, size_t{5} << 20}) {
     void* p = a->allocate(bytes);
     EXPECT(reinterpret_cast<uintptr_t>(p) % 64 == 0);
     std::memset(p, 1, bytes);

@@ -13,21 +13,25 @@ using namespace flambeau;
 using testing::throws;
 
 TEST(scalar_converts_and_refuses) {
-  EXPECT(Scalar(3).to<double>() == 3.0 && Scalar(2.9).to<int64_t>() == 2 && Scalar(true).to<int32_t>() == 1);
+  EXPECT(Scalar(3).to<double>() == 3.0 && Scalar(2.9).to<int64_t>() == 2 &&
+         Scalar(true).to<int32_t>() == 1);
   EXPECT(Scalar(-1).to<uint8_t>() == 255);
   EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(300).to<uint8_t>(); }));
   EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(1e300).to<float>(); }));
   EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(0x1p63).to<int64_t>(); }));
-  EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(c10::complex<double>(1, 2)).to<double>(); }));
+  EXPECT(throws(ErrorKind::Runtime, "without overflow",
+                [] { Scalar(c10::complex<double>(1, 2)).to<double>(); }));
   EXPECT(Scalar(-0x1p63).to<int64_t>() == INT64_MIN);
   EXPECT_EQ(text_of(Scalar(1.0), " ", Scalar(2), " ", Scalar(true)), std::string("1.0 2 True"));
   EXPECT_EQ((-Scalar(INT64_MIN)).to_int64(), INT64_MIN);
 }
 
 TEST(half_rounds_to_even) {
-  EXPECT(static_cast<float>(Half(65519.0f)) == 65504.0f && std::isinf(static_cast<float>(Half(65520.0f))));
+  EXPECT(static_cast<float>(Half(65519.0f)) == 65504.0f &&
+         std::isinf(static_cast<float>(Half(65520.0f))));
   EXPECT(static_cast<float>(Half(0x1p-24f)) == 0x1p-24f && static_cast<float>(Half(0x1p-26f)) == 0);
-  EXPECT(static_cast<float>(BFloat16(1.00390625f)) == 1.0f && std::isnan(static_cast<float>(BFloat16(NAN))));
+  EXPECT(static_cast<float>(BFloat16(1.00390625f)) == 1.0f &&
+         std::isnan(static_cast<float>(BFloat16(NAN))));
 }
 
 TEST(dtypes_promote) {
@@ -35,15 +39,18 @@ TEST(dtypes_promote) {
   EXPECT_EQ(promote_types(ScalarType::Float16, ScalarType::BFloat16), ScalarType::Float32);
   EXPECT_EQ(promote_types(ScalarType::Complex64, ScalarType::Float64), ScalarType::Complex128);
   EXPECT_EQ(promote_types(ScalarType::Int64, ScalarType::Float16), ScalarType::Float16);
-  EXPECT(can_cast(ScalarType::Int64, ScalarType::UInt8) && !can_cast(ScalarType::Float32, ScalarType::Int64));
+  EXPECT(can_cast(ScalarType::Int64, ScalarType::UInt8) &&
+         !can_cast(ScalarType::Float32, ScalarType::Int64));
   const Tensor ints = zeros_tensor({2}, ScalarType::Int32);
   EXPECT_EQ(result_type(ints, Scalar(1.5)), ScalarType::Float32);
   EXPECT_EQ(result_type(ints, zeros_tensor({}, ScalarType::Int64)), ScalarType::Int32);
-  EXPECT_EQ(result_type(zeros_tensor({2}, ScalarType::Float16), Scalar(c10::complex<double>(0, 1))), ScalarType::Complex64);
+  EXPECT_EQ(result_type(zeros_tensor({2}, ScalarType::Float16), Scalar(c10::complex<double>(0, 1))),
+            ScalarType::Complex64);
 }
 
 TEST(device_parses) {
-  EXPECT(Device::parse("cuda:1") == Device(DeviceType::CUDA, 1) && Device::parse("cpu") == Device());
+  EXPECT(Device::parse("cuda:1") == Device(DeviceType::CUDA, 1) &&
+         Device::parse("cpu") == Device());
   EXPECT(throws(ErrorKind::Runtime, "Expected one of cpu, cuda", [] { Device::parse("gpu"); }));
   EXPECT(throws(ErrorKind::Runtime, "Invalid device string", [] { Device::parse("cuda:x"); }));
 }
@@ -69,16 +76,22 @@ TEST(reference_counts) {
 
 TEST(shapes) {
   EXPECT(broadcast_sizes({3, 1}, {4}) == DimVector({3, 4}));
-  EXPECT(throws(ErrorKind::Runtime, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
-                [] { broadcast_sizes({2, 3}, {2, 4}); }));
+  EXPECT(throws(
+      ErrorKind::Runtime,
+      "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
+      [] { broadcast_sizes({2, 3}, {2, 4}); }));
   EXPECT(infer_size({2, -1}, 6) == DimVector({2, 3}));
-  EXPECT(throws(ErrorKind::Runtime, "shape '[4, -1]' is invalid for input of size 6", [] { infer_size({4, -1}, 6); }));
-  EXPECT(throws(ErrorKind::Runtime, "only one dimension can be inferred", [] { infer_size({-1, -1}, 6); }));
+  EXPECT(throws(ErrorKind::Runtime, "shape '[4, -1]' is invalid for input of size 6",
+                [] { infer_size({4, -1}, 6); }));
+  EXPECT(throws(ErrorKind::Runtime, "only one dimension can be inferred",
+                [] { infer_size({-1, -1}, 6); }));
   EXPECT(throws(ErrorKind::Runtime, "negative dimension", [] { numel_of({2, -1}); }));
-  EXPECT(throws(ErrorKind::Runtime, "overflow", [] { numel_of({int64_t{1} << 40, int64_t{1} << 40}); }));
+  EXPECT(throws(ErrorKind::Runtime, "overflow",
+                [] { numel_of({int64_t{1} << 40, int64_t{1} << 40}); }));
   EXPECT(*view_strides({2, 3, 4}, {12, 4, 1}, {6, 4}) == DimVector({4, 1}));
   EXPECT(!view_strides({3, 2}, {1, 3}, {6}));
-  EXPECT(*view_strides({3, 2}, {1, 3}, {3, 1, 2}) == DimVector({1, 6, 3}) || view_strides({3, 2}, {1, 3}, {3, 1, 2}));
+  EXPECT(*view_strides({3, 2}, {1, 3}, {3, 1, 2}) == DimVector({1, 6, 3}) ||
+         view_strides({3, 2}, {1, 3}, {3, 1, 2}));
   EXPECT(*view_strides({4, 1}, {2, 9}, {2, 2}) == DimVector({4, 2}));
   EXPECT(*view_strides({}, {}, {1, 1}) == DimVector({1, 1}));
   EXPECT(channels_last_strides({2, 3, 4, 5}) == DimVector({60, 1, 15, 3}));
@@ -91,20 +104,24 @@ TEST(shapes) {
 
 TEST(overlap) {
   const Tensor t = zeros_tensor({10}, ScalarType::Float32);
-  const Tensor head = as_view(t, {{5}, {1}, 0}), tail = as_view(t, {{5}, {1}, 5}), middle = as_view(t, {{5}, {1}, 3});
+  const Tensor head = as_view(t, {{5}, {1}, 0}), tail = as_view(t, {{5}, {1}, 5}),
+               middle = as_view(t, {{5}, {1}, 3});
   EXPECT(overlap_of(head, tail) == Overlap::No && overlap_of(head, middle) == Overlap::Partial);
-  EXPECT(overlap_of(t, t) == Overlap::Full && overlap_of(t, zeros_tensor({10}, ScalarType::Float32)) == Overlap::No);
+  EXPECT(overlap_of(t, t) == Overlap::Full &&
+         overlap_of(t, zeros_tensor({10}, ScalarType::Float32)) == Overlap::No);
   EXPECT(has_internal_overlap(as_view(t, {{3, 2}, {0, 1}, 0})) && !has_internal_overlap(t));
 }
 
 namespace {
 
 struct Scale {
-  using Kernel = Tensor (*)(DispatchKeySet, const Tensor&, double, IntArrayRef, std::optional<int64_t>);
+  using Kernel = Tensor (*)(DispatchKeySet, const Tensor&, double, IntArrayRef,
+                            std::optional<int64_t>);
   static OperatorEntry entry;
 };
 int calls = 0;
-Tensor scale_cpu(DispatchKeySet, const Tensor& self, double factor, IntArrayRef dims, std::optional<int64_t> extra) {
+Tensor scale_cpu(DispatchKeySet, const Tensor& self, double factor, IntArrayRef dims,
+                 std::optional<int64_t> extra) {
   ++calls;
   EXPECT(factor == 2.5 && dims == IntArrayRef({1, 2}) && extra == std::optional<int64_t>(7));
   return self;
@@ -138,7 +155,8 @@ TEST(dispatcher_boxes_and_falls_back) {
   };
   {
     const IncludeKeys tracing{DispatchKeySet(DispatchKey::Tracing)};
-    EXPECT(call_scale(t).is_same(t) && calls == 2 && seen == 0);  // falls through without a fallback
+    EXPECT(call_scale(t).is_same(t) && calls == 2 &&
+           seen == 0);  // falls through without a fallback
     set_boxed_fallback(DispatchKey::Tracing, fallback);
     EXPECT(call_scale(t).is_same(t) && calls == 3 && seen == 1);
     set_boxed_fallback(DispatchKey::Tracing, nullptr);
@@ -147,6 +165,7 @@ TEST(dispatcher_boxes_and_falls_back) {
     set_boxed_kernel(Scale::entry, DispatchKey::Tracing, nullptr);
   }
   const Tensor meta = empty_tensor({2}, ScalarType::Float32, DeviceType::Meta);
-  EXPECT(throws(ErrorKind::NotImplemented, "Could not run 'scale' with arguments from the 'Meta' backend",
+  EXPECT(throws(ErrorKind::NotImplemented,
+                "Could not run 'scale' with arguments from the 'Meta' backend",
                 [&] { call_scale(meta); }));
 }

@@ -1,11 +1,10 @@
 // The pointwise driver against element-by-element evaluation in double.
-#include "aten/cpu/pointwise.h"
-
 #include <cstdlib>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
+#include "aten/cpu/pointwise.h"
 #include "harness.h"
 #include "sample_loops.h"
 #include "sample_tensors.h"
@@ -33,15 +32,24 @@ void expect_sum(const Tensor& out, const Tensor& a, const Tensor& b, double alph
 
 const Scalar kOne[] = {Scalar(1)};
 
-Tensor add(const Tensor& a, const Tensor& b) { return pointwise(kAdd, {Operand(a), Operand(b)}, kOne); }
+Tensor add(const Tensor& a, const Tensor& b) {
+  return pointwise(kAdd, {Operand(a), Operand(b)}, kOne);
+}
 
 }  // namespace
 
 TEST(pointwise_shapes_and_dtypes) {
-  const DimVector shapes[][2] = {{{}, {}},          {{1}, {1}},         {{5}, {5}},
-                                 {{3, 4}, {4}},     {{3, 1}, {1, 4}},   {{2000}, {1}},
-                                 {{70, 300}, {300}}, {{300, 3}, {3}},    {{2, 3, 4}, {3, 1}},
-                                 {{0, 3}, {3}},     {{130, 5, 2}, {130, 1, 2}}};
+  const DimVector shapes[][2] = {{{}, {}},
+                                 {{1}, {1}},
+                                 {{5}, {5}},
+                                 {{3, 4}, {4}},
+                                 {{3, 1}, {1, 4}},
+                                 {{2000}, {1}},
+                                 {{70, 300}, {300}},
+                                 {{300, 3}, {3}},
+                                 {{2, 3, 4}, {3, 1}},
+                                 {{0, 3}, {3}},
+                                 {{130, 5, 2}, {130, 1, 2}}};
   for (const auto& pair : shapes) {
     for (const ScalarType x : kTypes) {
       for (const ScalarType y : kTypes) {
@@ -57,11 +65,13 @@ TEST(pointwise_shapes_and_dtypes) {
 TEST(pointwise_promotes) {
   const Tensor ints = counting({3}, ScalarType::Int32, 0);
   EXPECT_EQ(add(ints, counting({}, ScalarType::Float64, 0)).dtype(), ScalarType::Float64);
-  EXPECT_EQ(add(counting({3}, ScalarType::Float16, 0), counting({}, ScalarType::Float64, 0)).dtype(),
-            ScalarType::Float16);
+  EXPECT_EQ(
+      add(counting({3}, ScalarType::Float16, 0), counting({}, ScalarType::Float64, 0)).dtype(),
+      ScalarType::Float16);
   EXPECT_EQ(pointwise(kAdd, {Operand(ints), Operand(Scalar(2.5))}, ArrayRef<Scalar>(kOne)).dtype(),
             ScalarType::Float32);
-  EXPECT_EQ(pointwise(testing::kLess, {Operand(ints), Operand(Scalar(2))}, {}).dtype(), ScalarType::Bool);
+  EXPECT_EQ(pointwise(testing::kLess, {Operand(ints), Operand(Scalar(2))}, {}).dtype(),
+            ScalarType::Bool);
 }
 
 TEST(pointwise_strided_operands) {
@@ -137,7 +147,8 @@ TEST(pointwise_large_runs_in_parallel) {
 
 TEST(copy_strided_cast_and_broadcast) {
   const Tensor source = permuted(counting({37, 53, 3}, ScalarType::Float32, 1), {1, 0, 2});
-  for (const ScalarType dtype : {ScalarType::Float32, ScalarType::Int64, ScalarType::BFloat16, ScalarType::Complex64}) {
+  for (const ScalarType dtype :
+       {ScalarType::Float32, ScalarType::Int64, ScalarType::BFloat16, ScalarType::Complex64}) {
     const Tensor copy = empty_tensor(source.sizes(), dtype);
     copy_into(copy, source);
     bool equal = true;

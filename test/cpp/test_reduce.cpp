@@ -1,10 +1,9 @@
 // The reduction driver against element-by-element evaluation in double.
-#include "aten/cpu/reduce.h"
-
 #include <limits>
 
 #include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/reduce.h"
 #include "harness.h"
 #include "sample_loops.h"
 #include "sample_tensors.h"
@@ -102,12 +101,14 @@ TEST(reduce_with_let_tensor) {
                           : permuted(counting({40, 50}, ScalarType::Float32, 2), {1, 0});
     const Tensor center = counting({1, 40}, ScalarType::Float32, 1);
     const Tensor* operands[] = {&t, &center};
-    const Tensor out = reduce(testing::kSpread, operands, std::optional<IntArrayRef>(IntArrayRef({0})), false,
-                              std::nullopt, {});
+    const Tensor out =
+        reduce(testing::kSpread, operands, std::optional<IntArrayRef>(IntArrayRef({0})), false,
+               std::nullopt, {});
     for (int64_t j = 0; j < 40; ++j) {
       double expected = 0;
       const double c = value_at(center, j, {1, 40});
-      for (int64_t i = 0; i < 50; ++i) expected += std::pow(value_at(t, i * 40 + j, {50, 40}) - c, 2) / 50;
+      for (int64_t i = 0; i < 50; ++i)
+        expected += std::pow(value_at(t, i * 40 + j, {50, 40}) - c, 2) / 50;
       EXPECT(std::fabs(value_at(out, j, {40}) - expected - c) < 1e-3);
     }
   }
@@ -123,8 +124,9 @@ TEST(reduce_maximum_and_empty) {
   EXPECT(std::isnan(value_at(reduce(kMax, operands, last, false, std::nullopt, {}), 1, {4})));
   const Tensor empty = counting({0, 3}, ScalarType::Float32, 1);
   const Tensor* none[] = {&empty};
-  EXPECT(testing::throws(ErrorKind::Index, "Expected reduction dim 0 to have non-zero size",
-                         [&] { reduce(kMax, none, std::optional<IntArrayRef>(IntArrayRef({0})), false, std::nullopt, {}); }));
+  EXPECT(testing::throws(ErrorKind::Index, "Expected reduction dim 0 to have non-zero size", [&] {
+    reduce(kMax, none, std::optional<IntArrayRef>(IntArrayRef({0})), false, std::nullopt, {});
+  }));
   EXPECT(testing::throws(ErrorKind::Runtime, "Expected reduction dim to be specified",
                          [&] { reduce(kMax, none, std::nullopt, false, std::nullopt, {}); }));
   EXPECT(testing::throws(ErrorKind::Index, "range of [-2, 1], but got 2", [&] { sum(t, {2}); }));
@@ -136,7 +138,8 @@ TEST(reduce_out_resizes_and_handles_overlap) {
   const std::vector<double> expected = sums(t, 1);
   const Tensor* operands[] = {&t};
   Tensor row = as_view(t, {{4}, {1}, 0});
-  reduce_out(kSum, row, operands, std::optional<IntArrayRef>(IntArrayRef({0})), false, std::nullopt, {});
+  reduce_out(kSum, row, operands, std::optional<IntArrayRef>(IntArrayRef({0})), false, std::nullopt,
+             {});
   EXPECT(value_at(row, 3, {4}) == expected[3]);
   Tensor other = empty_tensor({0}, ScalarType::Float64);
   reduce_out(kSum, other, operands, std::nullopt, true, std::nullopt, {});

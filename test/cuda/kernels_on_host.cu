@@ -36,11 +36,14 @@ struct ComplexCase {
 
 void test_complex_functions() {
   const ComplexCase cases[] = {
-      {"sqrt", vec::sqrt, std::sqrt},    {"exp", vec::exp, std::exp},       {"log", vec::log, std::log},
-      {"sin", vec::sin, std::sin},       {"cos", vec::cos, std::cos},       {"tan", vec::tan, std::tan},
-      {"sinh", vec::sinh, std::sinh},    {"cosh", vec::cosh, std::cosh},    {"tanh", vec::tanh, std::tanh},
-      {"asin", vec::asin, std::asin},    {"acos", vec::acos, std::acos},    {"atan", vec::atan, std::atan},
-      {"asinh", vec::asinh, std::asinh}, {"acosh", vec::acosh, std::acosh}, {"atanh", vec::atanh, std::atanh},
+      {"sqrt", vec::sqrt, std::sqrt},    {"exp", vec::exp, std::exp},
+      {"log", vec::log, std::log},       {"sin", vec::sin, std::sin},
+      {"cos", vec::cos, std::cos},       {"tan", vec::tan, std::tan},
+      {"sinh", vec::sinh, std::sinh},    {"cosh", vec::cosh, std::cosh},
+      {"tanh", vec::tanh, std::tanh},    {"asin", vec::asin, std::asin},
+      {"acos", vec::acos, std::acos},    {"atan", vec::atan, std::atan},
+      {"asinh", vec::asinh, std::asinh}, {"acosh", vec::acosh, std::acosh},
+      {"atanh", vec::atanh, std::atanh},
   };
   for (const ComplexCase& c : cases) {
     for (double re = -3.1; re < 3.2; re += 0.37) {
@@ -92,7 +95,8 @@ void test_strided_and_packed() {
   launch.ndim = 2;
   launch.sizes[0] = kColumns;
   launch.sizes[1] = kRows;
-  const int64_t strides[3][2] = {{1, kColumns}, {kRows, 1}, {1, 0}};  // `a` is transposed, `row` repeats
+  const int64_t strides[3][2] = {
+      {1, kColumns}, {kRows, 1}, {1, 0}};  // `a` is transposed, `row` repeats
   for (int k = 0; k < 3; ++k) std::memcpy(launch.strides[k], strides[k], sizeof(strides[k]));
   launch.data[0] = reinterpret_cast<char*>(out.data());
   launch.data[1] = reinterpret_cast<char*>(a.data());
@@ -101,7 +105,8 @@ void test_strided_and_packed() {
   std::memcpy(launch.params, &two, sizeof(two));
   for (int64_t i = 0; i < launch.numel; ++i) apply_strided<ScaledSum<float>, float>(launch, i);
   for (int r = 0; r < kRows; ++r) {
-    for (int c = 0; c < kColumns; ++c) near("strided", out[r * kColumns + c], a[c * kRows + r] + 2 * row[c], 0);
+    for (int c = 0; c < kColumns; ++c)
+      near("strided", out[r * kColumns + c], a[c * kRows + r] + 2 * row[c], 0);
   }
   launch.contiguous = true;
   launch.data[2] = nullptr;
@@ -113,8 +118,9 @@ void test_strided_and_packed() {
 void test_half_types() {
   const float values[] = {0.0f, -1.5f, 65504.0f, 1e6f, 6e-8f, 0.333251953125f};
   const float halves[] = {0.0f, -1.5f, 65504.0f, INFINITY, 5.9604645e-8f, 0.333251953125f};
-  for (int i = 0; i < 6; ++i) near("half", load_as<float>(stored_as<Half>(values[i])), halves[i], 0);
-  near("bfloat16", load_as<float>(stored_as<BFloat16>(1.00390625f)), 1, 0);   // a tie goes to even
+  for (int i = 0; i < 6; ++i)
+    near("half", load_as<float>(stored_as<Half>(values[i])), halves[i], 0);
+  near("bfloat16", load_as<float>(stored_as<BFloat16>(1.00390625f)), 1, 0);  // a tie goes to even
   near("bfloat16", load_as<float>(stored_as<BFloat16>(1.01171875f)), 1.015625, 0);
   near("bfloat16", load_as<float>(stored_as<BFloat16>(std::nanf(""))), std::nan(""), 0);
 }
@@ -144,14 +150,16 @@ void reduce_on_host(const ReduceLaunch& launch) {
       const int64_t begin = split * g.per_split;
       const int64_t end = begin + g.per_split < launch.count ? begin + g.per_split : launch.count;
       for (int lane = 0; lane < g.lanes; ++lane) {
-        acc = Fiber::combine(acc, reduce_part<Fiber, Storage>(launch, output, begin + lane, end, g.lanes));
+        acc = Fiber::combine(
+            acc, reduce_part<Fiber, Storage>(launch, output, begin + lane, end, g.lanes));
       }
     }
     finish_one<Fiber, Storage>(launch, output, acc);
   }
 }
 
-// The mean of each row, through differences to a let array: `columns` elements, every stride explicit.
+// The mean of each row, through differences to a let array: `columns` elements, every stride
+// explicit.
 void test_reduction(int64_t rows, int64_t columns, bool transposed) {
   std::vector<double> in(rows * columns), base(rows), out(rows);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<double>(i % 17);

@@ -59,7 +59,9 @@ def files_of(layer: str) -> list[Path]:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_includes_only_what_lies_below(layer):
     files = files_of(layer)
-    bad = {str(p.relative_to(ROOT)): names for p in files if (names := forbidden_includes(layer, p.read_text()))}
+    bad = {
+        str(p.relative_to(ROOT)): names for p in files if (names := forbidden_includes(layer, p.read_text()))
+    }
     assert not bad
     assert files or layer == "aten/cuda/", f"no files found in {layer}"
 
@@ -82,7 +84,11 @@ def imported_roots(path: Path) -> set[str]:
 
 def test_the_generator_imports_jinja2_yaml_and_itself():
     allowed = {"codegen", "jinja2", "yaml", *sys.stdlib_module_names}
-    bad = {str(p.relative_to(ROOT)): extra for p in (ROOT / "codegen").rglob("*.py") if (extra := imported_roots(p) - allowed)}
+    bad = {
+        str(p.relative_to(ROOT)): extra
+        for p in (ROOT / "codegen").rglob("*.py")
+        if (extra := imported_roots(p) - allowed)
+    }
     assert not bad
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import flambeau as fb
 import numpy as np
 from op_cases import generator, to_array
-
-import flambeau as fb
 
 STEP = 1e-6
 Function = Callable[..., list[Any]]
@@ -42,14 +41,18 @@ def leaves(arrays: Sequence[np.ndarray]) -> list[Any]:
     return [fb.from_numpy(np.array(a)).requires_grad_() for a in arrays]
 
 
-def numeric(function: Function, arrays: Sequence[np.ndarray], directions: Sequence[np.ndarray]) -> list[np.ndarray]:
+def numeric(
+    function: Function, arrays: Sequence[np.ndarray], directions: Sequence[np.ndarray]
+) -> list[np.ndarray]:
     """The change of every result along the directions, by central differences."""
     ahead = evaluate(function, [a + STEP * d for a, d in zip(arrays, directions, strict=True)])
     behind = evaluate(function, [a - STEP * d for a, d in zip(arrays, directions, strict=True)])
     return [(p - m) / (2 * STEP) for p, m in zip(ahead, behind, strict=True)]
 
 
-def backward(results: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence[Any], create_graph: bool = False) -> list[Any]:
+def backward(
+    results: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence[Any], create_graph: bool = False
+) -> list[Any]:
     """Gradients, zeros where an input is not reached."""
     kept = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
     if not kept:
@@ -60,7 +63,9 @@ def backward(results: Sequence[Any], cotangents: Sequence[Any], inputs: Sequence
     return [fb.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True)]
 
 
-def check_gradient(function: Function, arrays: Sequence[np.ndarray], key: str, tolerance: float = 1e-5) -> None:
+def check_gradient(
+    function: Function, arrays: Sequence[np.ndarray], key: str, tolerance: float = 1e-5
+) -> None:
     """Reverse mode against differences, one argument at a time and then all at once."""
     inputs = leaves(arrays)
     results = function(*inputs)
@@ -68,8 +73,12 @@ def check_gradient(function: Function, arrays: Sequence[np.ndarray], key: str, t
     grads = backward(results, [fb.from_numpy(c) for c in cotangents], inputs)
     for i, (grad, array) in enumerate(zip(grads, arrays, strict=True)):
         assert tuple(grad.shape) == array.shape, f"gradient {i}: shape {tuple(grad.shape)} of {array.shape}"
-        directions = [random_like(a, f"{key}/d{k}") if k == i else np.zeros_like(a) for k, a in enumerate(arrays)]
-        expected = sum(inner(c, d) for c, d in zip(cotangents, numeric(function, arrays, directions), strict=True))
+        directions = [
+            random_like(a, f"{key}/d{k}") if k == i else np.zeros_like(a) for k, a in enumerate(arrays)
+        ]
+        expected = sum(
+            inner(c, d) for c, d in zip(cotangents, numeric(function, arrays, directions), strict=True)
+        )
         got = inner(to_array(grad), directions[i])
         assert_close(got, expected, tolerance, f"gradient of argument {i}")
 

@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import flambeau as fb
+import numpy as np
 
 DATA = Path(__file__).resolve().parents[2] / "torchgen_out" / "tests"
 CATEGORIES = {
@@ -131,7 +130,10 @@ def bind(op: Op, sample: str) -> Call:
     def f(*args: Any, **kwargs: Any) -> dict[str, Any]:
         positional = [a["name"] for a in op.arguments if not a["keyword_only"]]
         own = {"input": "self"}
-        named = {own.get(k, k) if own.get(k, k) in {a["name"] for a in op.arguments} else k: v for k, v in kwargs.items()}
+        named = {
+            own.get(k, k) if own.get(k, k) in {a["name"] for a in op.arguments} else k: v
+            for k, v in kwargs.items()
+        }
         return dict(zip(positional, args, strict=False)) | named
 
     bound = eval(f"f({sample})", {"__builtins__": {}}, _SAMPLE_NAMES | {"f": f})  # noqa: S307  our own YAML
@@ -155,7 +157,11 @@ def make_array(shape: Shape, dtype: str, interval: tuple[float, float], key: str
     """Sample values in the dtype that NumPy uses for it: bfloat16 values are float32 rounded to bfloat16."""
     rng = generator(key)
     if shape.kind == "ti":
-        return rng.integers(0, shape.below, shape.sizes, dtype=np.int64) if shape.below else np.zeros(shape.sizes, np.int64)
+        return (
+            rng.integers(0, shape.below, shape.sizes, dtype=np.int64)
+            if shape.below
+            else np.zeros(shape.sizes, np.int64)
+        )
     if shape.kind == "tb":
         return rng.random(shape.sizes) < 0.5
     low, high = (0.1, 4.0) if shape.kind == "tp" else interval

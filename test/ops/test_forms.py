@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 import numpy as np
 import pytest
-from op_cases import Call, Op, calls, flat, is_tensor, names, operators, run, split_arguments, tensors, to_array
-
-import flambeau as fb
+from op_cases import (
+    Call,
+    Op,
+    calls,
+    flat,
+    is_tensor,
+    names,
+    operators,
+    run,
+    split_arguments,
+    tensors,
+    to_array,
+)
 
 
 def sampled(op: Op) -> bool:
@@ -40,7 +51,9 @@ def has_self(op: Op, arguments: dict[str, Any]) -> bool:
     return is_tensor(arguments.get("self"))
 
 
-@pytest.mark.parametrize("name", names(lambda op: is_fixed(op) and op.is_method and op.is_function and not op.declared_inplace))
+@pytest.mark.parametrize(
+    "name", names(lambda op: is_fixed(op) and op.is_method and op.is_function and not op.declared_inplace)
+)
 def test_method(name: str):
     """x.op(...) is op(x, ...)."""
     op = operators()[name]
@@ -50,7 +63,14 @@ def test_method(name: str):
         if not has_self(op, arguments):
             continue
         others = {k: v for k, v in arguments.items() if k != "self"}
-        positional = [others.pop(a["name"]) for a in op.arguments if a["name"] in others and not a["keyword_only"] and a["name"] != "self" and _before_gap(op, a, arguments)]
+        positional = [
+            others.pop(a["name"])
+            for a in op.arguments
+            if a["name"] in others
+            and not a["keyword_only"]
+            and a["name"] != "self"
+            and _before_gap(op, a, arguments)
+        ]
         result = getattr(arguments["self"], op.call)(*positional, **others)
         assert_same(result, run(op, arguments), name)
         compared += 1
@@ -138,7 +158,17 @@ def on_meta(value: Any) -> Any:
     return [on_meta(v) for v in value] if isinstance(value, list) and value and is_tensor(value[0]) else value
 
 
-@pytest.mark.parametrize("name", names(lambda op: sampled(op) and op.tensor_names and not op.dynamic and any("Tensor" in r for r in op.record["returns"])))
+@pytest.mark.parametrize(
+    "name",
+    names(
+        lambda op: (
+            sampled(op)
+            and op.tensor_names
+            and not op.dynamic
+            and any("Tensor" in r for r in op.record["returns"])
+        )
+    ),
+)
 def test_meta(name: str):
     """Shapes, dtypes and strides without data are those with data."""
     op = operators()[name]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 import numpy as np
 import pytest
 from numerics import check_forward_mode, check_gradient, check_second_gradient
 from op_cases import Op, calls, flat, is_tensor, names, operators, run, tensors
-
-import flambeau as fb
 
 
 def variables(op: Op, arguments: dict[str, Any]) -> list[tuple[str, int | None]]:
@@ -20,7 +19,9 @@ def variables(op: Op, arguments: dict[str, Any]) -> list[tuple[str, int | None]]
         if isinstance(value, np.ndarray) and value.dtype.kind in "fc":
             found.append((name, None))
         elif isinstance(value, list):
-            found += [(name, i) for i, v in enumerate(value) if isinstance(v, np.ndarray) and v.dtype.kind in "fc"]
+            found += [
+                (name, i) for i, v in enumerate(value) if isinstance(v, np.ndarray) and v.dtype.kind in "fc"
+            ]
     return found
 
 

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import flambeau as fb
 import numpy as np
 import pytest
 import scipy.special as sp
-from op_cases import CATEGORY_OF, MAIN, Call, Op, calls, flat, is_tensor, names, not_claimed, operators, run, tensors, to_array
-
-import flambeau as fb
+from op_cases import (
+    CATEGORY_OF,
+    MAIN,
+    Call,
+    Op,
+    calls,
+    flat,
+    is_tensor,
+    names,
+    not_claimed,
+    operators,
+    run,
+    tensors,
+    to_array,
+)
 
 # Relative error allowed per dtype: a few roundings, more for sums.
 TOLERANCE = {
-    "float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-11, "complex64": 4e-5, "complex128": 1e-11,
-}  # fmt: skip
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "float32": 2e-5,
+    "float64": 1e-11,
+    "complex64": 4e-5,
+    "complex128": 1e-11,
+}
 DEFAULT_FLOAT = {"bool": "float32", "integral": "float32"}
 
 
@@ -45,9 +63,29 @@ def expected_of(op: Op, arguments: dict[str, Any]) -> list[Any]:
             values[arg["name"]] = wide(arguments[arg["name"]])
         elif arg["default"] is not None:
             values[arg["name"]] = default_of(arg["default"])
-    scope = {"np": np, "sp": sp, "len": len, "range": range, "min": min, "max": max, "sum": sum, "tuple": tuple,
-             "list": list, "abs": abs, "int": int, "float": float, "bool": bool, "zip": zip, "isinstance": isinstance,
-             "enumerate": enumerate, "sorted": sorted, "slice": slice, "fb": fb, "all": all, "any": any}  # fmt: skip
+    scope = {
+        "np": np,
+        "sp": sp,
+        "len": len,
+        "range": range,
+        "min": min,
+        "max": max,
+        "sum": sum,
+        "tuple": tuple,
+        "list": list,
+        "abs": abs,
+        "int": int,
+        "float": float,
+        "bool": bool,
+        "zip": zip,
+        "isinstance": isinstance,
+        "enumerate": enumerate,
+        "sorted": sorted,
+        "slice": slice,
+        "fb": fb,
+        "all": all,
+        "any": any,
+    }
     with np.errstate(all="ignore"):
         result = eval(op.reference, {"__builtins__": {}} | scope | values)  # noqa: S307  our own YAML
     return list(result) if isinstance(result, tuple | list) else [result]
@@ -142,7 +180,9 @@ def strided(tensor: Any) -> Any:
     return twice.select(tensor.dim(), 0)
 
 
-@pytest.mark.parametrize("name", names(lambda op: op.record["samples"] and op.tensor_names and not op.record["tags"]))
+@pytest.mark.parametrize(
+    "name", names(lambda op: op.record["samples"] and op.tensor_names and not op.record["tags"])
+)
 def test_strided_inputs(name: str):
     """Values do not depend on the strides of the inputs."""
     op = operators()[name]
@@ -166,7 +206,9 @@ def test_strided_inputs(name: str):
 def _map_tensors(value: Any, function: Any) -> Any:
     if is_tensor(value):
         return function(value)
-    return [function(v) for v in value] if isinstance(value, list) and value and is_tensor(value[0]) else value
+    return (
+        [function(v) for v in value] if isinstance(value, list) and value and is_tensor(value[0]) else value
+    )
 
 
 @pytest.mark.parametrize("name", names(lambda op: op.record["numbers"]))
@@ -189,8 +231,14 @@ def test_number_overloads(name: str):
     assert compared or all(not a["kind"] == "tensor" for a in op.arguments)
 
 
-ERRORS = {"IndexError": IndexError, "RuntimeError": RuntimeError, "TypeError": TypeError, "ValueError": ValueError,
-          "NotImplementedError": NotImplementedError, "ZeroDivisionError": ZeroDivisionError}  # fmt: skip
+ERRORS = {
+    "IndexError": IndexError,
+    "RuntimeError": RuntimeError,
+    "TypeError": TypeError,
+    "ValueError": ValueError,
+    "NotImplementedError": NotImplementedError,
+    "ZeroDivisionError": ZeroDivisionError,
+}
 ERROR_CASES = [(name, i) for name, op in operators().items() for i in range(len(op.record["errors"]))]
 
 

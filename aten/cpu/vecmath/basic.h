@@ -114,9 +114,15 @@ template <Ordered T>
 // --- sign and magnitude
 
 [[gnu::always_inline]] inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
-[[gnu::always_inline]] inline double copysign(double x, double y) { return __builtin_copysign(x, y); }
-[[gnu::always_inline]] inline float nextafter(float x, float y) { return __builtin_nextafterf(x, y); }
-[[gnu::always_inline]] inline double nextafter(double x, double y) { return __builtin_nextafter(x, y); }
+[[gnu::always_inline]] inline double copysign(double x, double y) {
+  return __builtin_copysign(x, y);
+}
+[[gnu::always_inline]] inline float nextafter(float x, float y) {
+  return __builtin_nextafterf(x, y);
+}
+[[gnu::always_inline]] inline double nextafter(double x, double y) {
+  return __builtin_nextafter(x, y);
+}
 [[gnu::always_inline]] inline float sqrt(float x) { return __builtin_sqrtf(x); }
 [[gnu::always_inline]] inline double sqrt(double x) { return __builtin_sqrt(x); }
 

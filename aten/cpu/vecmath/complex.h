@@ -120,13 +120,15 @@ template <Complex T>
 inline T log2(T z) {
   using R = real_t<T>;
   const T l = log(z);
-  return {l.re * static_cast<R>(1.44269504088896340736), l.im * static_cast<R>(1.44269504088896340736)};
+  return {l.re * static_cast<R>(1.44269504088896340736),
+          l.im * static_cast<R>(1.44269504088896340736)};
 }
 template <Complex T>
 inline T log10(T z) {
   using R = real_t<T>;
   const T l = log(z);
-  return {l.re * static_cast<R>(0.43429448190325182765), l.im * static_cast<R>(0.43429448190325182765)};
+  return {l.re * static_cast<R>(0.43429448190325182765),
+          l.im * static_cast<R>(0.43429448190325182765)};
 }
 template <Complex T>
 inline T rsqrt(T z) {

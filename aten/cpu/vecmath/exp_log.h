@@ -17,7 +17,8 @@ struct Format<float> {
   using Unsigned = uint32_t;
   static constexpr int kMantissa = 23;
   static constexpr int kBias = 127;
-  static constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  static constexpr float kRound =
+      0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   static constexpr float kLn2High = 0.693115234375f;  // 12 bits: times |k| < 256 is exact
   static constexpr float kLn2Low = 3.19461849453094172e-5f;
   static constexpr float kLog2eHigh = 1.4423828125f;
@@ -115,7 +116,8 @@ template <typename T>
   r = madd(-k, F::kLn2Low, r);
   return {r, bits_of(shifted) - bits_of(F::kRound)};
 }
-// value * 2^k for |k| < 2^(exponent bits): in two steps, so that denormals and overflow come out right.
+// value * 2^k for |k| < 2^(exponent bits): in two steps, so that denormals and overflow come out
+// right.
 template <typename T>
 [[gnu::always_inline]] inline T scale_by(T value, typename Format<T>::Int k) {
   using F = Format<T>;

@@ -70,7 +70,8 @@ template <Integer T>
 [[gnu::always_inline]] inline T left_shift(T x, same_t<T> count) {
   constexpr int kBits = sizeof(T) * 8;
   const bool out = (count < T(0)) | (static_cast<int64_t>(count) >= kBits);
-  return out ? T(0) : static_cast<T>(static_cast<uint64_t>(x) << (static_cast<uint64_t>(count) & 63));
+  return out ? T(0)
+             : static_cast<T>(static_cast<uint64_t>(x) << (static_cast<uint64_t>(count) & 63));
 }
 template <Integer T>
 [[gnu::always_inline]] inline T right_shift(T x, same_t<T> count) {

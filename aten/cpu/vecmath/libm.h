@@ -1,6 +1,6 @@
 #pragma once
-// The long tail: glibc's functions, whose vector forms (libmvec, at most 4 ulp) the compiler calls in
-// `omp simd` loops. Declared here because <math.h> declares them without vector forms.
+// The long tail: glibc's functions, whose vector forms (libmvec, at most 4 ulp) the compiler calls
+// in `omp simd` loops. Declared here because <math.h> declares them without vector forms.
 #include "aten/cpu/vecmath/exp_log.h"
 
 extern "C" {

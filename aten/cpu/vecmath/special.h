@@ -6,8 +6,8 @@
 namespace flambeau::vec {
 inline namespace FLAMBEAU_VEC_TARGET {
 
-// Below 1: x P(x^2). Above: 1 - exp(Q(|x|)) with Q a fit of log(erfc), which is 1 in float from 3.92
-// on. 2 ulp.
+// Below 1: x P(x^2). Above: 1 - exp(Q(|x|)) with Q a fit of log(erfc), which is 1 in float
+// from 3.92 on. 2 ulp.
 [[gnu::always_inline]] inline float erf(float x) {
   const float z = x * x;
   float p = madd(-9.667044571e-6f, z, 1.126595903e-4f);
@@ -33,9 +33,9 @@ inline namespace FLAMBEAU_VEC_TARGET {
 [[gnu::always_inline]] inline float erfc(float x) { return ::erfcf(x); }
 [[gnu::always_inline]] inline double erfc(double x) { return ::erfc(x); }
 
-// Inverse of erf as x P(w), w = -log(1 - x^2), in two pieces as Giles does (GPU Computing Gems 2011),
-// with fits of our own: to 2^-30 for w < 5; beyond in sqrt(w), to 2^-27 as far as float reaches, to
-// 2^-23 for double, which a Halley step on erf or erfc follows. 4 ulp.
+// Inverse of erf as x P(w), w = -log(1 - x^2), in two pieces as Giles does (GPU Computing Gems
+// 2011), with fits of our own: to 2^-30 for w < 5; beyond in sqrt(w), to 2^-27 as far as float
+// reaches, to 2^-23 for double, which a Halley step on erf or erfc follows. 4 ulp.
 template <Floating T>
 [[gnu::always_inline]] inline T erfinv_center(T c) {
   T p = madd(T(1.2346577114502573e-10), c, T(4.3406268038539931e-10));
@@ -93,7 +93,8 @@ template <Floating T>
   const double target = abs(x);
   const double central = ::erf(magnitude) - target;
   const double tail = (1.0 - target) - ::erfc(magnitude);
-  const double error = (target < 0.5 ? central : tail) * 0.88622692545275801365 * exp(magnitude * magnitude);
+  const double error =
+      (target < 0.5 ? central : tail) * 0.88622692545275801365 * exp(magnitude * magnitude);
   return copysign(magnitude - error / (1.0 + magnitude * error), x);
 }
 template <Floating T>

@@ -1,5 +1,6 @@
 // Convolution on CPU (cross-correlation):
-//   out[n, o, x] = bias[o] + sum over c, k of input[n, c, x * stride - padding + k * dilation] * weight[o, c, k].
+//   out[n, o, x] = bias[o] + sum over c, k of input[n, c, x * stride - padding + k * dilation] *
+//   weight[o, c, k].
 // A transposed convolution is the gradient of one with respect to its input, and computed as that.
 #include "aten/core/factory.h"
 #include "aten/ops/conv/convolution.h"
@@ -38,9 +39,9 @@ void sum_bias(const Tensor& grad, const Tensor& grad_bias) {
 
 }  // namespace
 
-void convolution_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef stride,
-                     IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, int64_t groups,
-                     Tensor& out) {
+void convolution_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                     IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                     IntArrayRef, int64_t groups, Tensor& out) {
   if (out.numel() == 0) return;
   const Tensor x = contiguous_tensor(input), w = contiguous_tensor(weight);
   const Tensor b = bias.defined() ? contiguous_tensor(bias) : bias;
@@ -52,11 +53,12 @@ void convolution_cpu(const Tensor& input, const Tensor& weight, const Tensor& bi
   if (b.defined()) add_bias(b, out);
 }
 
-void convolution_backward_cpu(const Tensor& grad_output, const Tensor& input, const Tensor& weight, bool,
-                              IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                              IntArrayRef, int64_t groups, ArrayRef<bool> wanted, Tensor& grad_input,
-                              Tensor& grad_weight, Tensor& grad_bias) {
-  const Tensor g = contiguous_tensor(grad_output), x = contiguous_tensor(input), w = contiguous_tensor(weight);
+void convolution_backward_cpu(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+                              bool, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                              bool transposed, IntArrayRef, int64_t groups, ArrayRef<bool> wanted,
+                              Tensor& grad_input, Tensor& grad_weight, Tensor& grad_bias) {
+  const Tensor g = contiguous_tensor(grad_output), x = contiguous_tensor(input),
+               w = contiguous_tensor(weight);
   if (g.numel() == 0) {
     for (const Tensor* t : {&grad_input, &grad_weight, &grad_bias}) {
       if (t->defined()) fill_with(*t, Scalar(0));

@@ -5,52 +5,60 @@
 namespace flambeau::shape {
 namespace {
 
-void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
+void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding,
+                  IntArrayRef dilation) {
   const auto dims = static_cast<size_t>(input.dim() - 2);
   const auto check_list = [&](const char* name, IntArrayRef list, int64_t least) {
-    check(list.size() == dims, "expected ", name, " to be a single integer value or a list of ", int64_t(dims),
-          " values to match the convolution dimensions, but got ", name, "=", list);
-    for (const int64_t v : list) check(v >= least, "convolution: expected ", name, " >= ", least, ", got ", list);
+    check(list.size() == dims, "expected ", name, " to be a single integer value or a list of ",
+          int64_t(dims), " values to match the convolution dimensions, but got ", name, "=", list);
+    for (const int64_t v : list)
+      check(v >= least, "convolution: expected ", name, " >= ", least, ", got ", list);
   };
   check_list("stride", stride, 1);
   check_list("padding", padding, 0);
   check_list("dilation", dilation, 1);
 }
 
-void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bias, bool transposed, int64_t groups) {
-  check(weight.dim() >= 3 && weight.dim() <= 5, "convolution: expected a weight with 3 to 5 dimensions, got ",
-        weight.sizes());
-  check(input.dim() == weight.dim(), "Expected ", weight.dim(), "D input to convolution with weight ", weight.sizes(),
+void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bias, bool transposed,
+                    int64_t groups) {
+  check(weight.dim() >= 3 && weight.dim() <= 5,
+        "convolution: expected a weight with 3 to 5 dimensions, got ", weight.sizes());
+  check(input.dim() == weight.dim(), "Expected ", weight.dim(),
+        "D input to convolution with weight ", weight.sizes(),
         ", but got input of size: ", input.sizes());
-  check(input.dtype() == weight.dtype(), "Input type (", input.dtype(), ") and weight type (", weight.dtype(),
-        ") should be the same");
+  check(input.dtype() == weight.dtype(), "Input type (", input.dtype(), ") and weight type (",
+        weight.dtype(), ") should be the same");
   check(groups > 0, "non-positive groups is not supported, got ", groups);
   const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;
-  check(input.size(1) == channels, "Given groups=", groups, ", weight of size ", weight.sizes(), ", expected input",
-        input.sizes(), " to have ", channels, " channels, but got ", input.size(1), " channels instead");
-  check(weight.size(0) % groups == 0, "Given groups=", groups, ", expected weight to be divisible by ", groups,
-        " at dimension 0, but got weight of size ", weight.sizes(), " instead");
+  check(input.size(1) == channels, "Given groups=", groups, ", weight of size ", weight.sizes(),
+        ", expected input", input.sizes(), " to have ", channels, " channels, but got ",
+        input.size(1), " channels instead");
+  check(weight.size(0) % groups == 0, "Given groups=", groups,
+        ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ",
+        weight.sizes(), " instead");
   const int64_t out_channels = transposed ? weight.size(1) * groups : weight.size(0);
-  check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out_channels), "Given weight of size ", weight.sizes(),
-        ", expected bias to be 1-dimensional with ", out_channels, " elements, but got bias of size ",
+  check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out_channels),
+        "Given weight of size ", weight.sizes(), ", expected bias to be 1-dimensional with ",
+        out_channels, " elements, but got bias of size ",
         bias.defined() ? bias.sizes() : IntArrayRef(), " instead");
 }
 
 }  // namespace
 
 void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef stride,
-                 IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                 int64_t groups, OutSpec* out) {
+                 IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                 IntArrayRef output_padding, int64_t groups, OutSpec* out) {
   check_operands(input, weight, bias, transposed, groups);
   check_counts(input, stride, padding, dilation);
   out->sizes = {input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
   for (size_t d = 0; d < stride.size(); ++d) {
     const int64_t in = input.sizes()[d + 2];
     const int64_t reach = dilation[d] * (weight.sizes()[d + 2] - 1);
-    const int64_t size = transposed ? (in - 1) * stride[d] - 2 * padding[d] + reach + output_padding[d] + 1
-                                    : in + 2 * padding[d] - reach - 1;
-    check(size >= 0, "Calculated padded input size per channel: (", in + 2 * padding[d], "). Kernel size: (", reach + 1,
-          "). Kernel size can't be greater than actual input size");
+    const int64_t size = transposed
+                             ? (in - 1) * stride[d] - 2 * padding[d] + reach + output_padding[d] + 1
+                             : in + 2 * padding[d] - reach - 1;
+    check(size >= 0, "Calculated padded input size per channel: (", in + 2 * padding[d],
+          "). Kernel size: (", reach + 1, "). Kernel size can't be greater than actual input size");
     out->sizes.push_back(transposed ? size : size / stride[d] + 1);
   }
   out->dtype = input.dtype();

@@ -1,5 +1,5 @@
-// Convolution as matrix products over unrolled windows: used for every dtype that oneDNN does not take,
-// and for all when it is not built in. Sums are those of gemm::multiply.
+// Convolution as matrix products over unrolled windows: used for every dtype that oneDNN does not
+// take, and for all when it is not built in. Sums are those of gemm::multiply.
 #include "aten/ops/conv/convolution.h"
 
 #include <cstring>
@@ -37,7 +37,9 @@ struct Windows {
     }
   }
   // The input coordinate that output `o` sees through kernel place `k`; outside [0, in): padding.
-  int64_t source(int d, int64_t o, int64_t k) const { return o * stride[d] - padding[d] + k * dilation[d]; }
+  int64_t source(int d, int64_t o, int64_t k) const {
+    return o * stride[d] - padding[d] + k * dilation[d];
+  }
   bool inside(int d, int64_t at) const { return at >= 0 && at < in[d]; }
 };
 
@@ -45,7 +47,8 @@ struct Windows {
 template <typename Visit>
 void for_each_place(const Windows& w, Visit visit) {
   for (int64_t k = 0; k < w.kernel_size; ++k) {
-    const int64_t k2 = k % w.kernel[2], k1 = k / w.kernel[2] % w.kernel[1], k0 = k / w.kernel[2] / w.kernel[1];
+    const int64_t k2 = k % w.kernel[2], k1 = k / w.kernel[2] % w.kernel[1],
+                  k0 = k / w.kernel[2] / w.kernel[1];
     for (int64_t a = 0; a < w.out[0]; ++a) {
       const int64_t x = w.source(0, a, k0);
       if (!w.inside(0, x)) continue;
@@ -54,7 +57,8 @@ void for_each_place(const Windows& w, Visit visit) {
         if (!w.inside(1, y)) continue;
         for (int64_t c = 0; c < w.out[2]; ++c) {
           const int64_t z = w.source(2, c, k2);
-          if (w.inside(2, z)) visit(k, (a * w.out[1] + b) * w.out[2] + c, (x * w.in[1] + y) * w.in[2] + z);
+          if (w.inside(2, z))
+            visit(k, (a * w.out[1] + b) * w.out[2] + c, (x * w.in[1] + y) * w.in[2] + z);
         }
       }
     }
@@ -67,8 +71,11 @@ void unroll(const Windows& w, int64_t channels, const T* input, T* columns) {
   parallel_for(0, channels, w.kernel_size * w.out_size, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       T* rows = columns + c * w.kernel_size * w.out_size;
-      std::memset(static_cast<void*>(rows), 0, sizeof(T) * static_cast<size_t>(w.kernel_size * w.out_size));
-      for_each_place(w, [&](int64_t k, int64_t o, int64_t i) { rows[k * w.out_size + o] = input[c * w.in_size + i]; });
+      std::memset(static_cast<void*>(rows), 0,
+                  sizeof(T) * static_cast<size_t>(w.kernel_size * w.out_size));
+      for_each_place(w, [&](int64_t k, int64_t o, int64_t i) {
+        rows[k * w.out_size + o] = input[c * w.in_size + i];
+      });
     }
   });
 }
@@ -81,16 +88,18 @@ void roll(const Windows& w, int64_t channels, const T* columns, T* input) {
       const T* rows = columns + c * w.kernel_size * w.out_size;
       T* plane = input + c * w.in_size;
       for (int64_t i = 0; i < w.in_size; ++i) plane[i] = T(0);
-      for_each_place(w, [&](int64_t k, int64_t o, int64_t i) { plane[i] = static_cast<T>(plane[i] + rows[k * w.out_size + o]); });
+      for_each_place(w, [&](int64_t k, int64_t o, int64_t i) {
+        plane[i] = static_cast<T>(plane[i] + rows[k * w.out_size + o]);
+      });
     }
   });
 }
 
 template <typename F>
 void dispatch_conv(ScalarType dtype, F&& f) {
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64, ScalarType::Complex128,
-                 ScalarType::Float16, ScalarType::BFloat16, ScalarType::Int32, ScalarType::Int64>(
-      dtype, "convolution", static_cast<F&&>(f));
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64,
+                 ScalarType::Complex128, ScalarType::Float16, ScalarType::BFloat16,
+                 ScalarType::Int32, ScalarType::Int64>(dtype, "convolution", static_cast<F&&>(f));
 }
 
 // The sizes of one group.
@@ -98,16 +107,22 @@ struct Group {
   Windows w;
   int64_t in, out, rows;  // channels in and out; rows of the unrolled windows
   explicit Group(const Problem& p)
-      : w(p), in(p.in_channels / p.groups), out(p.out_channels / p.groups), rows(in * w.kernel_size) {}
+      : w(p),
+        in(p.in_channels / p.groups),
+        out(p.out_channels / p.groups),
+        rows(in * w.kernel_size) {}
 };
 
-gemm::Matrix row_major(const void* data, int64_t rows, int64_t cols) { return {data, rows, cols, cols, 1}; }
+gemm::Matrix row_major(const void* data, int64_t rows, int64_t cols) {
+  return {data, rows, cols, cols, 1};
+}
 
 }  // namespace
 
-Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-  Problem p{input.size(0), input.size(1), weight.size(0), groups, {}, {}, {}, stride, padding, dilation, input.dtype()};
+Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+  Problem p{input.size(0), input.size(1), weight.size(0), groups,       {}, {}, {},
+            stride,        padding,       dilation,       input.dtype()};
   for (int64_t d = 2; d < input.dim(); ++d) {
     p.in.push_back(input.size(d));
     p.out.push_back(output.size(d));
@@ -116,14 +131,16 @@ Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& outp
   return p;
 }
 
-void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& output) {
+void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
+             const Tensor& output) {
   if (onednn::forward(p, input, weight, bias, output)) return;
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);
     std::vector<T> columns(static_cast<size_t>(g.rows * g.w.out_size));
     for (int64_t i = 0; i < p.batch * p.groups; ++i) {
       unroll(g.w, g.in, input.data_as<T>() + i * g.in * g.w.in_size, columns.data());
-      gemm::multiply(p.dtype, row_major(weight.data_as<T>() + i % p.groups * g.out * g.rows, g.out, g.rows),
+      gemm::multiply(p.dtype,
+                     row_major(weight.data_as<T>() + i % p.groups * g.out * g.rows, g.out, g.rows),
                      row_major(columns.data(), g.rows, g.w.out_size),
                      output.data_as<T>() + i * g.out * g.w.out_size, g.w.out_size, false);
     }
@@ -136,22 +153,26 @@ void forward(const Problem& p, const Tensor& input, const Tensor& weight, const 
   });
 }
 
-void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight, const Tensor& grad_input) {
+void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
+                    const Tensor& grad_input) {
   if (onednn::backward_input(p, grad_output, weight, grad_input)) return;
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);
     std::vector<T> columns(static_cast<size_t>(g.rows * g.w.out_size));
     for (int64_t i = 0; i < p.batch * p.groups; ++i) {
-      const auto kernels = row_major(weight.data_as<T>() + i % p.groups * g.out * g.rows, g.out, g.rows);
-      gemm::multiply(p.dtype, gemm::transposed(kernels),
-                     row_major(grad_output.data_as<T>() + i * g.out * g.w.out_size, g.out, g.w.out_size),
-                     columns.data(), g.w.out_size, false);
+      const auto kernels =
+          row_major(weight.data_as<T>() + i % p.groups * g.out * g.rows, g.out, g.rows);
+      gemm::multiply(
+          p.dtype, gemm::transposed(kernels),
+          row_major(grad_output.data_as<T>() + i * g.out * g.w.out_size, g.out, g.w.out_size),
+          columns.data(), g.w.out_size, false);
       roll(g.w, g.in, columns.data(), grad_input.data_as<T>() + i * g.in * g.w.in_size);
     }
   });
 }
 
-void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input, const Tensor& grad_weight) {
+void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
+                     const Tensor& grad_weight) {
   if (onednn::backward_weight(p, grad_output, input, grad_weight)) return;
   fill_with(grad_weight, Scalar(0));
   dispatch_conv(p.dtype, [&]<typename T>() {
@@ -159,9 +180,11 @@ void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& 
     std::vector<T> columns(static_cast<size_t>(g.rows * g.w.out_size));
     for (int64_t i = 0; i < p.batch * p.groups; ++i) {
       unroll(g.w, g.in, input.data_as<T>() + i * g.in * g.w.in_size, columns.data());
-      gemm::multiply(p.dtype, row_major(grad_output.data_as<T>() + i * g.out * g.w.out_size, g.out, g.w.out_size),
-                     gemm::transposed(row_major(columns.data(), g.rows, g.w.out_size)),
-                     grad_weight.data_as<T>() + i % p.groups * g.out * g.rows, g.rows, true);
+      gemm::multiply(
+          p.dtype,
+          row_major(grad_output.data_as<T>() + i * g.out * g.w.out_size, g.out, g.w.out_size),
+          gemm::transposed(row_major(columns.data(), g.rows, g.w.out_size)),
+          grad_weight.data_as<T>() + i % p.groups * g.out * g.rows, g.rows, true);
     }
   });
 }

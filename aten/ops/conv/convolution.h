@@ -11,19 +11,25 @@ struct Problem {
   ScalarType dtype;
   int64_t dims() const { return static_cast<int64_t>(in.size()); }
 };
-Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, int64_t groups);
+Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups);
 
 // All tensors row-major. `bias` may be undefined.
-void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& output);
-void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight, const Tensor& grad_input);
-void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input, const Tensor& grad_weight);
+void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
+             const Tensor& output);
+void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
+                    const Tensor& grad_input);
+void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
+                     const Tensor& grad_weight);
 
 namespace onednn {
 // False where oneDNN is not built in or does not take the dtype; then nothing was done.
-bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& output);
-bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight, const Tensor& grad_input);
-bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input, const Tensor& grad_weight);
+bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
+             const Tensor& output);
+bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
+                    const Tensor& grad_input);
+bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
+                     const Tensor& grad_weight);
 }  // namespace onednn
 
 }  // namespace flambeau::conv

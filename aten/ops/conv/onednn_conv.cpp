@@ -1,5 +1,5 @@
-// Convolution by oneDNN. Primitives choose their own (blocked) layouts; tensors are reordered at the
-// border. One plan per geometry and direction, kept per thread.
+// Convolution by oneDNN. Primitives choose their own (blocked) layouts; tensors are reordered at
+// the border. One plan per geometry and direction, kept per thread.
 #include <array>
 #include <list>
 #include <map>
@@ -35,8 +35,8 @@ using Key = std::array<int64_t, 24>;
 Key key_of(const Problem& p, Direction direction, bool bias) {
   Key key{};
   size_t i = 0;
-  for (const int64_t v : {int64_t(direction), p.batch, p.in_channels, p.out_channels, p.groups, int64_t(p.dtype),
-                          int64_t{bias}, p.dims()}) {
+  for (const int64_t v : {int64_t(direction), p.batch, p.in_channels, p.out_channels, p.groups,
+                          int64_t(p.dtype), int64_t{bias}, p.dims()}) {
     key[i++] = v;
   }
   for (const DimVector* list : {&p.in, &p.kernel, &p.stride, &p.padding, &p.dilation}) {
@@ -61,12 +61,14 @@ struct Shapes {
       weights.push_back(p.kernel[d]);
       dilation.push_back(p.dilation[d] - 1);
       // The last window may leave input unused: oneDNN wants the padding that makes it fit exactly.
-      padding_end.push_back((p.out[d] - 1) * p.stride[d] + (p.kernel[d] - 1) * p.dilation[d] + 1 - p.in[d] - p.padding[d]);
+      padding_end.push_back((p.out[d] - 1) * p.stride[d] + (p.kernel[d] - 1) * p.dilation[d] + 1 -
+                            p.in[d] - p.padding[d]);
     }
   }
 };
 
-Port port_of(IntArrayRef sizes, dnnl_data_type_t type, const PrimitiveDesc& desc, dnnl_query_t what) {
+Port port_of(IntArrayRef sizes, dnnl_data_type_t type, const PrimitiveDesc& desc,
+             dnnl_query_t what) {
   Port port;
   port.plain = strided_desc(sizes, contiguous_strides(sizes), type);
   port.wanted = dnnl_primitive_desc_query_md(desc.get(), what, 0);
@@ -74,18 +76,20 @@ Port port_of(IntArrayRef sizes, dnnl_data_type_t type, const PrimitiveDesc& desc
   return port;
 }
 
-void describe_backward(Plan& plan, const Problem& p, Direction direction, const Shapes& s, const MemoryDesc& source,
-                       const MemoryDesc& weights, const MemoryDesc& destination) {
+void describe_backward(Plan& plan, const Problem& p, Direction direction, const Shapes& s,
+                       const MemoryDesc& source, const MemoryDesc& weights,
+                       const MemoryDesc& destination) {
   if (direction == Direction::BackwardInput) {
     check_status(dnnl_convolution_backward_data_primitive_desc_create(
-                     plan.desc.out(), engine(), dnnl_convolution_direct, source.get(), weights.get(), destination.get(),
-                     p.stride.data(), s.dilation.data(), p.padding.data(), s.padding_end.data(), plan.hint.get(), nullptr),
+                     plan.desc.out(), engine(), dnnl_convolution_direct, source.get(),
+                     weights.get(), destination.get(), p.stride.data(), s.dilation.data(),
+                     p.padding.data(), s.padding_end.data(), plan.hint.get(), nullptr),
                  "convolution_backward");
   } else {
     check_status(dnnl_convolution_backward_weights_primitive_desc_create(
-                     plan.desc.out(), engine(), dnnl_convolution_direct, source.get(), weights.get(), nullptr,
-                     destination.get(), p.stride.data(), s.dilation.data(), p.padding.data(), s.padding_end.data(),
-                     plan.hint.get(), nullptr),
+                     plan.desc.out(), engine(), dnnl_convolution_direct, source.get(),
+                     weights.get(), nullptr, destination.get(), p.stride.data(), s.dilation.data(),
+                     p.padding.data(), s.padding_end.data(), plan.hint.get(), nullptr),
                  "convolution_backward");
   }
 }
@@ -93,21 +97,28 @@ void describe_backward(Plan& plan, const Problem& p, Direction direction, const 
 Plan make_plan(const Problem& p, Direction direction, bool bias, dnnl_data_type_t type) {
   const Shapes s(p);
   const MemoryDesc source = any_desc(s.source, type), weights = any_desc(s.weights, type),
-                   destination = any_desc(s.destination, type), bias_desc = strided_desc(s.bias, {1}, type);
+                   destination = any_desc(s.destination, type),
+                   bias_desc = strided_desc(s.bias, {1}, type);
   Plan plan;
   const bool forward_only = direction == Direction::Forward;
   PrimitiveDesc& forward = forward_only ? plan.desc : plan.hint;
-  check_status(dnnl_convolution_forward_primitive_desc_create(
-                   forward.out(), engine(), forward_only ? dnnl_forward_inference : dnnl_forward_training,
-                   dnnl_convolution_direct, source.get(), weights.get(), bias ? bias_desc.get() : nullptr,
-                   destination.get(), p.stride.data(), s.dilation.data(), p.padding.data(), s.padding_end.data(), nullptr),
-               "convolution");
+  check_status(
+      dnnl_convolution_forward_primitive_desc_create(
+          forward.out(), engine(), forward_only ? dnnl_forward_inference : dnnl_forward_training,
+          dnnl_convolution_direct, source.get(), weights.get(), bias ? bias_desc.get() : nullptr,
+          destination.get(), p.stride.data(), s.dilation.data(), p.padding.data(),
+          s.padding_end.data(), nullptr),
+      "convolution");
   if (!forward_only) describe_backward(plan, p, direction, s, source, weights, destination);
   check_status(dnnl_primitive_create(plan.primitive.out(), plan.desc.get()), "convolution");
-  const bool for_input = direction == Direction::BackwardInput, for_weight = direction == Direction::BackwardWeight;
-  plan.source = port_of(s.source, type, plan.desc, for_input ? dnnl_query_diff_src_md : dnnl_query_src_md);
-  plan.weights = port_of(s.weights, type, plan.desc, for_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
-  plan.destination = port_of(s.destination, type, plan.desc, forward_only ? dnnl_query_dst_md : dnnl_query_diff_dst_md);
+  const bool for_input = direction == Direction::BackwardInput,
+             for_weight = direction == Direction::BackwardWeight;
+  plan.source =
+      port_of(s.source, type, plan.desc, for_input ? dnnl_query_diff_src_md : dnnl_query_src_md);
+  plan.weights = port_of(s.weights, type, plan.desc,
+                         for_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
+  plan.destination = port_of(s.destination, type, plan.desc,
+                             forward_only ? dnnl_query_dst_md : dnnl_query_diff_dst_md);
   return plan;
 }
 
@@ -120,8 +131,8 @@ bool all_positive(IntArrayRef list) {
 
 Plan* plan_for(const Problem& p, Direction direction, bool bias) {
   dnnl_data_type_t type;
-  if (!data_type_of(p.dtype, &type) || !all_positive({p.batch, p.in_channels, p.out_channels}) || !all_positive(p.in) ||
-      !all_positive(p.out)) {
+  if (!data_type_of(p.dtype, &type) || !all_positive({p.batch, p.in_channels, p.out_channels}) ||
+      !all_positive(p.in) || !all_positive(p.out)) {
     return nullptr;
   }
   static thread_local std::list<std::pair<Key, Plan>> plans;
@@ -143,7 +154,8 @@ Plan* plan_for(const Problem& p, Direction direction, bool bias) {
 // A tensor as the primitive sees it, through a temporary where its layout differs.
 class Bound {
  public:
-  Bound(const Port& port, const Tensor& tensor, bool is_output) : plain_(memory_over(port.plain.get(), tensor.data())) {
+  Bound(const Port& port, const Tensor& tensor, bool is_output)
+      : plain_(memory_over(port.plain.get(), tensor.data())) {
     if (port.same) return;
     const auto bytes = static_cast<int64_t>(dnnl_memory_desc_get_size(port.wanted));
     buffer_ = empty_tensor({bytes}, ScalarType::UInt8);
@@ -162,16 +174,19 @@ class Bound {
 
 }  // namespace
 
-bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& output) {
+bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
+             const Tensor& output) {
   const Plan* plan = plan_for(p, Direction::Forward, bias.defined());
   if (!plan) return false;
   const Bound source(plan->source, input, false), weights(plan->weights, weight, false),
       destination(plan->destination, output, true);
-  std::vector<dnnl_exec_arg_t> args = {{DNNL_ARG_SRC, source.get()}, {DNNL_ARG_WEIGHTS, weights.get()},
+  std::vector<dnnl_exec_arg_t> args = {{DNNL_ARG_SRC, source.get()},
+                                       {DNNL_ARG_WEIGHTS, weights.get()},
                                        {DNNL_ARG_DST, destination.get()}};
   Memory bias_memory;
   if (bias.defined()) {
-    bias_memory = memory_over(dnnl_primitive_desc_query_md(plan->desc.get(), dnnl_query_weights_md, 1), bias.data());
+    bias_memory = memory_over(
+        dnnl_primitive_desc_query_md(plan->desc.get(), dnnl_query_weights_md, 1), bias.data());
     args.push_back({DNNL_ARG_BIAS, bias_memory.get()});
   }
   execute(plan->primitive.get(), args);
@@ -179,23 +194,27 @@ bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const 
   return true;
 }
 
-bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight, const Tensor& grad_input) {
+bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
+                    const Tensor& grad_input) {
   const Plan* plan = plan_for(p, Direction::BackwardInput, false);
   if (!plan) return false;
-  const Bound destination(plan->destination, grad_output, false), weights(plan->weights, weight, false),
-      source(plan->source, grad_input, true);
-  execute(plan->primitive.get(), {{DNNL_ARG_DIFF_DST, destination.get()}, {DNNL_ARG_WEIGHTS, weights.get()},
+  const Bound destination(plan->destination, grad_output, false),
+      weights(plan->weights, weight, false), source(plan->source, grad_input, true);
+  execute(plan->primitive.get(), {{DNNL_ARG_DIFF_DST, destination.get()},
+                                  {DNNL_ARG_WEIGHTS, weights.get()},
                                   {DNNL_ARG_DIFF_SRC, source.get()}});
   source.write_back();
   return true;
 }
 
-bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input, const Tensor& grad_weight) {
+bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
+                     const Tensor& grad_weight) {
   const Plan* plan = plan_for(p, Direction::BackwardWeight, false);
   if (!plan) return false;
-  const Bound destination(plan->destination, grad_output, false), source(plan->source, input, false),
-      weights(plan->weights, grad_weight, true);
-  execute(plan->primitive.get(), {{DNNL_ARG_DIFF_DST, destination.get()}, {DNNL_ARG_SRC, source.get()},
+  const Bound destination(plan->destination, grad_output, false),
+      source(plan->source, input, false), weights(plan->weights, grad_weight, true);
+  execute(plan->primitive.get(), {{DNNL_ARG_DIFF_DST, destination.get()},
+                                  {DNNL_ARG_SRC, source.get()},
                                   {DNNL_ARG_DIFF_WEIGHTS, weights.get()}});
   weights.write_back();
   return true;
@@ -203,7 +222,9 @@ bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& 
 
 #else
 
-bool forward(const Problem&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) { return false; }
+bool forward(const Problem&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  return false;
+}
 bool backward_input(const Problem&, const Tensor&, const Tensor&, const Tensor&) { return false; }
 bool backward_weight(const Problem&, const Tensor&, const Tensor&, const Tensor&) { return false; }
 

@@ -1,7 +1,9 @@
-// Matrix products. float32 and bfloat16 go to oneDNN when built with it, except tiny ones, whose call
-// would cost more than the work; float32 without it, float64 and complex go to OpenBLAS; integers and
-// float16 to a loop. NaN and infinity follow IEEE arithmetic; k = 0 gives zeros.
+// Matrix products. float32 and bfloat16 go to oneDNN when built with it, except tiny ones, whose
+// call would cost more than the work; float32 without it, float64 and complex go to OpenBLAS;
+// integers and float16 to a loop. NaN and infinity follow IEEE arithmetic; k = 0 gives zeros.
 #include "aten/ops/matmul/gemm.h"
+
+#include <cblas.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +11,6 @@
 
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/onednn_matmul.h"
-#include "cblas.h"
 
 namespace flambeau::gemm {
 namespace {
@@ -20,8 +21,8 @@ bool is_blas_layout(const Matrix& m) {
   const auto fits = [](int64_t inner, int64_t outer, int64_t inner_size) {
     return inner == 1 && outer >= std::max<int64_t>(inner_size, 1);
   };
-  return fits(m.col_stride, m.row_stride, m.cols) || fits(m.row_stride, m.col_stride, m.rows) || m.rows == 1 ||
-         m.cols == 1;
+  return fits(m.col_stride, m.row_stride, m.cols) || fits(m.row_stride, m.col_stride, m.rows) ||
+         m.rows == 1 || m.cols == 1;
 }
 
 // A row-major copy of a matrix whose strides no library takes.
@@ -57,7 +58,8 @@ template <typename T>
 void blas(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate) {
   const auto [ta, lda] = blas_operand(a);
   const auto [tb, ldb] = blas_operand(b);
-  const auto m = static_cast<blasint>(a.rows), n = static_cast<blasint>(b.cols), k = static_cast<blasint>(a.cols);
+  const auto m = static_cast<blasint>(a.rows), n = static_cast<blasint>(b.cols),
+             k = static_cast<blasint>(a.cols);
   const auto ld = static_cast<blasint>(std::max<int64_t>(ldc, 1));
   const T one = T(1), beta = accumulate ? T(1) : T(0);
   if constexpr (std::is_same_v<T, float>) {
@@ -67,9 +69,11 @@ void blas(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate
     scipy_cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, one, static_cast<const T*>(a.data), lda,
                       static_cast<const T*>(b.data), ldb, beta, out, ld);
   } else if constexpr (std::is_same_v<T, complex<float>>) {
-    scipy_cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a.data, lda, b.data, ldb, &beta, out, ld);
+    scipy_cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a.data, lda, b.data, ldb, &beta, out,
+                      ld);
   } else {
-    scipy_cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a.data, lda, b.data, ldb, &beta, out, ld);
+    scipy_cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a.data, lda, b.data, ldb, &beta, out,
+                      ld);
   }
 }
 
@@ -82,14 +86,16 @@ void plain(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulat
   parallel_for(0, a.rows, b.cols * a.cols * int64_t(sizeof(T)), [&](int64_t begin, int64_t end) {
     std::vector<Acc> row(static_cast<size_t>(b.cols));
     for (int64_t i = begin; i < end; ++i) {
-      for (int64_t j = 0; j < b.cols; ++j) row[static_cast<size_t>(j)] = accumulate ? Acc(out[i * ldc + j]) : Acc(0);
+      for (int64_t j = 0; j < b.cols; ++j)
+        row[static_cast<size_t>(j)] = accumulate ? Acc(out[i * ldc + j]) : Acc(0);
       for (int64_t p = 0; p < a.cols; ++p) {
         const Acc x = Acc(left[i * a.row_stride + p * a.col_stride]);
         for (int64_t j = 0; j < b.cols; ++j) {
           row[static_cast<size_t>(j)] += x * Acc(right[p * b.row_stride + j * b.col_stride]);
         }
       }
-      for (int64_t j = 0; j < b.cols; ++j) out[i * ldc + j] = static_cast<T>(row[static_cast<size_t>(j)]);
+      for (int64_t j = 0; j < b.cols; ++j)
+        out[i * ldc + j] = static_cast<T>(row[static_cast<size_t>(j)]);
     }
   });
 }
@@ -111,7 +117,8 @@ void fill_zero(ScalarType dtype, int64_t rows, int64_t cols, void* out, int64_t 
 
 }  // namespace
 
-void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc, bool accumulate) {
+void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
+              bool accumulate) {
   if (a.rows == 0 || b.cols == 0) return;
   if (a.cols == 0) {
     if (!accumulate) fill_zero(dtype, a.rows, b.cols, out, ldc);
@@ -119,9 +126,10 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
   }
   const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
   if (!tiny && onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate)) return;
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64, ScalarType::Complex128,
-                 ScalarType::Float16, ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
-                 ScalarType::Int32, ScalarType::Int64>(dtype, "matmul", [&]<typename T>() {
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64,
+                 ScalarType::Complex128, ScalarType::Float16, ScalarType::BFloat16,
+                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
+                 ScalarType::Int64>(dtype, "matmul", [&]<typename T>() {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>) {
       with_blas_layout(a, b, static_cast<T*>(out), ldc, accumulate);
     } else {
@@ -130,24 +138,29 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
   });
 }
 
-void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
-                      int64_t b_step, void* out, int64_t out_step, int64_t ldc, bool accumulate) {
+void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,
+                      const Matrix& b, int64_t b_step, void* out, int64_t out_step, int64_t ldc,
+                      bool accumulate) {
   if (count == 0) return;
   const bool empty = a.rows == 0 || b.cols == 0 || a.cols == 0;
   const bool tiny = a.rows * b.cols * a.cols <= 16 * 16 * 16;
-  if (!empty && !tiny && onednn::multiply(dtype, count, a, a_step, b, b_step, out, out_step, ldc, accumulate)) return;
+  if (!empty && !tiny &&
+      onednn::multiply(dtype, count, a, a_step, b, b_step, out, out_step, ldc, accumulate))
+    return;
   const auto width = static_cast<int64_t>(element_size(dtype));
   const auto at = [width](const void* p, int64_t step, int64_t i) {
     return static_cast<const char*>(p) + i * step * width;
   };
-  parallel_for(0, count, std::max<int64_t>(a.rows * b.cols * a.cols, 1) * width, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      Matrix left = a, right = b;
-      left.data = at(a.data, a_step, i);
-      right.data = at(b.data, b_step, i);
-      multiply(dtype, left, right, const_cast<char*>(at(out, out_step, i)), ldc, accumulate);
-    }
-  });
+  parallel_for(0, count, std::max<int64_t>(a.rows * b.cols * a.cols, 1) * width,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   Matrix left = a, right = b;
+                   left.data = at(a.data, a_step, i);
+                   right.data = at(b.data, b_step, i);
+                   multiply(dtype, left, right, const_cast<char*>(at(out, out_step, i)), ldc,
+                            accumulate);
+                 }
+               });
 }
 
 }  // namespace flambeau::gemm

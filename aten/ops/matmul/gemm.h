@@ -4,8 +4,8 @@
 
 namespace flambeau::gemm {
 
-// rows x cols elements at `data`; strides in elements. Any strides are accepted; row- or column-major
-// ones cost no copy.
+// rows x cols elements at `data`; strides in elements. Any strides are accepted; row- or
+// column-major ones cost no copy.
 struct Matrix {
   const void* data;
   int64_t rows;
@@ -14,17 +14,22 @@ struct Matrix {
   int64_t col_stride;
 };
 
-// out (row-major, m x n, rows `ldc` apart) = a * b, or += when `accumulate`. The sum over k is kept in
-// float32 for the half types and in the type itself otherwise (int64 for integers). k = 0 gives zeros.
-void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc, bool accumulate);
+// out (row-major, m x n, rows `ldc` apart) = a * b, or += when `accumulate`. The sum over k is kept
+// in float32 for the half types and in the type itself otherwise (int64 for integers). k = 0 gives
+// zeros.
+void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
+              bool accumulate);
 
 // The same for `count` products; strides between them in elements (0 repeats an operand).
-void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
-                      int64_t b_step, void* out, int64_t out_step, int64_t ldc, bool accumulate);
+void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,
+                      const Matrix& b, int64_t b_step, void* out, int64_t out_step, int64_t ldc,
+                      bool accumulate);
 
 inline Matrix matrix_of(const Tensor& t) {
   return {t.data(), t.size(-2), t.size(-1), t.stride(-2), t.stride(-1)};
 }
-inline Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.col_stride, m.row_stride}; }
+inline Matrix transposed(const Matrix& m) {
+  return {m.data, m.cols, m.rows, m.col_stride, m.row_stride};
+}
 
 }  // namespace flambeau::gemm

@@ -26,7 +26,8 @@ bool multiply(const Tensor& matrix, const void* vector, int64_t vector_stride, v
   if (vector_stride != 1) {
     gathered.resize(static_cast<size_t>(n * width));
     for (int64_t j = 0; j < n; ++j) {
-      std::memcpy(&gathered[static_cast<size_t>(j * width)], static_cast<const char*>(vector) + j * vector_stride * width,
+      std::memcpy(&gathered[static_cast<size_t>(j * width)],
+                  static_cast<const char*>(vector) + j * vector_stride * width,
                   static_cast<size_t>(width));
     }
     vector = gathered.data();

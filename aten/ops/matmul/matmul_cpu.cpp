@@ -1,5 +1,6 @@
-// Matrix products on CPU: result[i, j] = sum_p self[i, p] * mat2[p, j], by gemm::multiply (error bound
-// k * eps * sum |a||b| of the dtype's accumulator, tested at 1e-5 relative for float32, k = 512).
+// Matrix products on CPU: result[i, j] = sum_p self[i, p] * mat2[p, j], by gemm::multiply (error
+// bound k * eps * sum |a||b| of the dtype's accumulator, tested at 1e-5 relative for float32, k =
+// 512).
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/gemm.h"
@@ -10,17 +11,20 @@ namespace flambeau::ops {
 
 void mm_cpu(const Tensor& self, const Tensor& mat2, Tensor& out) {
   if (mat2.size(1) == 1 && gemv::multiply(self, mat2.data(), mat2.stride(0), out.data())) return;
-  gemm::multiply(self.dtype(), gemm::matrix_of(self), gemm::matrix_of(mat2), out.data(), out.size(1), false);
+  gemm::multiply(self.dtype(), gemm::matrix_of(self), gemm::matrix_of(mat2), out.data(),
+                 out.size(1), false);
 }
 
 void addmm_cpu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Tensor& out) {
   copy_into(out, self);
-  gemm::multiply(out.dtype(), gemm::matrix_of(mat1), gemm::matrix_of(mat2), out.data(), out.size(1), true);
+  gemm::multiply(out.dtype(), gemm::matrix_of(mat1), gemm::matrix_of(mat2), out.data(), out.size(1),
+                 true);
 }
 
 void bmm_cpu(const Tensor& self, const Tensor& mat2, Tensor& out) {
-  gemm::multiply_batched(self.dtype(), self.size(0), gemm::matrix_of(self), self.stride(0), gemm::matrix_of(mat2),
-                         mat2.stride(0), out.data(), out.size(1) * out.size(2), out.size(2), false);
+  gemm::multiply_batched(self.dtype(), self.size(0), gemm::matrix_of(self), self.stride(0),
+                         gemm::matrix_of(mat2), mat2.stride(0), out.data(),
+                         out.size(1) * out.size(2), out.size(2), false);
 }
 
 void mv_cpu(const Tensor& self, const Tensor& vec, Tensor& out) {

@@ -6,9 +6,10 @@ namespace flambeau::shape {
 namespace {
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == b.dtype(), op, ": expected both operands to have the same dtype, but got: ", a.dtype(), " != ",
-        b.dtype());
-  if (a.dtype() == ScalarType::Bool) fail(ErrorKind::NotImplemented, op, ": not implemented for bool");
+  check(a.dtype() == b.dtype(), op,
+        ": expected both operands to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+  if (a.dtype() == ScalarType::Bool)
+    fail(ErrorKind::NotImplemented, op, ": not implemented for bool");
 }
 
 }  // namespace
@@ -16,16 +17,16 @@ void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
 void mm(const Tensor& self, const Tensor& mat2, OutSpec* out) {
   check(self.dim() == 2, "mm: self must be a matrix, got ", self.sizes());
   check(mat2.dim() == 2, "mm: mat2 must be a matrix, got ", mat2.sizes());
-  check(self.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", self.size(0), "x", self.size(1),
-        " and ", mat2.size(0), "x", mat2.size(1), ")");
+  check(self.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", self.size(0),
+        "x", self.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
   check_dtypes("mm", self, mat2);
   *out = {{self.size(0), mat2.size(1)}, {}, self.dtype(), self.device()};
 }
 
 void addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, OutSpec* out) {
   mm(mat1, mat2, out);
-  check(is_broadcastable_to(self.sizes(), out->sizes), "The expanded size of the tensor ", out->sizes,
-        " must match the existing size ", self.sizes(), " (addmm: input)");
+  check(is_broadcastable_to(self.sizes(), out->sizes), "The expanded size of the tensor ",
+        out->sizes, " must match the existing size ", self.sizes(), " (addmm: input)");
   check_dtypes("addmm", self, mat1);
 }
 
@@ -33,16 +34,17 @@ void bmm(const Tensor& self, const Tensor& mat2, OutSpec* out) {
   check(self.dim() == 3, "batch1 must be a 3D tensor, got ", self.sizes());
   check(mat2.dim() == 3, "batch2 must be a 3D tensor, got ", mat2.sizes());
   check(self.size(0) == mat2.size(0) && self.size(2) == mat2.size(1),
-        "Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ", self.size(2),
-        "] but got: [", mat2.size(0), ", ", mat2.size(1), "].");
+        "Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ",
+        self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "].");
   check_dtypes("bmm", self, mat2);
   *out = {{self.size(0), self.size(1), mat2.size(2)}, {}, self.dtype(), self.device()};
 }
 
 void mv(const Tensor& self, const Tensor& vec, OutSpec* out) {
-  check(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got ", self.dim(), ", ", vec.dim());
-  check(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (", self.size(0), "x",
-        self.size(1), "), vec (", vec.size(0), ")");
+  check(self.dim() == 2 && vec.dim() == 1, "vector + matrix @ vector expected, got ", self.dim(),
+        ", ", vec.dim());
+  check(self.size(1) == vec.size(0), "size mismatch, got input (", self.size(0), "), mat (",
+        self.size(0), "x", self.size(1), "), vec (", vec.size(0), ")");
   check_dtypes("mv", self, vec);
   *out = {{self.size(0)}, {}, self.dtype(), self.device()};
 }

@@ -30,11 +30,12 @@ bool has_unit_stride(const Matrix& m) {
 MemoryDesc operand(int64_t count, const Matrix& m, int64_t step, dnnl_data_type_t type) {
   if (count == 1) return strided_desc({m.rows, m.cols}, {m.row_stride, m.col_stride}, type);
   const int64_t batch = step == 0 ? 1 : count;
-  return strided_desc({batch, m.rows, m.cols}, {step == 0 ? m.rows * m.cols : step, m.row_stride, m.col_stride}, type);
+  return strided_desc({batch, m.rows, m.cols},
+                      {step == 0 ? m.rows * m.cols : step, m.row_stride, m.col_stride}, type);
 }
 
-Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b, int64_t b_step,
-               const Matrix& c, int64_t c_step, bool accumulate) {
+Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_step,
+               const Matrix& b, int64_t b_step, const Matrix& c, int64_t c_step, bool accumulate) {
   const MemoryDesc da = operand(count, a, a_step, type);
   const MemoryDesc db = operand(count, b, b_step, type);
   const MemoryDesc dc = operand(count, c, c_step, type);
@@ -48,8 +49,8 @@ Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_
     dnnl_post_ops_destroy(sum);
   }
   PrimitiveDesc desc;
-  check_status(dnnl_matmul_primitive_desc_create(desc.out(), engine(), da.get(), db.get(), nullptr, dc.get(),
-                                                 attributes.get()),
+  check_status(dnnl_matmul_primitive_desc_create(desc.out(), engine(), da.get(), db.get(), nullptr,
+                                                 dc.get(), attributes.get()),
                "matmul");
   Plan plan;
   check_status(dnnl_primitive_create(plan.primitive.out(), desc.get()), "matmul");
@@ -59,8 +60,9 @@ Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_
   return plan;
 }
 
-Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
-               int64_t b_step, const Matrix& c, int64_t c_step, bool accumulate) {
+Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matrix& a,
+               int64_t a_step, const Matrix& b, int64_t b_step, const Matrix& c, int64_t c_step,
+               bool accumulate) {
   // Least recently used first; a plan is found by its key.
   static thread_local std::list<std::pair<Key, Plan>> plans;
   static thread_local std::map<Key, std::list<std::pair<Key, Plan>>::iterator> index;
@@ -79,26 +81,42 @@ Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matri
 
 }  // namespace
 
-bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b, int64_t b_step,
-              void* out, int64_t out_step, int64_t ldc, bool accumulate) {
+bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
+              int64_t b_step, void* out, int64_t out_step, int64_t ldc, bool accumulate) {
   dnnl_data_type_t type;
   if (!data_type_of(dtype, &type) || !has_unit_stride(a) || !has_unit_stride(b)) return false;
   const Matrix c{out, a.rows, b.cols, std::max(ldc, b.cols), 1};
-  const Key key = {int64_t{type}, count, a.rows, a.cols, b.cols, a.row_stride, a.col_stride, a_step, b.row_stride,
-                   b.col_stride, b_step, c.row_stride, out_step, int64_t{accumulate}, 0, 0};
+  const Key key = {int64_t{type},
+                   count,
+                   a.rows,
+                   a.cols,
+                   b.cols,
+                   a.row_stride,
+                   a.col_stride,
+                   a_step,
+                   b.row_stride,
+                   b.col_stride,
+                   b_step,
+                   c.row_stride,
+                   out_step,
+                   int64_t{accumulate},
+                   0,
+                   0};
   Plan& plan = plan_for(key, type, count, a, a_step, b, b_step, c, out_step, accumulate);
   check_status(dnnl_memory_set_data_handle(plan.a.get(), const_cast<void*>(a.data)), "matmul");
   check_status(dnnl_memory_set_data_handle(plan.b.get(), const_cast<void*>(b.data)), "matmul");
   check_status(dnnl_memory_set_data_handle(plan.out.get(), out), "matmul");
-  const dnnl_exec_arg_t args[] = {
-      {DNNL_ARG_SRC, plan.a.get()}, {DNNL_ARG_WEIGHTS, plan.b.get()}, {DNNL_ARG_DST, plan.out.get()}};
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, plan.a.get()},
+                                  {DNNL_ARG_WEIGHTS, plan.b.get()},
+                                  {DNNL_ARG_DST, plan.out.get()}};
   check_status(dnnl_primitive_execute(plan.primitive.get(), stream(), 3, args), "matmul");
   return true;
 }
 
 #else
 
-bool multiply(ScalarType, int64_t, const Matrix&, int64_t, const Matrix&, int64_t, void*, int64_t, int64_t, bool) {
+bool multiply(ScalarType, int64_t, const Matrix&, int64_t, const Matrix&, int64_t, void*, int64_t,
+              int64_t, bool) {
   return false;
 }
 

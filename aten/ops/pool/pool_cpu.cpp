@@ -1,5 +1,6 @@
-// Pooling on CPU over the last 1 to 3 dimensions. Maxima: NaN wins, ties go to the first; the indices are
-// flat within the spatial dimensions. Means are summed in accumulate_t (double for float32).
+// Pooling on CPU over the last 1 to 3 dimensions. Maxima: NaN wins, ties go to the first; the
+// indices are flat within the spatial dimensions. Means are summed in accumulate_t (double for
+// float32).
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/pool/windows.h"
@@ -19,7 +20,8 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
         pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
           int64_t best = -1;
           pool::for_each_place(g, a, b, c, [&](int64_t i) {
-            const bool better = best < 0 || plane[i] > plane[best] || (plane[i] != plane[i] && plane[best] == plane[best]);
+            const bool better = best < 0 || plane[i] > plane[best] ||
+                                (plane[i] != plane[i] && plane[best] == plane[best]);
             if (better) best = i;
           });
           values[o] = plane[best];
@@ -61,7 +63,8 @@ void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& sel
   });
 }
 
-void run_mean_backward(const pool::Geometry& g, const Divisor& divisor, const Tensor& grad, Tensor& grad_input) {
+void run_mean_backward(const pool::Geometry& g, const Divisor& divisor, const Tensor& grad,
+                       Tensor& grad_input) {
   const Tensor in = contiguous_tensor(grad);
   fill_with(grad_input, Scalar(0));
   dispatch_floating(in.dtype(), "avg_pool_backward", [&]<typename T>() {
@@ -70,42 +73,51 @@ void run_mean_backward(const pool::Geometry& g, const Divisor& divisor, const Te
         const T* values = in.data_as<T>() + p * g.out_size();
         T* plane = grad_input.data_as<T>() + p * g.in_size();
         pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
-          const auto share = static_cast<Sum<T>>(values[o]) / static_cast<Sum<T>>(divisor.of(a, b, c));
-          pool::for_each_place(g, a, b, c, [&](int64_t i) { plane[i] = static_cast<T>(plane[i] + share); });
+          const auto share =
+              static_cast<Sum<T>>(values[o]) / static_cast<Sum<T>>(divisor.of(a, b, c));
+          pool::for_each_place(g, a, b, c,
+                               [&](int64_t i) { plane[i] = static_cast<T>(plane[i] + share); });
         });
       }
     });
   });
 }
 
-IntArrayRef spatial(const Tensor& t, IntArrayRef like) { return t.sizes().slice(t.sizes().size() - like.size(), like.size()); }
+IntArrayRef spatial(const Tensor& t, IntArrayRef like) {
+  return t.sizes().slice(t.sizes().size() - like.size(), like.size());
+}
 
 }  // namespace
 
-void max_pool_cpu(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-                  IntArrayRef dilation, bool, Tensor& out, Tensor& indices) {
+void max_pool_cpu(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                  IntArrayRef padding, IntArrayRef dilation, bool, Tensor& out, Tensor& indices) {
   if (out.numel() == 0) return;
-  run_max(pool::fixed(self.sizes(), out.sizes(), kernel_size, stride, padding, dilation), self, out, indices);
+  run_max(pool::fixed(self.sizes(), out.sizes(), kernel_size, stride, padding, dilation), self, out,
+          indices);
 }
 
-void adaptive_max_pool_cpu(const Tensor& self, IntArrayRef output_size, Tensor& out, Tensor& indices) {
+void adaptive_max_pool_cpu(const Tensor& self, IntArrayRef output_size, Tensor& out,
+                           Tensor& indices) {
   if (out.numel() == 0) return;
   run_max(pool::adaptive(self.sizes(), output_size), self, out, indices);
 }
 
-void avg_pool_cpu(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool,
-                  bool count_include_pad, std::optional<int64_t> divisor_override, Tensor& out) {
+void avg_pool_cpu(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                  IntArrayRef padding, bool, bool count_include_pad,
+                  std::optional<int64_t> divisor_override, Tensor& out) {
   if (out.numel() == 0) return;
   const DimVector ones(kernel_size.size(), 1);
-  const pool::Geometry g = pool::fixed(self.sizes(), spatial(out, kernel_size), kernel_size, stride, padding, ones);
+  const pool::Geometry g =
+      pool::fixed(self.sizes(), spatial(out, kernel_size), kernel_size, stride, padding, ones);
   run_mean(g, {count_include_pad, divisor_override.value_or(0)}, self, out);
 }
 
-void avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size, IntArrayRef kernel_size, IntArrayRef stride,
-                           IntArrayRef padding, bool, bool count_include_pad,
+void avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size, IntArrayRef kernel_size,
+                           IntArrayRef stride, IntArrayRef padding, bool, bool count_include_pad,
                            std::optional<int64_t> divisor_override, Tensor& out) {
   const DimVector ones(kernel_size.size(), 1);
-  const pool::Geometry g = pool::fixed(input_size, spatial(grad, kernel_size), kernel_size, stride, padding, ones);
+  const pool::Geometry g =
+      pool::fixed(input_size, spatial(grad, kernel_size), kernel_size, stride, padding, ones);
   run_mean_backward(g, {count_include_pad, divisor_override.value_or(0)}, grad, out);
 }
 
@@ -114,7 +126,8 @@ void adaptive_avg_pool_cpu(const Tensor& self, IntArrayRef output_size, Tensor& 
   run_mean(pool::adaptive(self.sizes(), output_size), {}, self, out);
 }
 
-void adaptive_avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size, IntArrayRef output_size, Tensor& out) {
+void adaptive_avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size,
+                                    IntArrayRef output_size, Tensor& out) {
   run_mean_backward(pool::adaptive(input_size, output_size), {}, grad, out);
 }
 
@@ -131,11 +144,15 @@ DimVector with_spatial(const Tensor& self, IntArrayRef spatial) {
 
 void check_adaptive(const char* op, const Tensor& self, IntArrayRef output_size) {
   const auto dims = static_cast<int64_t>(output_size.size());
-  check(self.dim() == dims + 1 || self.dim() == dims + 2, op, ": Expected ", dims + 1, "D or ", dims + 2,
-        "D tensor, but got ", self.sizes());
-  for (const int64_t n : output_size) check(n >= 0, op, ": elements of output_size must be greater than or equal to 0, got ", output_size);
+  check(self.dim() == dims + 1 || self.dim() == dims + 2, op, ": Expected ", dims + 1, "D or ",
+        dims + 2, "D tensor, but got ", self.sizes());
+  for (const int64_t n : output_size)
+    check(n >= 0, op, ": elements of output_size must be greater than or equal to 0, got ",
+          output_size);
   for (int64_t d = self.dim() - dims; d < self.dim(); ++d) {
-    check(self.size(d) > 0, op, ": Expected input to have non-zero size for non-batch dimensions, but input has sizes ", self.sizes());
+    check(self.size(d) > 0, op,
+          ": Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
+          self.sizes());
   }
 }
 
@@ -143,7 +160,8 @@ void check_adaptive(const char* op, const Tensor& self, IntArrayRef output_size)
 
 void max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
               IntArrayRef dilation, bool ceil_mode, OutSpec* out) {
-  const DimVector sizes = pool::fixed_sizes("max_pool", self.sizes(), kernel_size, stride, padding, dilation, ceil_mode);
+  const DimVector sizes = pool::fixed_sizes("max_pool", self.sizes(), kernel_size, stride, padding,
+                                            dilation, ceil_mode);
   out[0] = {with_spatial(self, sizes), {}, self.dtype(), self.device()};
   out[1] = {with_spatial(self, sizes), {}, ScalarType::Int64, self.device()};
 }
@@ -154,11 +172,12 @@ void adaptive_max_pool(const Tensor& self, IntArrayRef output_size, OutSpec* out
   out[1] = {with_spatial(self, output_size), {}, ScalarType::Int64, self.device()};
 }
 
-void avg_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-              std::optional<int64_t> divisor_override, OutSpec* out) {
+void avg_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+              bool ceil_mode, std::optional<int64_t> divisor_override, OutSpec* out) {
   check(divisor_override.value_or(1) != 0, "divisor must be not zero");
   const DimVector ones(kernel_size.size(), 1);
-  const DimVector sizes = pool::fixed_sizes("avg_pool", self.sizes(), kernel_size, stride, padding, ones, ceil_mode);
+  const DimVector sizes =
+      pool::fixed_sizes("avg_pool", self.sizes(), kernel_size, stride, padding, ones, ceil_mode);
   *out = {with_spatial(self, sizes), {}, self.dtype(), self.device()};
 }
 

@@ -16,11 +16,11 @@ Geometry start(IntArrayRef input, size_t dims) {
 
 }  // namespace
 
-DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                      IntArrayRef dilation, bool ceil_mode) {
+DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, IntArrayRef stride,
+                      IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const size_t dims = kernel.size();
-  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", int64_t(dims + 1), "D or ",
-        int64_t(dims + 2), "D input, but got input of size: ", input);
+  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", int64_t(dims + 1),
+        "D or ", int64_t(dims + 2), "D input, but got input of size: ", input);
   check(stride.size() == dims && padding.size() == dims && dilation.size() == dims, op,
         ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values");
   DimVector out;
@@ -28,22 +28,24 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
     check(kernel[d] > 0, op, ": kernel size should be greater than zero, but got ", kernel);
     check(stride[d] > 0, op, ": stride should not be zero, but got ", stride);
     check(dilation[d] > 0, op, ": dilation should be greater than zero, but got ", dilation);
-    check(padding[d] >= 0 && padding[d] * 2 <= kernel[d], op, ": pad should be at most half of effective kernel size, but got pad=",
-          padding[d], ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
+    check(padding[d] >= 0 && padding[d] * 2 <= kernel[d], op,
+          ": pad should be at most half of effective kernel size, but got pad=", padding[d],
+          ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
     const int64_t in = input[input.size() - dims + d];
     const int64_t room = in + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
     int64_t size = (room + (ceil_mode ? stride[d] - 1 : 0)) / stride[d] + 1;
     if (room < 0) size = 0;
     // With ceil_mode the last window must start inside the input or the padding before it.
     if (ceil_mode && (size - 1) * stride[d] >= in + padding[d]) --size;
-    check(size > 0, op, ": Given input size: ", input, ". Calculated output size: ", size, ". Output size is too small");
+    check(size > 0, op, ": Given input size: ", input, ". Calculated output size: ", size,
+          ". Output size is too small");
     out.push_back(size);
   }
   return out;
 }
 
-Geometry fixed(IntArrayRef input, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-               IntArrayRef dilation) {
+Geometry fixed(IntArrayRef input, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride,
+               IntArrayRef padding, IntArrayRef dilation) {
   const size_t dims = kernel.size();
   Geometry g = start(input, dims);
   for (size_t d = 0; d < dims; ++d) {
@@ -53,7 +55,8 @@ Geometry fixed(IntArrayRef input, IntArrayRef out, IntArrayRef kernel, IntArrayR
       const int64_t first = o * stride[d] - padding[d];
       const int64_t last = first + dilation[d] * (kernel[d] - 1) + 1;
       const int64_t padded = std::min(first + kernel[d], in + padding[d]) - first;
-      const int64_t skipped = first < 0 ? (-first + dilation[d] - 1) / dilation[d] * dilation[d] : 0;
+      const int64_t skipped =
+          first < 0 ? (-first + dilation[d] - 1) / dilation[d] * dilation[d] : 0;
       g.ranges[at].push_back({first + skipped, std::min(last, in), dilation[d], padded});
     }
   }

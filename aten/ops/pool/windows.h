@@ -6,8 +6,8 @@
 
 namespace flambeau::pool {
 
-// The input indices of one window along one dimension: begin, begin + step, ... < end; `padded` counts
-// the places including padding.
+// The input indices of one window along one dimension: begin, begin + step, ... < end; `padded`
+// counts the places including padding.
 struct Range {
   int64_t begin, end, step, padded;
 };
@@ -23,10 +23,10 @@ struct Geometry {
 };
 
 // Sizes of the result: spatial dims only. Checks the arguments.
-DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                      IntArrayRef dilation, bool ceil_mode);
-Geometry fixed(IntArrayRef input, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-               IntArrayRef dilation);
+DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, IntArrayRef stride,
+                      IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
+Geometry fixed(IntArrayRef input, IntArrayRef out, IntArrayRef kernel, IntArrayRef stride,
+               IntArrayRef padding, IntArrayRef dilation);
 Geometry adaptive(IntArrayRef input, IntArrayRef out);
 
 // Calls body(output offset, ranges of the three dimensions) for every window of a plane.

@@ -5,13 +5,14 @@
 namespace flambeau::view {
 
 // The result of a reduction, seen with the reduced dimensions repeated (stride 0).
-ViewGeometry unreduce(const Tensor& reduced, IntArrayRef sizes, const std::optional<IntArrayRef>& dim,
-                      bool keepdim) {
+ViewGeometry unreduce(const Tensor& reduced, IntArrayRef sizes,
+                      const std::optional<IntArrayRef>& dim, bool keepdim) {
   const auto ndim = static_cast<int64_t>(sizes.size());
   const bool all = !dim || dim->empty();
   const uint64_t mask = all ? ~uint64_t{0} : dim_mask(*dim, ndim);
-  check(reduced.sizes() == reduced_sizes(sizes, mask, keepdim), "_unreduce: expected a tensor of shape ",
-        reduced_sizes(sizes, mask, keepdim), ", got ", reduced.sizes());
+  check(reduced.sizes() == reduced_sizes(sizes, mask, keepdim),
+        "_unreduce: expected a tensor of shape ", reduced_sizes(sizes, mask, keepdim), ", got ",
+        reduced.sizes());
   ViewGeometry geometry{DimVector(sizes), DimVector(sizes.size()), reduced.storage_offset()};
   size_t from = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {

@@ -1,14 +1,13 @@
 // softmax and log_softmax along `dim` on CPU:
 //   result[i] = exp(self[i] - max) / sum_j exp(self[j] - max),  log_softmax: its logarithm.
-// Subtracting the maximum keeps every exponent <= 0, so exp cannot overflow. Half types compute in float.
-// A fiber of only -inf, or with a NaN or +inf, gives NaN, as in PyTorch. Error bound: 4 eps relative
-// (softmax), 4 eps of the largest magnitude (log_softmax), tested against float64.
-#include "aten/ops/softmax/softmax_loops.h"
-
+// Subtracting the maximum keeps every exponent <= 0, so exp cannot overflow. Half types compute in
+// float. A fiber of only -inf, or with a NaN or +inf, gives NaN, as in PyTorch. Error bound: 4 eps
+// relative (softmax), 4 eps of the largest magnitude (log_softmax), tested against float64.
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
+#include "aten/ops/softmax/softmax_loops.h"
 #include "c10/core/isa.h"
 #include "torchgen_out/aten/softmax_kernels.h"
 
@@ -38,7 +37,8 @@ void run(const Tensor& self, int64_t dim, bool logarithm, Tensor& result) {
   const bool scalar = self.dim() == 0;
   dim = wrap_dim(dim, self.dim());
   const ScalarType compute = compute_type(result.dtype());
-  if (compute != ScalarType::Float32 && compute != ScalarType::Float64) fail_dtype("softmax", result.dtype());
+  if (compute != ScalarType::Float32 && compute != ScalarType::Float64)
+    fail_dtype("softmax", result.dtype());
   const Tensor moved = scalar ? self : with_dim_last(self, dim);
   const Tensor in = contiguous_tensor(cast_tensor(moved, compute));
   const Tensor target = scalar ? result : with_dim_last(result, dim);
@@ -59,7 +59,9 @@ void run(const Tensor& self, int64_t dim, bool logarithm, Tensor& result) {
 }  // namespace
 
 void softmax_cpu(const Tensor& self, int64_t dim, Tensor& result) { run(self, dim, false, result); }
-void log_softmax_cpu(const Tensor& self, int64_t dim, Tensor& result) { run(self, dim, true, result); }
+void log_softmax_cpu(const Tensor& self, int64_t dim, Tensor& result) {
+  run(self, dim, true, result);
+}
 
 }  // namespace ops
 
@@ -68,7 +70,8 @@ namespace shape {
 void softmax(const Tensor& self, int64_t dim, OutSpec* out) {
   wrap_dim(dim, self.dim());
   if (!is_floating_type(self.dtype())) {
-    fail(ErrorKind::NotImplemented, "\"softmax_kernel_impl\" not implemented for '", self.dtype(), "'");
+    fail(ErrorKind::NotImplemented, "\"softmax_kernel_impl\" not implemented for '", self.dtype(),
+         "'");
   }
   *out = {DimVector(self.sizes()), {}, self.dtype(), self.device()};
 }

@@ -66,7 +66,8 @@ void diagonal_backward_cpu(const Tensor& grad_output, IntArrayRef, int64_t offse
   zeros_but(result, view::diagonal(result, offset, dim1, dim2), grad_output);
 }
 
-void diag_embed_cpu(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, Tensor& result) {
+void diag_embed_cpu(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2,
+                    Tensor& result) {
   zeros_but(result, view::diagonal(result, offset, dim1, dim2), self);
 }
 
@@ -78,7 +79,8 @@ void unfold_backward_cpu(const Tensor& grad_output, IntArrayRef, int64_t dimensi
   if (grad_output.numel() > 0) add_at(result.data(), windows.sizes, windows.strides, grad_output);
 }
 
-void split_backward_cpu(TensorList grad_outputs, IntArrayRef split_sizes, int64_t dim, Tensor& result) {
+void split_backward_cpu(TensorList grad_outputs, IntArrayRef split_sizes, int64_t dim,
+                        Tensor& result) {
   const std::vector<ViewGeometry> pieces = view::split_with_sizes(result, split_sizes, dim);
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Tensor piece = plain_view(result, pieces[i]);
@@ -95,7 +97,8 @@ void unbind_backward_cpu(TensorList grad_outputs, int64_t dim, Tensor& result) {
 }
 
 void as_strided_copy_cpu(const Tensor& self, IntArrayRef self_strides, int64_t self_offset,
-                         IntArrayRef size, IntArrayRef stride, int64_t storage_offset, Tensor& result) {
+                         IntArrayRef size, IntArrayRef stride, int64_t storage_offset,
+                         Tensor& result) {
   if (result.numel() == 0) return;
   const int64_t first = std::min(self_offset, storage_offset);
   const int64_t last = std::max(last_of(self.sizes(), self_strides, self_offset),
@@ -107,9 +110,9 @@ void as_strided_copy_cpu(const Tensor& self, IntArrayRef self_strides, int64_t s
 
 // Sums grad_output into a window of the storage, and reads it as `self` lies there. Where several
 // elements of self share a place, each gets its share of that place's gradient.
-void as_strided_backward_cpu(const Tensor& grad_output, IntArrayRef self_sizes, IntArrayRef self_strides,
-                             int64_t self_offset, IntArrayRef stride, int64_t storage_offset,
-                             Tensor& result) {
+void as_strided_backward_cpu(const Tensor& grad_output, IntArrayRef self_sizes,
+                             IntArrayRef self_strides, int64_t self_offset, IntArrayRef stride,
+                             int64_t storage_offset, Tensor& result) {
   if (grad_output.numel() == 0 || result.numel() == 0) return fill_with(result, 0);
   const int64_t first = std::min(self_offset, storage_offset);
   const int64_t last = std::max(last_of(self_sizes, self_strides, self_offset),
@@ -145,10 +148,12 @@ void triangle(const Tensor& self, int64_t diagonal, bool lower, Tensor& result) 
   char* to = static_cast<char*>(result.data());
   parallel_for(0, self.numel() / columns, columns, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      // [0, cut) is at or below the diagonal for the lower triangle, strictly below it for the upper.
+      // [0, cut) is at or below the diagonal for the lower triangle, strictly below it for the
+      // upper.
       const int64_t cut = std::clamp<int64_t>(row % rows + diagonal + (lower ? 1 : 0), 0, columns);
       const int64_t start = row * columns * item, middle = start + cut * item;
-      const auto head = static_cast<size_t>(cut * item), tail = static_cast<size_t>((columns - cut) * item);
+      const auto head = static_cast<size_t>(cut * item),
+                 tail = static_cast<size_t>((columns - cut) * item);
       if (lower) {
         std::memcpy(to + start, from + start, head);
         std::memset(to + middle, 0, tail);
@@ -212,7 +217,8 @@ void roll_dim(const Tensor& self, int64_t shift, int64_t dim, const Tensor& resu
   if (by > 0) copy_into(part(result, 0, by), part(self, size - by, by));
 }
 
-void roll_all(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, int64_t sign, const Tensor& result) {
+void roll_all(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, int64_t sign,
+              const Tensor& result) {
   if (dims.empty()) {
     const ViewGeometry flat{{self.numel()}, {1}, 0};
     const Tensor in = contiguous_tensor(self);

@@ -22,7 +22,8 @@ ViewGeometry view(const Tensor& self, IntArrayRef size) {
   ViewGeometry g{infer_size(size, self.numel()), {}, self.storage_offset()};
   const auto strides = view_strides(self.sizes(), self.strides(), g.sizes);
   check(strides.has_value(),
-        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "view size is not compatible with input tensor's size and stride (at least one dimension "
+        "spans "
         "across two contiguous subspaces). Use .reshape(...) instead.");
   g.strides = *strides;
   return g;
@@ -36,8 +37,8 @@ ViewGeometry view_as_dtype(const Tensor& self, ScalarType dtype) {
   if (from == to) return g;
   check(self.dim() > 0, "self.dim() cannot be 0 to view ", pytorch_name_of(self.dtype()), " as ",
         pytorch_name_of(dtype), " (different element sizes)");
-  check(self.stride(-1) == 1, "self.stride(-1) must be 1 to view ", pytorch_name_of(self.dtype()), " as ",
-        pytorch_name_of(dtype), " (different element sizes), but got ", self.stride(-1));
+  check(self.stride(-1) == 1, "self.stride(-1) must be 1 to view ", pytorch_name_of(self.dtype()),
+        " as ", pytorch_name_of(dtype), " (different element sizes), but got ", self.stride(-1));
   const bool grows = to > from;
   const int64_t ratio = grows ? to / from : from / to;
   const auto convert = [&](int64_t count, const char* what) {
@@ -62,13 +63,15 @@ ViewGeometry transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 ViewGeometry transpose_matrix(const Tensor& self) {
-  check(self.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", self.dim(), "D");
+  check(self.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", self.dim(),
+        "D");
   return self.dim() == 2 ? transpose(self, 0, 1) : geometry_of(self);
 }
 
 ViewGeometry permute(const Tensor& self, IntArrayRef dims) {
   check(static_cast<int64_t>(dims.size()) == self.dim(),
-        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
+        "of the "
         "desired ordering of dimensions i.e. input.dim() = ",
         self.dim(), " is not equal to len(dims) = ", dims.size());
   ViewGeometry g{DimVector(dims.size()), DimVector(dims.size()), self.storage_offset()};
@@ -97,9 +100,9 @@ ViewGeometry permute_back(const Tensor& self, IntArrayRef dims) {
 
 ViewGeometry expand(const Tensor& self, IntArrayRef size) {
   const int64_t added = static_cast<int64_t>(size.size()) - self.dim();
-  check(added >= 0, "expand(", self.sizes(), ", size=", size,
-        "): the number of sizes provided (", size.size(),
-        ") must be greater or equal to the number of dimensions in the tensor (", self.dim(), ")");
+  check(added >= 0, "expand(", self.sizes(), ", size=", size, "): the number of sizes provided (",
+        size.size(), ") must be greater or equal to the number of dimensions in the tensor (",
+        self.dim(), ")");
   ViewGeometry g{DimVector(size), DimVector(size.size()), self.storage_offset()};
   for (int64_t i = static_cast<int64_t>(size.size()) - 1; i >= 0; --i) {
     const int64_t d = i - added, wanted = size[at(i)];
@@ -112,8 +115,8 @@ ViewGeometry expand(const Tensor& self, IntArrayRef size) {
           ".  Target sizes: ", size, ".  Tensor sizes: ", self.sizes());
     const bool repeats = have == 1 && g.sizes[at(i)] != 1;
     if (d < 0 && !repeats) {  // a new dimension of size 1 steps over all that follows
-      g.strides[at(i)] = i + 1 < static_cast<int64_t>(size.size())
-                             ? g.sizes[at(i + 1)] * g.strides[at(i + 1)] : 1;
+      g.strides[at(i)] =
+          i + 1 < static_cast<int64_t>(size.size()) ? g.sizes[at(i + 1)] * g.strides[at(i + 1)] : 1;
     } else {
       g.strides[at(i)] = repeats ? 0 : self.stride(d);
     }
@@ -187,24 +190,27 @@ ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t leng
   check(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
   check(length >= 0, "narrow(): length must be non-negative.");
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
-  check_index(start >= -size && start <= size, "start out of range (expected to be in range of [", -size,
-              ", ", size, "], but got ", start, ")");
+  check_index(start >= -size && start <= size, "start out of range (expected to be in range of [",
+              -size, ", ", size, "], but got ", start, ")");
   if (start < 0) start += size;
-  check(start + length <= size, "start (", start, ") + length (", length, ") exceeds dimension size (",
-        size, ").");
+  check(start + length <= size, "start (", start, ") + length (", length,
+        ") exceeds dimension size (", size, ").");
   ViewGeometry g = geometry_of(self);
   g.storage_offset += start * self.stride(d);
   g.sizes[at(d)] = length;
   return g;
 }
 
-std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split_sizes, int64_t dim) {
+std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split_sizes,
+                                           int64_t dim) {
   check(self.dim() > 0, "split expects at least a 1-dimensional tensor");
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   int64_t sum = 0;
   for (const int64_t s : split_sizes) {
-    check(s >= 0, "split_with_sizes expects split_sizes have only non-negative entries, but got "
-          "split_sizes=", split_sizes);
+    check(s >= 0,
+          "split_with_sizes expects split_sizes have only non-negative entries, but got "
+          "split_sizes=",
+          split_sizes);
     sum += s;
   }
   check(sum == size, "split_with_sizes expects split_sizes to sum exactly to ", size,
@@ -243,8 +249,8 @@ ViewGeometry as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride
   int64_t last = offset;
   const bool empty = numel_of(size) == 0;
   for (size_t d = 0; d < size.size(); ++d) {
-    check(stride[d] >= 0, "as_strided: Negative strides are not supported at the moment, got strides: ",
-          stride);
+    check(stride[d] >= 0,
+          "as_strided: Negative strides are not supported at the moment, got strides: ", stride);
     last += (size[d] - 1) * stride[d];
   }
   const auto item = static_cast<int64_t>(element_size(self.dtype()));
@@ -262,7 +268,8 @@ ViewGeometry diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t 
   const int64_t rows = self.size(a) - (offset < 0 ? -offset : 0);
   const int64_t columns = self.size(b) - (offset > 0 ? offset : 0);
   const int64_t size = std::max<int64_t>(std::min(rows, columns), 0);
-  if (size > 0) g.storage_offset += offset >= 0 ? offset * self.stride(b) : -offset * self.stride(a);
+  if (size > 0)
+    g.storage_offset += offset >= 0 ? offset * self.stride(b) : -offset * self.stride(a);
   const int64_t stride = self.stride(a) + self.stride(b);
   for (const int64_t d : {std::max(a, b), std::min(a, b)}) {
     g.sizes.erase(at(d));
@@ -277,8 +284,8 @@ ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t
   const int64_t d = wrap_dim(dimension, self.dim());
   const int64_t available = self.dim() == 0 ? 1 : self.size(d);
   check(size >= 0, "size is ", size, " but must be >= 0");
-  check(size <= available, "maximum size for tensor at dimension ", d, " is ", available, " but size is ",
-        size);
+  check(size <= available, "maximum size for tensor at dimension ", d, " is ", available,
+        " but size is ", size);
   check(step > 0, "step is ", step, " but must be > 0");
   ViewGeometry g = geometry_of(self);
   if (self.dim() == 0) return {{size}, {1}, self.storage_offset()};
@@ -302,7 +309,8 @@ ViewGeometry view_as_real(const Tensor& self) {
 
 ViewGeometry view_as_complex(const Tensor& self) {
   check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
-        "view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: ",
+        "view_as_complex is only supported for float and double tensors, but got a tensor of "
+        "scalar type: ",
         pytorch_name_of(self.dtype()));
   check(self.dim() > 0, "Input tensor must have one or more dimensions");
   check(self.size(-1) == 2, "Tensor must have a last dimension of size 2");
@@ -312,7 +320,8 @@ ViewGeometry view_as_complex(const Tensor& self) {
   g.sizes.pop_back();
   g.strides.pop_back();
   for (size_t d = 0; d < g.strides.size(); ++d) {
-    check(g.strides[d] % 2 == 0 || g.sizes[d] <= 1, "Tensor must have a stride divisible by 2 for all but "
+    check(g.strides[d] % 2 == 0 || g.sizes[d] <= 1,
+          "Tensor must have a stride divisible by 2 for all but "
           "last dimension");
     g.strides[d] /= 2;
   }

@@ -29,7 +29,8 @@ void split_backward(TensorList grad_outputs, IntArrayRef split_sizes, int64_t di
 void unbind_backward(TensorList grad_outputs, int64_t dim, OutSpec* out) {
   const Tensor& model = first_defined("_unbind_backward", grad_outputs);
   DimVector sizes(model.sizes());
-  sizes.insert(static_cast<size_t>(wrap_dim(dim, model.dim() + 1)), static_cast<int64_t>(grad_outputs.size()));
+  sizes.insert(static_cast<size_t>(wrap_dim(dim, model.dim() + 1)),
+               static_cast<int64_t>(grad_outputs.size()));
   sized(model, sizes, out);
 }
 
@@ -47,7 +48,8 @@ void diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
 }
 
 void matrices(const Tensor& self, OutSpec* out) {
-  check(self.dim() >= 2, "triangle: input tensor must have at least 2 dimensions, got ", self.dim());
+  check(self.dim() >= 2, "triangle: input tensor must have at least 2 dimensions, got ",
+        self.dim());
   like(self, out);
 }
 

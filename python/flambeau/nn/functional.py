@@ -37,7 +37,7 @@ def _with_inplace(operator: Callable[..., Tensor], inplace: Callable[..., Tensor
     """Return `operator` with a last option ``inplace`` that chooses the in-place form."""
 
     @functools.wraps(operator, assigned=("__name__", "__doc__"))
-    def function(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:  # noqa: A002
+    def function(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
         return (in_place_form if inplace else operator)(input, *args, **kwargs)
 
     in_place_form = inplace
@@ -62,35 +62,39 @@ def _publish_operators() -> None:
 _publish_operators()
 
 
-def logsigmoid(input: Tensor) -> Tensor:  # noqa: A002
+def logsigmoid(input: Tensor) -> Tensor:
     """Logarithm of the logistic function: -ln(1 + e^-x)."""
     return _nn.log_sigmoid(input)
 
 
-def _dim_of(input: Tensor, dim: int | None, name: str) -> int:  # noqa: A002
+def _dim_of(input: Tensor, dim: int | None, name: str) -> int:
     """Return `dim`, or PyTorch's old default with its warning."""
     if dim is not None:
         return dim
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3)
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument.",
+        stacklevel=3,
+    )
     return 0 if input.dim() in (0, 1, 3) else 1
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:  # noqa: A002
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Softmax along `dim`: e^x / sum e^x; `dtype` casts first."""
     return flambeau.softmax(input, _dim_of(input, dim, "softmax"), dtype=dtype)
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:  # noqa: A002
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Softmax of -x along `dim`."""
     return flambeau.softmax(-input, _dim_of(input, dim, "softmin"), dtype=dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:  # noqa: A002
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Logarithm of softmax along `dim`, without overflow."""
     return flambeau.log_softmax(input, _dim_of(input, dim, "log_softmax"), dtype=dtype)
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training set elements to 0 with probability `p` and scale the others by 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -98,7 +102,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def embedding(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     weight: Tensor,
     padding_idx: int | None = None,
     max_norm: float | None = None,
@@ -127,7 +131,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def batch_norm(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
     weight: Tensor | None = None,
@@ -138,12 +142,14 @@ def batch_norm(
 ) -> Tensor:
     """Normalise each channel by the batch's (training) or the running statistics, scale and shift."""
     if training and input.numel() == input.size(1):
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.size()}"
+        )
     return flambeau.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 def layer_norm(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
@@ -154,7 +160,7 @@ def layer_norm(
 
 
 def group_norm(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     num_groups: int,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
@@ -164,7 +170,7 @@ def group_norm(
     return flambeau.group_norm(input, num_groups, weight, bias, eps)
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:  # noqa: A002
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """Divide by the norm of order `p` along `dim`, at least `eps`."""
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
 
@@ -182,7 +188,7 @@ def _max_pool(dims: int) -> Callable[..., Any]:
     )
 
     def pool(
-        input: Tensor,  # noqa: A002
+        input: Tensor,
         kernel_size: Any,
         stride: Any = None,
         padding: Any = 0,
@@ -207,26 +213,27 @@ max_pool3d = _max_pool(3)
 # --- losses -----------------------------------------------------------------------------------
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Squared difference, reduced; `weight` scales each element (the mean is then by weight)."""
     return _difference_loss(_nn.mse_loss, input, target, reduction, weight)
 
 
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Absolute difference, reduced; `weight` scales each element (the mean is then by weight)."""
     return _difference_loss(_nn.l1_loss, input, target, reduction, weight)
 
 
 def _difference_loss(
     loss: Callable[..., Tensor],
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     target: Tensor,
     reduction: str,
     weight: Tensor | None,
 ) -> Tensor:
     if target.shape != input.shape:
         warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+            "This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
@@ -238,18 +245,18 @@ def _difference_loss(
     return each.sum() if _reduction(reduction) == 2 else each
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:  # noqa: A002
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Squared difference / (2 beta) below `beta`, absolute difference - beta / 2 above."""
     return _nn.smooth_l1_loss(input, target, _reduction(reduction), beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:  # noqa: A002
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Half the squared difference below `delta`, linear above."""
     return _nn.huber_loss(input, target, _reduction(reduction), delta)
 
 
 def nll_loss(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
     ignore_index: int = -100,
@@ -260,7 +267,7 @@ def nll_loss(
 
 
 def cross_entropy(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
     ignore_index: int = -100,
@@ -272,14 +279,14 @@ def cross_entropy(
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"  # noqa: A002
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """-(t ln p + (1 - t) ln(1 - p)); logarithms are limited to at least -100."""
     return _nn.binary_cross_entropy(input, target, weight, _reduction(reduction))
 
 
 def binary_cross_entropy_with_logits(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
     reduction: str = "mean",
@@ -289,7 +296,7 @@ def binary_cross_entropy_with_logits(
     return flambeau.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _reduction(reduction))
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:  # noqa: A002
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Divergence of log probabilities `input` from `target`; batchmean divides the sum by the batch size."""
     if reduction == "batchmean":
         return flambeau.kl_div(input, target, 2, log_target=log_target) / input.size(0)

@@ -1,4 +1,4 @@
-"""Initial values for parameters. Every function fills its tensor in place, without gradients, and returns it."""
+"""Initial values of parameters. Each function fills its tensor in place, without gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Draw from the normal distribution."""
     with flambeau.no_grad():
         return tensor.normal_(mean, std, generator=generator)

@@ -21,7 +21,7 @@ class Parameter(Tensor):
             data = flambeau.empty(0)
         return data.detach().as_subclass(cls).requires_grad_(requires_grad)
 
-    def __repr__(self) -> str:  # noqa: D105
+    def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

@@ -30,7 +30,10 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got a Tensor")
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                "but got a Tensor"
+            )
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
@@ -50,7 +53,9 @@ class Optimizer:
         members = [item[1] if isinstance(item, tuple) else item for item in members]
         for tensor in members:
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(tensor).__name__}")
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {type(tensor).__name__}"
+                )
             if not tensor.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
         known = {id(tensor) for tensor in chain.from_iterable(g["params"] for g in self.param_groups)}
@@ -59,7 +64,9 @@ class Optimizer:
         group = {**self.defaults, **param_group, "params": members}
         missing = [name for name, value in group.items() if value is required]
         if missing:
-            raise ValueError(f"parameter group didn't specify a value of required optimization parameter {missing[0]}")
+            raise ValueError(
+                f"parameter group didn't specify a value of required optimization parameter {missing[0]}"
+            )
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -85,7 +92,9 @@ class Optimizer:
         return loss
 
     def _update(self, tensor: Tensor, grad: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        raise TypeError(f"{type(self).__name__} must define _update(tensor, grad, group, state) or override step()")
+        raise TypeError(
+            f"{type(self).__name__} must define _update(tensor, grad, group, state) or override step()"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and groups, with parameters replaced by their position."""
@@ -99,7 +108,10 @@ class Optimizer:
         if len(groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, self.param_groups, strict=True)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+            raise ValueError(
+                "loaded state dict contains a parameter group "
+                "that doesn't match the size of optimizer's group"
+            )
         places = chain.from_iterable(g["params"] for g in groups)
         tensors = dict(zip(places, chain.from_iterable(g["params"] for g in self.param_groups), strict=True))
         for own, loaded in zip(self.param_groups, groups, strict=True):
@@ -107,7 +119,9 @@ class Optimizer:
         self.state = defaultdict(dict)
         for place, values in state_dict["state"].items():
             tensor = tensors[place]
-            self.state[tensor] = {name: _like_parameter(name, value, tensor) for name, value in values.items()}
+            self.state[tensor] = {
+                name: _like_parameter(name, value, tensor) for name, value in values.items()
+            }
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

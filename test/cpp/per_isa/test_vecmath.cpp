@@ -1,13 +1,12 @@
-// Error bounds of vecmath in ulps against long double (64-bit mantissa), over the sample intervals and
-// a sweep of all magnitudes, and the special values. Compiled once per instruction set; arguments run
-// through `omp simd` loops, so the vector forms are what is measured.
-#include "aten/cpu/vecmath.h"
-
+// Error bounds of vecmath in ulps against long double (64-bit mantissa), over the sample intervals
+// and a sweep of all magnitudes, and the special values. Compiled once per instruction set;
+// arguments run through `omp simd` loops, so the vector forms are what is measured.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <vector>
 
+#include "aten/cpu/vecmath.h"
 #include "c10/core/isa.h"
 #include "harness.h"
 
@@ -37,11 +36,14 @@ bool supported() {
 template <typename T>
 double ulps(T got, long double exact) {
   const T nearest = static_cast<T>(exact);
-  if (std::isnan(got) || std::isnan(nearest)) return std::isnan(got) == std::isnan(nearest) ? 0 : 1e30;
+  if (std::isnan(got) || std::isnan(nearest))
+    return std::isnan(got) == std::isnan(nearest) ? 0 : 1e30;
   if (std::isinf(got) || std::isinf(nearest)) return got == nearest ? 0 : 1e30;
   const T magnitude = std::fabs(nearest);
   const T step = std::nextafter(magnitude, std::numeric_limits<T>::infinity()) - magnitude;
-  const long double unit = std::isfinite(step) ? step : std::numeric_limits<T>::max() * std::numeric_limits<T>::epsilon();
+  const long double unit = std::isfinite(step)
+                               ? step
+                               : std::numeric_limits<T>::max() * std::numeric_limits<T>::epsilon();
   return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) / unit);
 }
 
@@ -55,7 +57,8 @@ std::vector<T> spread(T low, T high) {
     xs.push_back(low + (high - low) * unit);
   }
   // Every binade between, so that tiny arguments are met.
-  for (T x = std::numeric_limits<T>::denorm_min(); x < std::numeric_limits<T>::max() / 2; x *= T(1.37) + x * 0) {
+  for (T x = std::numeric_limits<T>::denorm_min(); x < std::numeric_limits<T>::max() / 2;
+       x *= T(1.37) + x * 0) {
     if (x >= low && x <= high) xs.push_back(x);
     if (-x >= low && -x <= high) xs.push_back(-x);
     if (x < std::numeric_limits<T>::min()) x *= 2;
@@ -81,7 +84,9 @@ void expect_ulps(const char* name, double bound, T low, T high, const F& functio
   testing::report(worst <= bound, __FILE__, __LINE__,
                   text_of(name, sizeof(T) == 4 ? " float" : " double", ": expected at most ", bound,
                           " ulp, got ", worst, " at ", at));
-  if (std::getenv("SHOW_ULPS")) std::printf("%-12s %s %8.2f at %g\n", name, sizeof(T) == 4 ? "float " : "double", worst, double(at));
+  if (std::getenv("SHOW_ULPS"))
+    std::printf("%-12s %s %8.2f at %g\n", name, sizeof(T) == 4 ? "float " : "double", worst,
+                double(at));
 }
 
 using Real = long double;
@@ -95,8 +100,8 @@ Real erfinv_exact(Real x) {
 }
 
 // name, ulp bounds for float and double, domain.
-#define CHECK_BOTH(name, float_bound, double_bound, low, high, exact)                                    \
-  expect_ulps<float>(#name, float_bound, low, high, [](float x) { return vec::name(x); }, exact);        \
+#define CHECK_BOTH(name, float_bound, double_bound, low, high, exact)                             \
+  expect_ulps<float>(#name, float_bound, low, high, [](float x) { return vec::name(x); }, exact); \
   expect_ulps<double>(#name, double_bound, low, high, [](double x) { return vec::name(x); }, exact)
 
 }  // namespace
@@ -144,8 +149,10 @@ TEST_PER_ISA(vecmath_trigonometry) {
 TEST_PER_ISA(vecmath_special_functions) {
   CHECK_BOTH(erf, 3, 4, -10, 10, erfl);
   CHECK_BOTH(erfc, 4, 4, -5, 9, erfcl);
-  expect_ulps<float>("erfinv", 4, -0.99999f, 0.99999f, [](float x) { return vec::erfinv(x); }, erfinv_exact);
-  expect_ulps<double>("erfinv", 4, -0.99999, 0.99999, [](double x) { return vec::erfinv(x); }, erfinv_exact);
+  expect_ulps<float>(
+      "erfinv", 4, -0.99999f, 0.99999f, [](float x) { return vec::erfinv(x); }, erfinv_exact);
+  expect_ulps<double>(
+      "erfinv", 4, -0.99999, 0.99999, [](double x) { return vec::erfinv(x); }, erfinv_exact);
   CHECK_BOTH(lgamma, 4, 8, 0.1, 50, lgammal);
   EXPECT(std::fabs(vec::digamma(1.0) + 0.57721566490153286061) < 1e-15);
   EXPECT(std::fabs(vec::digamma(-0.5) - 0.03648997397857652056) < 1e-14);
@@ -163,30 +170,41 @@ TEST_PER_ISA(vecmath_powers) {
   for (size_t i = 0; i < 20000; ++i) {
     const float x = static_cast<float>(bases[i]), y = static_cast<float>(exponents[i] / 4);
     worst_float = std::fmax(worst_float, ulps(vec::pow(x, y), powl(x, y)));
-    worst_double = std::fmax(worst_double, ulps(vec::pow(bases[i], exponents[i]), powl(bases[i], exponents[i])));
+    worst_double = std::fmax(worst_double,
+                             ulps(vec::pow(bases[i], exponents[i]), powl(bases[i], exponents[i])));
   }
   EXPECT(worst_float <= 4 && worst_double <= 4);
 }
 
 TEST_PER_ISA(vecmath_special_values) {
   if (!supported()) return;
-  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
   const double dinf = inf, dnan = nan;
-  EXPECT(vec::exp(inf) == inf && vec::exp(-inf) == 0 && std::isnan(vec::exp(nan)) && vec::exp(200.0f) == inf);
-  EXPECT(vec::exp(dinf) == dinf && vec::exp(-dinf) == 0 && std::isnan(vec::exp(dnan)) && vec::exp(0.0) == 1);
+  EXPECT(vec::exp(inf) == inf && vec::exp(-inf) == 0 && std::isnan(vec::exp(nan)) &&
+         vec::exp(200.0f) == inf);
+  EXPECT(vec::exp(dinf) == dinf && vec::exp(-dinf) == 0 && std::isnan(vec::exp(dnan)) &&
+         vec::exp(0.0) == 1);
   EXPECT(vec::expm1(inf) == inf && vec::expm1(-inf) == -1 && std::isnan(vec::expm1(nan)));
-  EXPECT(std::signbit(vec::expm1(-0.0f)) && std::signbit(vec::log1p(-0.0f)) && std::signbit(vec::tanh(-0.0f)));
-  EXPECT(vec::log(0.0f) == -inf && std::isnan(vec::log(-1.0f)) && vec::log(inf) == inf && std::isnan(vec::log(nan)));
-  EXPECT(vec::log(0.0) == -dinf && std::isnan(vec::log(-dinf)) && vec::log10(1000.0) == 3 && vec::log2(8.0) == 3);
+  EXPECT(std::signbit(vec::expm1(-0.0f)) && std::signbit(vec::log1p(-0.0f)) &&
+         std::signbit(vec::tanh(-0.0f)));
+  EXPECT(vec::log(0.0f) == -inf && std::isnan(vec::log(-1.0f)) && vec::log(inf) == inf &&
+         std::isnan(vec::log(nan)));
+  EXPECT(vec::log(0.0) == -dinf && std::isnan(vec::log(-dinf)) && vec::log10(1000.0) == 3 &&
+         vec::log2(8.0) == 3);
   EXPECT(vec::log1p(-1.0f) == -inf && std::isnan(vec::log1p(-2.0f)) && vec::log1p(inf) == inf);
   EXPECT(vec::tanh(inf) == 1 && vec::tanh(-inf) == -1 && std::isnan(vec::tanh(nan)));
   EXPECT(vec::sigmoid(-inf) == 0 && vec::sigmoid(inf) == 1 && std::isnan(vec::sigmoid(nan)));
   EXPECT(vec::softplus(inf) == inf && vec::softplus(-inf) == 0 && std::isnan(vec::softplus(nan)));
-  EXPECT(vec::erf(inf) == 1 && vec::erf(-inf) == -1 && std::isnan(vec::erf(nan)) && std::signbit(vec::erf(-0.0f)));
-  EXPECT(vec::erfinv(1.0f) == inf && vec::erfinv(-1.0) == -dinf && std::isnan(vec::erfinv(1.5)) && std::isnan(vec::erfinv(nan)));
-  EXPECT(vec::logaddexp(inf, inf) == inf && vec::logaddexp(-inf, -inf) == -inf && vec::logaddexp(-inf, 2.0f) == 2);
+  EXPECT(vec::erf(inf) == 1 && vec::erf(-inf) == -1 && std::isnan(vec::erf(nan)) &&
+         std::signbit(vec::erf(-0.0f)));
+  EXPECT(vec::erfinv(1.0f) == inf && vec::erfinv(-1.0) == -dinf && std::isnan(vec::erfinv(1.5)) &&
+         std::isnan(vec::erfinv(nan)));
+  EXPECT(vec::logaddexp(inf, inf) == inf && vec::logaddexp(-inf, -inf) == -inf &&
+         vec::logaddexp(-inf, 2.0f) == 2);
   EXPECT(std::isnan(vec::logaddexp(nan, 1.0f)) && std::isnan(vec::logaddexp(1.0f, nan)));
-  EXPECT(std::isnan(vec::max(nan, 1.0f)) && std::isnan(vec::max(1.0f, nan)) && std::isnan(vec::min(1.0f, nan)));
+  EXPECT(std::isnan(vec::max(nan, 1.0f)) && std::isnan(vec::max(1.0f, nan)) &&
+         std::isnan(vec::min(1.0f, nan)));
   EXPECT(vec::fmax(nan, 1.0f) == 1 && vec::fmax(1.0f, nan) == 1 && vec::fmin(nan, 1.0f) == 1);
   EXPECT(vec::round(2.5f) == 2 && vec::round(3.5f) == 4 && vec::round(-0.5) == 0);
   EXPECT(vec::xlogy(0.0, 0.0) == 0 && std::isnan(vec::xlogy(0.0, dnan)));
@@ -195,7 +213,8 @@ TEST_PER_ISA(vecmath_special_values) {
 TEST_PER_ISA(vecmath_division_and_bits) {
   if (!supported()) return;
   for (const float a : {7.5f, -7.5f, 0.0f, -0.0f, 1e30f, -3.0f}) {
-    for (const float b : {2.0f, -2.0f, 0.3f, -1e-3f, 3.0f}) EXPECT(vec::fmod(a, b) == std::fmod(a, b));
+    for (const float b : {2.0f, -2.0f, 0.3f, -1e-3f, 3.0f})
+      EXPECT(vec::fmod(a, b) == std::fmod(a, b));
   }
   EXPECT(vec::remainder(-7.0f, 3.0f) == 2 && vec::remainder(7.0, -3.0) == -2);
   EXPECT(vec::floor_divide(-7.0f, 2.0f) == -4 && vec::floor_divide(1.0, 0.1) == 9);
@@ -204,22 +223,27 @@ TEST_PER_ISA(vecmath_division_and_bits) {
   const int64_t least = std::numeric_limits<int64_t>::min();
   EXPECT(vec::floor_divide<int64_t>(least, -1) == least && vec::remainder<int64_t>(least, -1) == 0);
   EXPECT(vec::floor_divide<int32_t>(5, 0) == 0 && vec::zero_divisor<int32_t>(0) == 1);
-  EXPECT(vec::pow<int64_t>(3, 13) == 1594323 && vec::pow<int64_t>(2, -1) == 0 && vec::pow<int32_t>(-1, -3) == -1);
+  EXPECT(vec::pow<int64_t>(3, 13) == 1594323 && vec::pow<int64_t>(2, -1) == 0 &&
+         vec::pow<int32_t>(-1, -3) == -1);
   EXPECT(vec::left_shift<int8_t>(1, 9) == 0 && vec::right_shift<int32_t>(-8, 40) == -1);
   EXPECT(vec::left_shift<uint8_t>(3, 7) == 128 && vec::right_shift<uint8_t>(200, 9) == 0);
   EXPECT(vec::right_shift<int32_t>(-8, 1) == -4 && vec::right_shift<uint8_t>(200, 3) == 25);
-  EXPECT(vec::gcd<int32_t>(-12, 18) == 6 && vec::lcm<int32_t>(4, 6) == 12 && vec::gcd<int64_t>(0, 0) == 0);
+  EXPECT(vec::gcd<int32_t>(-12, 18) == 6 && vec::lcm<int32_t>(4, 6) == 12 &&
+         vec::gcd<int64_t>(0, 0) == 0);
 }
 
 TEST_PER_ISA(vecmath_complex) {
   if (!supported()) return;
   using C = c10::complex<double>;
-  const auto near = [](C a, C b) { return std::hypot(a.re - b.re, a.im - b.im) < 1e-14 * (1 + std::hypot(b.re, b.im)); };
+  const auto near = [](C a, C b) {
+    return std::hypot(a.re - b.re, a.im - b.im) < 1e-14 * (1 + std::hypot(b.re, b.im));
+  };
   const C z(0.3, -1.7);
   EXPECT(near(vec::exp(vec::log(z)), z) && near(vec::sqrt(z) * vec::sqrt(z), z));
   EXPECT(near(vec::expm1(z), vec::exp(z) - C(1)) && near(vec::log1p(z), vec::log(C(1) + z)));
   EXPECT(near(vec::pow(z, C(2)), z * z) && near(vec::sigmoid(z), C(1) / (C(1) + vec::exp(-z))));
-  EXPECT(near(vec::tan(z), vec::sin(z) / vec::cos(z)) && near(vec::tanh(z), vec::sinh(z) / vec::cosh(z)));
+  EXPECT(near(vec::tan(z), vec::sin(z) / vec::cos(z)) &&
+         near(vec::tanh(z), vec::sinh(z) / vec::cosh(z)));
   EXPECT(vec::abs(C(3, 4)) == 5 && vec::sign(C(0)) == C(0) && vec::pow(C(0), C(0)) == C(1));
   EXPECT(near(vec::log1p(C(1e-17, 1e-17)), C(1e-17, 1e-17)));
 }

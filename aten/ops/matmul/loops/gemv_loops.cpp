@@ -32,6 +32,7 @@ void columns(int64_t m, int64_t n, const void* a, int64_t stride, const void* x,
 }  // namespace
 
 extern const gemv::Loops FLAMBEAU_LOOPS(gemv)[2];
-const gemv::Loops FLAMBEAU_LOOPS(gemv)[2] = {{&rows<float>, &columns<float>}, {&rows<double>, &columns<double>}};
+const gemv::Loops FLAMBEAU_LOOPS(gemv)[2] = {{&rows<float>, &columns<float>},
+                                             {&rows<double>, &columns<double>}};
 
 }  // namespace flambeau::loops

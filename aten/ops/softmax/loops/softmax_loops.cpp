@@ -55,7 +55,7 @@ void log_softmax(int64_t rows, int64_t n, const void* in, void* out) {
 }  // namespace
 
 extern const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2];
-const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2] = {{&softmax<float>, &log_softmax<float>},
-                                                                  {&softmax<double>, &log_softmax<double>}};
+const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2] = {
+    {&softmax<float>, &log_softmax<float>}, {&softmax<double>, &log_softmax<double>}};
 
 }  // namespace flambeau::loops

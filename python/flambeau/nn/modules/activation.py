@@ -35,7 +35,7 @@ class _Functional(Module):
     def __init_subclass__(cls) -> None:
         cls.__signature__ = cls.signature()  # type: ignore[attr-defined]
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Apply the function."""
         return type(self).function(input, **{name: getattr(self, name) for name in self.options})
 
@@ -201,6 +201,6 @@ class Dropout(_Functional):
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         super().__init__(p, inplace)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Drop elements, in training."""
         return F.dropout(input, self.p, self.training, self.inplace)

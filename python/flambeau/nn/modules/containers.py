@@ -35,10 +35,10 @@ class Sequential(Module):
             for i, module in enumerate(args):
                 self.add_module(str(i), module)  # type: ignore[arg-type]
 
-    def forward(self, input: Any) -> Any:  # noqa: A002
+    def forward(self, input: Any) -> Any:
         """Pass `input` through all modules."""
         for module in self._modules.values():
-            input = module(input)  # noqa: A001
+            input = module(input)
         return input
 
     def __len__(self) -> int:

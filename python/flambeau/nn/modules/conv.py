@@ -51,7 +51,8 @@ class _ConvNd(Module):
             raise ValueError("out_channels must be divisible by groups")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError(
-                f"padding_mode must be one of zeros, reflect, replicate, circular, but got padding_mode={padding_mode!r}"
+                "padding_mode must be one of zeros, reflect, replicate, circular, "
+                f"but got padding_mode={padding_mode!r}"
             )
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
@@ -93,9 +94,16 @@ class _ConvNd(Module):
         return margins
 
     def extra_repr(self) -> str:
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
         ones, zeros = (1,) * self.dims, (0,) * self.dims
-        for name, default in (("padding", zeros), ("dilation", ones), ("output_padding", zeros), ("groups", 1)):
+        for name, default in (
+            ("padding", zeros),
+            ("dilation", ones),
+            ("output_padding", zeros),
+            ("groups", 1),
+        ):
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)!r}"
         if self.bias is None:
@@ -136,14 +144,25 @@ class _Conv(_ConvNd):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            0,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Convolve."""
         padding = self.padding
         if self.padding_mode != "zeros":
-            input = F.pad(input, self._margins(), mode=self.padding_mode)  # noqa: A001
+            input = F.pad(input, self._margins(), mode=self.padding_mode)
             padding = (0,) * self.dims
         convolve = (F.conv1d, F.conv2d, F.conv3d)[self.dims - 1]
         return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)

@@ -28,7 +28,7 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Return `input`."""
         return input
 
@@ -63,12 +63,14 @@ class Linear(Module):
         """Draw new initial values."""
         fill_uniformly(self.weight, self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Apply the map."""
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class Bilinear(Module):
@@ -97,7 +99,9 @@ class Bilinear(Module):
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
-        self.weight = Parameter(flambeau.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.weight = Parameter(
+            flambeau.empty(out_features, in1_features, in2_features, device=device, dtype=dtype)
+        )
         if bias:
             self.bias = Parameter(flambeau.empty(out_features, device=device, dtype=dtype))
         else:
@@ -130,7 +134,7 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Flatten."""
         return input.flatten(self.start_dim, self.end_dim)
 
@@ -146,7 +150,7 @@ class Unflatten(Module):
         self.dim = dim
         self.unflattened_size = unflattened_size
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Split."""
         return input.unflatten(self.dim, self.unflattened_size)
 
@@ -213,7 +217,7 @@ class Embedding(Module):
         layer.weight.requires_grad_(not freeze)
         return layer
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Look up."""
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq

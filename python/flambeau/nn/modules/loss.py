@@ -20,7 +20,7 @@ class _Loss(Module):
 class MSELoss(_Loss):
     """Squared difference."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
@@ -28,7 +28,7 @@ class MSELoss(_Loss):
 class L1Loss(_Loss):
     """Absolute difference."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
@@ -40,7 +40,7 @@ class SmoothL1Loss(_Loss):
         super().__init__(reduction)
         self.beta = beta
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
@@ -52,7 +52,7 @@ class HuberLoss(_Loss):
         super().__init__(reduction)
         self.delta = delta
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
@@ -67,14 +67,18 @@ class NLLLoss(_Loss):
     Shape: ``(N, C, *)`` and integers ``(N, *)``.
     """
 
-    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
-        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+        return F.nll_loss(
+            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+        )
 
 
 class CrossEntropyLoss(_Loss):
@@ -100,7 +104,7 @@ class CrossEntropyLoss(_Loss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.cross_entropy(
             input,
@@ -119,7 +123,7 @@ class BCELoss(_Loss):
         super().__init__(reduction)
         self.register_buffer("weight", weight)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
@@ -140,7 +144,7 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         options: dict[str, Any] = {"weight": self.weight, "pos_weight": self.pos_weight}
         return F.binary_cross_entropy_with_logits(input, target, reduction=self.reduction, **options)
@@ -154,6 +158,6 @@ class KLDivLoss(_Loss):
         self.reduction = reduction
         self.log_target = log_target
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)

@@ -93,7 +93,8 @@ class Module:
         elif name in self.__dict__.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
-                    f"cannot assign {type(value).__name__!r} object to buffer {name!r} (Tensor or None required)"
+                    f"cannot assign {type(value).__name__!r} object to buffer {name!r} "
+                    "(Tensor or None required)"
                 )
             self._buffers[name] = value
         else:
@@ -113,7 +114,9 @@ class Module:
 
     def _table(self, name: str) -> dict[str, Any]:
         if name not in self.__dict__:
-            raise AttributeError(f"call {type(self).__name__}'s Module.__init__() before assigning parameters or modules")
+            raise AttributeError(
+                f"call {type(self).__name__}'s Module.__init__() before assigning parameters or modules"
+            )
         return self.__dict__[name]  # type: ignore[no-any-return]
 
     def _forget(self, name: str, keep: str = "") -> None:
@@ -131,14 +134,18 @@ class Module:
                 "(flambeau.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
-            raise ValueError(f"parameter {name!r} must be a leaf tensor; wrap it in Parameter(tensor.detach())")
+            raise ValueError(
+                f"parameter {name!r} must be a leaf tensor; wrap it in Parameter(tensor.detach())"
+            )
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not learned; ``persistent=False`` keeps it out of the state dict."""
         self._check_name(name, "buffer", self._table("_buffers"))
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)")
+            raise TypeError(
+                f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)"
+            )
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -183,7 +190,9 @@ class Module:
                     args = changed if isinstance(changed, tuple) else (changed,)
         result = self.forward(*args, **kwargs)
         for hook in tuple(self._forward_hooks.values()):
-            changed = hook.call(self, args, kwargs, result) if hook.with_kwargs else hook.call(self, args, result)
+            changed = (
+                hook.call(self, args, kwargs, result) if hook.with_kwargs else hook.call(self, args, result)
+            )
             if changed is not None:
                 result = changed
         return result
@@ -197,7 +206,7 @@ class Module:
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args[, kwargs], output)`` after forward; what it returns replaces the output."""
+        """Call ``hook(module, args[, kwargs], output)`` after forward; its result replaces the output."""
         return _register(self._forward_hooks, _Hook(hook, with_kwargs), prepend)
 
     # --- walking the tree -----------------------------------------------------------------------
@@ -236,7 +245,11 @@ class Module:
         self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
         for path, module in modules:
             for name, value in module.__dict__[table].items():
                 if value is None or id(value) in seen:
@@ -271,7 +284,9 @@ class Module:
         for name in target.split(".") if target else ():
             child = getattr(module, name, None)
             if not isinstance(child, Module):
-                raise AttributeError(f"{type(module).__name__} has no submodule {name!r} (looking for {target!r})")
+                raise AttributeError(
+                    f"{type(module).__name__} has no submodule {name!r} (looking for {target!r})"
+                )
             module = child
         return module
 
@@ -307,7 +322,7 @@ class Module:
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device and cast floating tensors to a dtype: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``."""
+        """Move to a device, cast floating tensors: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``."""
         device = kwargs.get("device")
         dtype = kwargs.get("dtype")
         for argument in args:
@@ -318,11 +333,15 @@ class Module:
             elif argument is not None and not isinstance(argument, bool):
                 device = argument
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
 
         def convert(tensor: Tensor) -> Tensor:
             castable = tensor.is_floating_point() or tensor.is_complex()
-            return tensor.to(device=device or tensor.device, dtype=dtype if castable and dtype else tensor.dtype)
+            return tensor.to(
+                device=device or tensor.device, dtype=dtype if castable and dtype else tensor.dtype
+            )
 
         return self._apply(convert)
 

@@ -33,11 +33,15 @@ class _BatchNorm(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         for name in ("weight", "bias"):
-            self.register_parameter(name, Parameter(flambeau.empty(num_features, **place)) if affine else None)
+            self.register_parameter(
+                name, Parameter(flambeau.empty(num_features, **place)) if affine else None
+            )
         tracked = track_running_stats
         self.register_buffer("running_mean", flambeau.zeros(num_features, **place) if tracked else None)
         self.register_buffer("running_var", flambeau.ones(num_features, **place) if tracked else None)
-        self.register_buffer("num_batches_tracked", flambeau.tensor(0, dtype=flambeau.int64) if tracked else None)
+        self.register_buffer(
+            "num_batches_tracked", flambeau.tensor(0, dtype=flambeau.int64) if tracked else None
+        )
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -54,7 +58,7 @@ class _BatchNorm(Module):
             init.ones_(self.weight)
             init.zeros_(self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         if input.dim() not in self.allowed_dims:
             wanted = " or ".join(f"{d}D" for d in self.allowed_dims)
@@ -94,7 +98,9 @@ _BATCH_DOC = """Normalise each channel over the batch{where}, then scale and shi
 
 
 class BatchNorm1d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(where=" (and length)", shape="``(batch, channels)`` or ``(batch, channels, length)``")
+    __doc__ = _BATCH_DOC.format(
+        where=" (and length)", shape="``(batch, channels)`` or ``(batch, channels, length)``"
+    )
     allowed_dims = (2, 3)
 
 
@@ -104,7 +110,9 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(where=", depth, height and width", shape="``(batch, channels, depth, height, width)``")
+    __doc__ = _BATCH_DOC.format(
+        where=", depth, height and width", shape="``(batch, channels, depth, height, width)``"
+    )
     allowed_dims = (5,)
 
 
@@ -148,7 +156,7 @@ class LayerNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -195,7 +203,7 @@ class GroupNorm(Module):
             init.ones_(self.weight)
             init.zeros_(self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 

@@ -31,11 +31,17 @@ class _MaxPool(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Tensor) -> Any:  # noqa: A002
+    def forward(self, input: Tensor) -> Any:
         """Pool."""
         pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[self.dims - 1]
         return pool(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            self.return_indices,
         )
 
     def extra_repr(self) -> str:
@@ -91,7 +97,7 @@ class _AvgPool(Module):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Pool."""
         pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[self.dims - 1]
         options = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
@@ -135,13 +141,17 @@ class _AdaptivePool(Module):
         super().__init__()
         self.output_size = output_size
 
-    def _full_size(self, input: Tensor) -> Any:  # noqa: A002
+    def _full_size(self, input: Tensor) -> Any:
         """Replace None by the input's size and an int by one per dimension."""
-        wanted = (self.output_size,) * self.dims if self.output_size is None or isinstance(self.output_size, int) else self.output_size
+        wanted = (
+            (self.output_size,) * self.dims
+            if self.output_size is None or isinstance(self.output_size, int)
+            else self.output_size
+        )
         spatial = input.shape[-self.dims :]
         return tuple(size if want is None else want for want, size in zip(wanted, spatial, strict=True))
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+    def forward(self, input: Tensor) -> Tensor:
         """Pool."""
         return getattr(F, f"adaptive_{self.kind}_pool{self.dims}d")(input, self._full_size(input))
 
@@ -149,7 +159,7 @@ class _AdaptivePool(Module):
         return f"output_size={self.output_size}"
 
 
-_ADAPTIVE_DOC = """{what} over the last {N} dimensions of windows that divide the input evenly into `output_size`.
+_ADAPTIVE_DOC = """{what} over the last {N} dimensions of windows that divide the input into `output_size`.
 
     Args:
         output_size: one int or one per dimension; None keeps the input's size.

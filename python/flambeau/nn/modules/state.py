@@ -22,7 +22,11 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
     def __repr__(self) -> str:
-        return "<All keys matched successfully>" if not (self.missing_keys or self.unexpected_keys) else super().__repr__()
+        return (
+            "<All keys matched successfully>"
+            if not (self.missing_keys or self.unexpected_keys)
+            else super().__repr__()
+        )
 
 
 def _has_extra_state(module: Module) -> bool:

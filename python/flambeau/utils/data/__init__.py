@@ -10,7 +10,13 @@ from flambeau.utils.data.dataset import (
     random_split,
 )
 from flambeau.utils.data.loader import DataLoader, get_worker_info
-from flambeau.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
+from flambeau.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+)
 
 __all__ = [
     "BatchSampler",

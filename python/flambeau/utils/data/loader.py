@@ -61,7 +61,9 @@ class DataLoader:
         persistent_workers: bool = False,
     ) -> None:
         if num_workers < 0:
-            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+            raise ValueError(
+                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+            )
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
         if persistent_workers and num_workers == 0:
@@ -84,15 +86,25 @@ class DataLoader:
         self, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
         if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option")
+            raise ValueError(
+                "DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option"
+            )
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            raise ValueError(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+            )
         if batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
         if sampler is None and batch_sampler is None and not self._streams:
-            sampler = RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
+            sampler = (
+                RandomSampler(self.dataset, generator=self.generator)
+                if shuffle
+                else SequentialSampler(self.dataset)
+            )
         if batch_sampler is None and batch_size is not None and not self._streams:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         elif batch_sampler is not None:

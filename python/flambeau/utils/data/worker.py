@@ -108,7 +108,9 @@ class WorkerPool:
         self.processes = []
         for i, requests in enumerate(self.requests):
             info = WorkerInfo(i, loader.num_workers, int(base) + i, loader.dataset)
-            process = context.Process(target=_serve, args=(options, info, requests, self.answers), daemon=True)
+            process = context.Process(
+                target=_serve, args=(options, info, requests, self.answers), daemon=True
+            )
             process.start()
             self.processes.append(process)
 
@@ -172,7 +174,9 @@ class WorkerPool:
                 waited += pause
             dead = [process.pid for process in self.processes if not process.is_alive()]
             if dead:
-                raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly")
+                raise RuntimeError(
+                    f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly"
+                )
             if self.timeout and waited >= self.timeout:
                 raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
 
