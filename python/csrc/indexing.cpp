@@ -17,12 +17,15 @@ bool is_sequence_index(PyObject* o) {
   return PyList_Check(o) || PyObject_HasAttrString(o, "__array_interface__") || PyRange_Check(o);
 }
 
+// Bytes are masks, too.
+bool is_mask(const Tensor& t) { return t.dtype() == ScalarType::Bool || t.dtype() == ScalarType::UInt8; }
+
 // How many dimensions of the tensor one entry uses up.
 int64_t dims_used(PyObject* o) {
   if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
   if (is_tensor(o)) {
     const Tensor& t = tensor_of(o);
-    if (t.dtype() == ScalarType::Bool) return t.dim();
+    if (is_mask(t)) return t.dim();
   }
   return 1;
 }
@@ -133,7 +136,7 @@ class Indexer {
   }
 
   void tensor(const Tensor& t) {
-    if (t.dtype() == ScalarType::Bool && t.dim() == 0) {
+    if (is_mask(t) && t.dim() == 0) {
       result = ops::unsqueeze::call(result, dim_);
       gather(truth(item_of(t).to_bool()));
     } else if (is_integral_type(t.dtype(), false) && t.dim() == 0) {
@@ -151,7 +154,7 @@ class Indexer {
     for (int64_t d = covered_; d < dim_; ++d) gathers.emplace_back();
     gathers.push_back(t);
     // A mask covers as many dimensions as it has; `index` turns it into that many integer tensors.
-    dim_ += t.dtype() == ScalarType::Bool ? t.dim() : 1;
+    dim_ += is_mask(t) ? t.dim() : 1;
     covered_ = dim_;
   }
 };
@@ -200,7 +203,7 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) {
     Tensor& target = indexer.result;
     const Tensor source = value_like(target, value);
     if (indexer.gathers_any()) {
-      ops::index_put_::call(target, indexer.gathers, source, false);
+      ops::index_put_::call(target, indexer.gathers, without_leading_ones(source, 0), false);
     } else {
       ops::copy_::call(target, without_leading_ones(source, target.dim()), false);
     }
