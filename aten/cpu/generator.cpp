@@ -6,9 +6,14 @@
 #include <numbers>
 #include <utility>
 
+#include "aten/cpu/random_loops.h"
 #include "c10/core/check.h"
+#include "c10/core/isa.h"
 
 namespace flambeau {
+
+FLAMBEAU_DECLARE_LOOPS(RandomLoops, random)
+
 namespace {
 
 constexpr int kShift = 397;
@@ -26,25 +31,53 @@ uint32_t temper(uint32_t y) {
   return y ^ (y >> 18);
 }
 
-// Box-Muller on 16 uniforms in place: the first eight are radii, the last eight angles.
-template <typename T>
-void normal_block(T* data, T mean, T std) {
-  for (int j = 0; j < 8; ++j) {
-    const T radius = std::sqrt(T(-2) * std::log(T(1) - data[j]));
-    const T angle = T(2) * std::numbers::pi_v<T> * data[j + 8];
-    data[j] = radius * std::cos(angle) * std + mean;
-    data[j + 8] = radius * std::sin(angle) * std + mean;
+const RandomLoops& random_loops() {
+  static const RandomLoops* const tables[] = FLAMBEAU_ALL_LOOPS(random);
+  return *tables[cpu_isa()];
+}
+
+// Box-Muller on blocks of 16 uniforms in place: the first eight are radii, the last eight angles.
+// As PyTorch's double kernel, the scaling is one fused operation.
+void normal_blocks(double* data, int64_t n, double mean, double std) {
+  for (int64_t i = 0; i < n; i += 16) {
+    for (int64_t j = i; j < i + 8; ++j) {
+      const double radius = std::sqrt(-2.0 * std::log(1.0 - data[j]));
+      const double angle = 2.0 * std::numbers::pi * data[j + 8];
+      data[j] = std::fma(radius * std::cos(angle), std, mean);
+      data[j + 8] = std::fma(radius * std::sin(angle), std, mean);
+    }
   }
+}
+
+void normal_blocks(float* data, int64_t n, float mean, float std) {
+  random_loops().normal_blocks(n, data, mean, std);
 }
 
 // PyTorch's order of draws: whole blocks, then the last 16 elements afresh when n is no multiple.
 template <typename T>
 void fill_normal_blocks(CpuGenerator& generator, T* out, int64_t n, T mean, T std) {
   generator.fill_uniform(out, n, T(0), T(1));
-  for (int64_t i = 0; i + 16 <= n; i += 16) normal_block(out + i, mean, std);
+  normal_blocks(out, n & ~int64_t{15}, mean, std);
   if (n % 16) {
     generator.fill_uniform(out + n - 16, 16, T(0), T(1));
-    normal_block(out + n - 16, mean, std);
+    normal_blocks(out + n - 16, 16, mean, std);
+  }
+}
+
+// Half types compute in float.
+template <typename T>
+void fill_normal_half(CpuGenerator& generator, T* out, int64_t n, double mean, double std) {
+  if (n < 16) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(generator.normal(mean, std));
+    return;
+  }
+  const float center = static_cast<float>(mean), scale = static_cast<float>(std);
+  for (int64_t i = 0; i < n; i += 16) {
+    T* block = out + std::min(i, n - 16);
+    float uniform[16];
+    generator.fill_uniform(uniform, 16, 0.0f, 1.0f);
+    normal_blocks(uniform, 16, center, scale);
+    std::copy_n(uniform, 16, block);
   }
 }
 
@@ -81,27 +114,49 @@ void CpuGenerator::refill() {
 }
 
 double CpuGenerator::normal(double mean, double std) {
-  if (std::exchange(has_next_normal_, false)) return next_normal_ * std + mean;
+  if (std::exchange(has_next_normal_, false)) return std::fma(next_normal_, std, mean);
   const double u1 = uniform_double();
   const double u2 = uniform_double();
   const double radius = std::sqrt(-2.0 * std::log1p(-u2));
   const double angle = 2.0 * std::numbers::pi * u1;
   next_normal_ = radius * std::sin(angle);
   has_next_normal_ = true;
-  return radius * std::cos(angle) * std + mean;
+  return std::fma(radius * std::cos(angle), std, mean);
 }
 
-void CpuGenerator::fill_uniform(float* out, int64_t n, float from, float to) {
-  const float range = to - from;
+void CpuGenerator::fill_raw(uint32_t* out, int64_t n) {
   while (n > 0) {
     if (next_ == kStateSize) refill();
     const int64_t run = std::min<int64_t>(n, kStateSize - next_);
+    std::copy_n(tempered_ + next_, run, out);
+    next_ += static_cast<int>(run);
+    out += run;
+    n -= run;
+  }
+}
+
+void CpuGenerator::fill_raw64(uint64_t* out, int64_t n) {
+  while (n > 0) {
+    if (kStateSize - next_ < 2) {  // a pair over the edge of the state
+      *out++ = random64();
+      --n;
+      continue;
+    }
+    const int64_t run = std::min<int64_t>(n, (kStateSize - next_) / 2);
     const uint32_t* raw = tempered_ + next_;
 #pragma omp simd
-    for (int64_t i = 0; i < run; ++i) {
-      const float unit = static_cast<float>(static_cast<int32_t>(raw[i] & 0xffffffu)) * 0x1p-24f;
-      out[i] = unit * range + from;
-    }
+    for (int64_t i = 0; i < run; ++i) out[i] = uint64_t{raw[2 * i]} << 32 | raw[2 * i + 1];
+    next_ += static_cast<int>(2 * run);
+    out += run;
+    n -= run;
+  }
+}
+
+void CpuGenerator::fill_uniform(float* out, int64_t n, float from, float to) {
+  while (n > 0) {
+    if (next_ == kStateSize) refill();
+    const int64_t run = std::min<int64_t>(n, kStateSize - next_);
+    random_loops().uniform_float(run, tempered_ + next_, out, from, to);
     next_ += static_cast<int>(run);
     out += run;
     n -= run;
@@ -109,8 +164,18 @@ void CpuGenerator::fill_uniform(float* out, int64_t n, float from, float to) {
 }
 
 void CpuGenerator::fill_uniform(double* out, int64_t n, double from, double to) {
-  const double range = to - from;
-  for (int64_t i = 0; i < n; ++i) out[i] = uniform_double() * range + from;
+  while (n > 0) {
+    int64_t run = std::min<int64_t>(n, (kStateSize - next_) / 2);
+    if (run > 0) {
+      random_loops().uniform_double(run, tempered_ + next_, out, from, to);
+      next_ += static_cast<int>(2 * run);
+    } else {  // a pair over the edge of the state
+      const uint32_t pair[2] = {random(), random()};
+      random_loops().uniform_double(run = 1, pair, out, from, to);
+    }
+    out += run;
+    n -= run;
+  }
 }
 
 void CpuGenerator::fill_normal(float* out, int64_t n, float mean, float std) {
@@ -129,19 +194,12 @@ void CpuGenerator::fill_normal(double* out, int64_t n, double mean, double std) 
   }
 }
 
-void CpuGenerator::fill_integers(int64_t* out, int64_t n, uint64_t range, int64_t from) {
-  check(range > 0, "random integers: expected a positive range, got ", range);
-  const uint64_t base = static_cast<uint64_t>(from);
-  if (range >= (uint64_t{1} << 28)) {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int64_t>(random64() % range + base);
-  } else {
-    const uint32_t narrow = static_cast<uint32_t>(range);
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int64_t>(random() % narrow + base);
-  }
+void CpuGenerator::fill_normal(Half* out, int64_t n, double mean, double std) {
+  fill_normal_half(*this, out, n, mean, std);
 }
 
-void CpuGenerator::fill_bernoulli(uint8_t* out, int64_t n, double p) {
-  for (int64_t i = 0; i < n; ++i) out[i] = uniform_double() < p;
+void CpuGenerator::fill_normal(BFloat16* out, int64_t n, double mean, double std) {
+  fill_normal_half(*this, out, n, mean, std);
 }
 
 void CpuGenerator::permutation(int64_t* out, int64_t n) {

@@ -2,6 +2,7 @@
 // The CPU generator: MT19937 (Matsumoto & Nishimura 1998) with PyTorch's stream and its ways of
 // making numbers from it, so that equal seeds give equal tensors. Hold `mutex()` while drawing.
 #include "c10/core/generator.h"
+#include "c10/core/half.h"
 
 namespace flambeau {
 
@@ -32,16 +33,18 @@ class CpuGenerator final : public GeneratorImpl {
   // Box-Muller on two doubles; the second normal is kept for the next call.
   double normal(double mean, double std);
 
-  // `n` draws each, in stream order. Half types: cast float draws.
+  // `n` draws each, in stream order.
+  void fill_raw(uint32_t* out, int64_t n);
+  void fill_raw64(uint64_t* out, int64_t n);
+  // A float result that rounds up to `to` becomes `from`: the interval stays half open.
   void fill_uniform(float* out, int64_t n, float from, float to);
   void fill_uniform(double* out, int64_t n, double from, double to);
   // What randn and normal_ do: batched Box-Muller from 16 elements on, else one by one.
   void fill_normal(float* out, int64_t n, float mean, float std);
   void fill_normal(double* out, int64_t n, double mean, double std);
-  // Integers in [from, from + range); 64-bit draws where range >= 2^28.
-  void fill_integers(int64_t* out, int64_t n, uint64_t range, int64_t from);
-  // 1 where a uniform double is below p; as bytes, also of bool.
-  void fill_bernoulli(uint8_t* out, int64_t n, double p);
+  // The half types draw block by block, the last block over the end of the one before.
+  void fill_normal(Half* out, int64_t n, double mean, double std);
+  void fill_normal(BFloat16* out, int64_t n, double mean, double std);
   // A random permutation of 0 .. n-1 (Fisher-Yates, forward).
   void permutation(int64_t* out, int64_t n);
 

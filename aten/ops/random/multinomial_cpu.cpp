@@ -1,0 +1,117 @@
+// multinomial on CPU, draw for draw PyTorch's. Without replacement: the categories with the largest
+// weight / e, e exponentially distributed (Efraimidis & Spirakis 2006), which is a draw in proportion to
+// the weights. With replacement: inversion of the cumulative distribution by binary search, one double per
+// sample. Half types round e and the quotient (as tensors of their dtype would), and sum in float.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "aten/cpu/generator.h"
+#include "aten/ops/random/draw_target.h"
+#include "torchgen_out/aten/random_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+template <typename T>
+void check_weights(const T* weights, int64_t rows, int64_t categories) {
+  for (int64_t i = 0; i < rows * categories; ++i) {
+    const double weight = static_cast<double>(weights[i]);
+    check(weight >= 0 && weight < HUGE_VAL,
+          "probability tensor contains either `inf`, `nan` or element < 0, got ", weight);
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* first = weights + row * categories;
+    check(std::any_of(first, first + categories, [](T w) { return static_cast<float>(w) > 0; }),
+          "invalid multinomial distribution (sum of probabilities <= 0) in row ", row);
+  }
+}
+
+// A category and the size of its race against the others.
+template <typename Value>
+struct Entry {
+  Value value;
+  int64_t index;
+};
+
+template <typename Value>
+bool precedes(const Entry<Value>& a, const Entry<Value>& b) {
+  return (a.value != a.value && b.value == b.value) || a.value > b.value;
+}
+
+// The best `samples` entries come first. Which of equal entries do is the library's choice, made with the
+// same algorithms as in topk.
+template <typename Value>
+void select_best(std::vector<Entry<Value>>& entries, int64_t samples) {
+  const auto first = entries.begin();
+  const auto n = static_cast<int64_t>(entries.size());
+  if (samples == 1) {
+    std::iter_swap(first, std::min_element(first, entries.end(), precedes<Value>));
+  } else if (samples * 64 <= n) {
+    std::partial_sort(first, first + samples, entries.end(), precedes<Value>);
+  } else {
+    std::nth_element(first, first + samples - 1, entries.end(), precedes<Value>);
+    std::sort(first, first + samples - 1, precedes<Value>);
+  }
+}
+
+template <typename T>
+void draw_distinct(CpuGenerator& source, const T* weights, int64_t rows, int64_t categories,
+                   int64_t samples, int64_t* out) {
+  using Value = accumulate_t<T>;
+  // All exponentials are drawn before any row is decided: the order of draws is row-major.
+  std::vector<Entry<Value>> entries(static_cast<size_t>(categories));
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < categories; ++c) {
+      const T race = static_cast<T>(-std::log1p(-source.uniform_double()));
+      const T quotient = static_cast<Value>(weights[row * categories + c]) / static_cast<Value>(race);
+      entries[static_cast<size_t>(c)] = {quotient, c};
+    }
+    select_best(entries, samples);
+    for (int64_t s = 0; s < samples; ++s) out[row * samples + s] = entries[static_cast<size_t>(s)].index;
+  }
+}
+
+template <typename T>
+void draw_repeatedly(CpuGenerator& source, const T* weights, int64_t rows, int64_t categories,
+                     int64_t samples, int64_t* out) {
+  using Value = accumulate_t<T>;
+  std::vector<Value> cumulative(static_cast<size_t>(categories));
+  for (int64_t row = 0; row < rows; ++row) {
+    Value sum = 0;
+    for (int64_t c = 0; c < categories; ++c) {
+      sum += static_cast<Value>(weights[row * categories + c]);
+      cumulative[static_cast<size_t>(c)] = sum;
+    }
+    for (Value& value : cumulative) value /= sum;
+    cumulative.back() = 1;  // whatever the rounding
+    for (int64_t s = 0; s < samples; ++s) {
+      const double uniform = source.uniform_double();
+      const auto at = std::partition_point(cumulative.begin(), cumulative.end(),
+                                           [&](Value c) { return static_cast<double>(c) < uniform; });
+      out[row * samples + s] = at - cumulative.begin();
+    }
+  }
+}
+
+}  // namespace
+
+void multinomial_cpu(const Tensor& self, int64_t num_samples, bool replacement, GeneratorImpl* generator,
+                     Tensor& out) {
+  if (out.numel() == 0) return;
+  const Tensor weights = contiguous_tensor(self);
+  const int64_t categories = self.size(-1), rows = self.numel() / std::max<int64_t>(categories, 1);
+  dispatch_floating(self.dtype(), "multinomial", [&]<typename T>() {
+    const T* data = weights.data_as<T>();
+    check(categories > 0, "invalid multinomial distribution (sum of probabilities <= 0): no categories");
+    check_weights(data, rows, categories);
+    CpuGenerator& source = cpu_generator_or_default(generator);
+    const std::lock_guard lock(source.mutex());
+    // One sample is drawn alike in both cases.
+    const bool distinct = !replacement || num_samples == 1;
+    (distinct ? draw_distinct<T> : draw_repeatedly<T>)(source, data, rows, categories, num_samples,
+                                                       out.data_as<int64_t>());
+  });
+}
+
+}  // namespace flambeau::ops
