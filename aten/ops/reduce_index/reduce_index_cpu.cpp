@@ -131,13 +131,14 @@ void with_place(const char* op, const Tensor& self, int64_t dim, bool keepdim, O
 }
 
 void place(const char* op, const Tensor& self, std::optional<int64_t> dim, bool keepdim, OutSpec* out) {
+  if (dim) wrap_dim(*dim, self.dim());
+  check(!self.is_complex(), op, "(): does not support complex input");
+  check(self.dtype() != ScalarType::Bool, op, "(): does not support bool input");
   if (dim) {
     check_dim(op, self, *dim);
   } else {
     check_index(self.numel() > 0, op, "(): Expected reduction dim to be specified for input.numel() == 0.");
   }
-  check(!self.is_complex(), op, "(): does not support complex input");
-  check(self.dtype() != ScalarType::Bool, op, "(): does not support bool input");
   dim ? reduced(self, *dim, keepdim, out) : reduced(self, std::nullopt, keepdim, out);
   out->dtype = ScalarType::Int64;
 }

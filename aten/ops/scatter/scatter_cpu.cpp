@@ -75,7 +75,10 @@ void combine_same(const Tensor& self, int64_t dim, const Tensor& places, const T
   if constexpr (std::is_same_v<Combine, Maximum> || std::is_same_v<Combine, Minimum>) {
     dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::UInt8, ScalarType::Int8,
                    ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool>(
-        self.dtype(), "scatter_gather_tensor_cpu_reduce_amax", run);
+        self.dtype(),
+        std::is_same_v<Combine, Maximum> ? "scatter_gather_tensor_cpu_reduce_amax"
+                                         : "scatter_gather_tensor_cpu_reduce_amin",
+        run);
   } else {
     dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::UInt8, ScalarType::Int8,
                    ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool,
@@ -94,6 +97,7 @@ void combine(const Tensor& self, int64_t dim, const Tensor& index, const Tensor&
 }
 
 void assign_number(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
+  if (index.numel() == 0) return;
   const Tensor one = empty_tensor({}, self.dtype());
   fill_with(one, value);
   assign(self, dim, index, {}, one.data());
@@ -108,7 +112,7 @@ Scalar identity(std::string_view reduce, ScalarType dtype) {
   Scalar bound;
   dispatch_types<ScalarType::Float32, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
                  ScalarType::Int32, ScalarType::Int64, ScalarType::Bool>(
-      dtype, "scatter_gather_tensor_cpu_reduce_amax",
+      dtype, highest ? "scatter_gather_tensor_cpu_reduce_amin" : "scatter_gather_tensor_cpu_reduce_amax",
       [&]<typename T>() { bound = highest ? loops::highest<T>() : loops::lowest<T>(); });
   return bound;
 }

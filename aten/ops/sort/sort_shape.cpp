@@ -27,15 +27,15 @@ bool is_ordered_number(ScalarType t) { return is_floating_type(t) || is_integral
 
 void sort(const Tensor& self, int64_t dim, OutSpec* out) {
   wrap_dim(dim, self.dim());
-  check(!self.is_complex(), "sort: Sort does not support complex dtypes on CPU, got ", self.dtype());
+  check(!self.is_complex(), "Sort does not support complex dtypes on CPU, got ", self.dtype());
   like_preserving(self, out);
   add_places(out);
 }
 
 void topk(const Tensor& self, int64_t k, int64_t dim, OutSpec* out) {
   const int64_t along = wrap_dim(dim, self.dim());
-  check(k >= 0 && k <= size_along(self, along), "topk: selected index k out of range, got ", k,
-        " of ", size_along(self, along));
+  check(k >= 0 && k <= size_along(self, along), "selected index k out of range: expected at most ",
+        size_along(self, along), ", got ", k);
   check(is_ordered_number(self.dtype()), "topk does not support ", self.is_complex() ? "complex" : "bool",
         " dtypes on CPU");
   like(self, out);
@@ -64,7 +64,9 @@ void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_in
   check(sequence.size() == 1 || !values.empty(),
         "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but "
         "we got boundaries tensor dim(", sequence.size(), ") and input value's dim(0) numel(1)");
-  const bool same_leading = sequence.size() == values.size() && !sequence.empty() &&
+  check(!sequence.empty(),
+        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
+  const bool same_leading = sequence.size() == values.size() &&
                             sequence.slice(0, sequence.size() - 1) == values.slice(0, values.size() - 1);
   check(sequence.size() == 1 || same_leading,
         "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
