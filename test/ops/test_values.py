@@ -7,6 +7,7 @@ from typing import Any
 import flambeau as fb
 import numpy as np
 import pytest
+import references
 import scipy.special as sp
 from op_cases import (
     CATEGORY_OF,
@@ -64,6 +65,7 @@ def expected_of(op: Op, arguments: dict[str, Any]) -> list[Any]:
         elif arg["default"] is not None:
             values[arg["name"]] = default_of(arg["default"])
     scope = {
+        "references": references,
         "np": np,
         "sp": sp,
         "len": len,

@@ -1,5 +1,6 @@
-// Uniform numbers on a grid of 2^-24 and 2^-53 from the low bits of a draw, scaled by one fused operation.
-// Box-Muller on blocks of 16 uniform floats: with u1 = 1 - data[j] and u2 = data[j + 8], j < 8,
+// Uniform numbers on a grid of 2^-24 and 2^-53 from the low bits of a draw, scaled by one fused
+// operation. Box-Muller on blocks of 16 uniform floats: with u1 = 1 - data[j] and u2 = data[j + 8],
+// j < 8,
 //   data[j], data[j + 8] = sqrt(-2 log u1) * (cos, sin)(2 pi u2) * std + mean.
 // Compiled once per instruction set. The logarithm, sine and cosine are Cephes' single precision
 // polynomials (Moshier 1989) with each product and sum fused, in the order in which PyTorch's AVX2
@@ -11,13 +12,16 @@
 namespace flambeau::loops {
 namespace {
 
-[[gnu::always_inline]] inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+[[gnu::always_inline]] inline float fused(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
 
 [[gnu::always_inline]] inline float log_of(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const float fraction = __builtin_bit_cast(float, (bits & 0x007fffffu) | 0x3f000000u);
   const bool small = fraction < 0.707106781186547524f;
-  const float exponent = static_cast<float>(static_cast<int32_t>(bits >> 23) - 0x7e - (small ? 1 : 0));
+  const float exponent =
+      static_cast<float>(static_cast<int32_t>(bits >> 23) - 0x7e - (small ? 1 : 0));
   const float x = (fraction - 1.0f) + (small ? fraction : 0.0f);
   const float z = x * x;
   float y = fused(7.0376836292e-2f, x, -1.1514610310e-1f);

@@ -1,7 +1,7 @@
 // Continuous and Bernoulli distributions on CPU, number for number those of PyTorch after the same
-// seed: uniform, normal, exponential x = -log(1 - u) / lambda, and 1 where a uniform number is below p.
-// Half types draw float numbers and round. exponential_ and bernoulli_(p) use a double per element;
-// probabilities in a tensor use a float each, or a double where the tensor is double.
+// seed: uniform, normal, exponential x = -log(1 - u) / lambda, and 1 where a uniform number is
+// below p. Half types draw float numbers and round. exponential_ and bernoulli_(p) use a double per
+// element; probabilities in a tensor use a float each, or a double where the tensor is double.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -25,9 +25,12 @@ void in_blocks(T* out, int64_t n, const Body& body) {
 
 template <typename T>
 constexpr double largest_of() {
-  if constexpr (std::is_same_v<T, Half>) return 65504.0;
-  else if constexpr (std::is_same_v<T, BFloat16>) return 0x1.fep127;
-  else return std::numeric_limits<T>::max();
+  if constexpr (std::is_same_v<T, Half>)
+    return 65504.0;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return 0x1.fep127;
+  else
+    return std::numeric_limits<T>::max();
 }
 
 template <typename T>
@@ -36,7 +39,8 @@ void check_uniform(double from, double to) {
   const char* name = pytorch_name_of(scalar_type_of<T>);
   check(from >= -largest && from <= largest, "from is out of bounds for ", name, ", got ", from);
   check(to >= -largest && to <= largest, "to is out of bounds for ", name, ", got ", to);
-  check(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+  check(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
+        " > to=", to);
   check(to - from <= largest, "uniform_ expects to-from <= ", largest, ", but found to=", to,
         " and from=", from);
 }
@@ -85,7 +89,8 @@ void normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator)
     T* out = target.buffer().data_as<T>();
     const int64_t n = target.buffer().numel();
     if (self.is_contiguous()) {
-      source.fill_normal(out, n, static_cast<accumulate_t<T>>(mean), static_cast<accumulate_t<T>>(scale));
+      source.fill_normal(out, n, static_cast<accumulate_t<T>>(mean),
+                         static_cast<accumulate_t<T>>(scale));
     } else {
       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(source.normal(mean, scale));
     }
@@ -94,7 +99,8 @@ void normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator)
 }
 
 void exponential_cpu(Tensor& self, double lambd, GeneratorImpl* generator) {
-  check(self.is_floating_point(), "Exponential distribution is a continuous probability distribution. ",
+  check(self.is_floating_point(),
+        "Exponential distribution is a continuous probability distribution. ",
         "dtype must be a floating point but you specified ", pytorch_name_of(self.dtype()));
   check(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
   if (self.numel() == 0) return;
@@ -105,7 +111,8 @@ void exponential_cpu(Tensor& self, double lambd, GeneratorImpl* generator) {
     in_blocks(target.buffer().data_as<T>(), self.numel(), [&](T* out, int64_t n) {
       double uniform[kBlock];
       source.fill_uniform(uniform, n, 0.0, 1.0);
-      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(-1.0 / lambd * std::log1p(-uniform[i]));
+      for (int64_t i = 0; i < n; ++i)
+        out[i] = static_cast<T>(-1.0 / lambd * std::log1p(-uniform[i]));
     });
   });
   target.commit();
@@ -142,7 +149,8 @@ void draw_bernoulli(CpuGenerator& source, const P* p, T* out, int64_t n) {
     P uniform[kBlock];
     source.fill_uniform(uniform, count, P(0), P(1));
     for (int64_t i = start; i < start + count; ++i) {
-      check(p[i] >= 0 && p[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, got ", p[i]);
+      check(p[i] >= 0 && p[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, got ",
+            p[i]);
       out[i] = static_cast<T>(uniform[i - start] < p[i] ? 1 : 0);
     }
   }

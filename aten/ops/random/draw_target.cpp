@@ -8,7 +8,8 @@ namespace flambeau {
 
 Tensor as_real(const Tensor& self) {
   if (!self.is_complex()) return self;
-  ViewGeometry parts{self.sizes(), self.strides(), self.storage_offset() * 2, to_real_type(self.dtype())};
+  ViewGeometry parts{self.sizes(), self.strides(), self.storage_offset() * 2,
+                     to_real_type(self.dtype())};
   for (int64_t& stride : parts.strides) stride *= 2;
   parts.sizes.push_back(2);
   parts.strides.push_back(1);
@@ -17,7 +18,8 @@ Tensor as_real(const Tensor& self) {
 
 DrawTarget::DrawTarget(const Tensor& self) {
   const Tensor real = as_real(self);
-  // Insertion keeps the given order of dimensions with equal strides, unless the outer one is shorter.
+  // Insertion keeps the given order of dimensions with equal strides, unless the outer one is
+  // shorter.
   const auto lies_outside = [&](int64_t a, int64_t b) {
     if (real.is_contiguous()) return false;
     if (real.stride(a) != real.stride(b)) return real.stride(a) > real.stride(b);
@@ -42,7 +44,9 @@ Tensor DrawTarget::permuted(const Tensor& t) const {
   return plain_view(t, geometry);
 }
 
-Tensor DrawTarget::in_order(const Tensor& other) const { return contiguous_tensor(permuted(other)); }
+Tensor DrawTarget::in_order(const Tensor& other) const {
+  return contiguous_tensor(permuted(other));
+}
 
 void DrawTarget::commit() const {
   if (!buffer_.is_same(target_)) copy_into(target_, buffer_);

@@ -1,6 +1,6 @@
 #pragma once
-// Where random numbers go. PyTorch draws for the elements as they lie in memory, not row by row, and
-// for a complex number as for two real ones.
+// Where random numbers go. PyTorch draws for the elements as they lie in memory, not row by row,
+// and for a complex number as for two real ones.
 #include "aten/core/factory.h"
 
 namespace flambeau {

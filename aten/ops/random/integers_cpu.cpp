@@ -1,6 +1,6 @@
-// Random integers and permutations on CPU, number for number those of PyTorch after the same seed: a draw
-// modulo the size of the range, of 64 bits where the range has 2^28 numbers or more, else of 32. The bias
-// of the modulo is below 2^-4 and 2^-36 of the probability; PyTorch has it as well.
+// Random integers and permutations on CPU, number for number those of PyTorch after the same seed:
+// a draw modulo the size of the range, of 64 bits where the range has 2^28 numbers or more, else
+// of 32. The bias of the modulo is below 2^-4 and 2^-36 of the probability; PyTorch has it as well.
 #include <bit>
 #include <limits>
 
@@ -15,21 +15,28 @@ constexpr int64_t kBlock = 512;
 
 // Bits of the significand of a floating type.
 template <typename T>
-constexpr int kDigits = std::is_same_v<T, Half> ? 11 : std::is_same_v<T, BFloat16> ? 8 : std::numeric_limits<T>::digits;
+constexpr int kDigits = std::is_same_v<T, Half>       ? 11
+                        : std::is_same_v<T, BFloat16> ? 8
+                                                      : std::numeric_limits<T>::digits;
 
 // Up to this every whole number is one of T's.
 template <typename T>
 constexpr int64_t last_whole() {
-  if constexpr (is_floating_type(scalar_type_of<T>)) return int64_t{1} << kDigits<T>;
-  else return std::numeric_limits<T>::max();
+  if constexpr (is_floating_type(scalar_type_of<T>))
+    return int64_t{1} << kDigits<T>;
+  else
+    return std::numeric_limits<T>::max();
 }
 
 // Whether `value` lies between T's smallest and largest number.
 template <typename T>
 constexpr bool in_range(int64_t value) {
-  if constexpr (std::is_same_v<T, Half>) return value >= -65504 && value <= 65504;
-  else if constexpr (is_floating_type(scalar_type_of<T>)) return true;
-  else return value >= std::numeric_limits<T>::lowest() && value <= std::numeric_limits<T>::max();
+  if constexpr (std::is_same_v<T, Half>)
+    return value >= -65504 && value <= 65504;
+  else if constexpr (is_floating_type(scalar_type_of<T>))
+    return true;
+  else
+    return value >= std::numeric_limits<T>::lowest() && value <= std::numeric_limits<T>::max();
 }
 
 struct IntegerRange {
@@ -41,8 +48,10 @@ struct IntegerRange {
 template <typename T>
 T element_of(uint64_t bits) {
   const auto value = static_cast<int64_t>(bits);
-  if constexpr (std::is_same_v<T, bool>) return value != 0;
-  else return static_cast<T>(value);
+  if constexpr (std::is_same_v<T, bool>)
+    return value != 0;
+  else
+    return static_cast<T>(value);
 }
 
 template <typename Raw, typename T>
@@ -51,8 +60,10 @@ void draw(CpuGenerator& source, T* out, int64_t n, const IntegerRange& range) {
   const Raw size = static_cast<Raw>(range.size);
   for (int64_t start = 0; start < n; start += kBlock) {
     const int64_t count = std::min(kBlock, n - start);
-    if constexpr (sizeof(Raw) == 8) source.fill_raw64(raw, count);
-    else source.fill_raw(raw, count);
+    if constexpr (sizeof(Raw) == 8)
+      source.fill_raw64(raw, count);
+    else
+      source.fill_raw(raw, count);
     for (int64_t i = 0; i < count; ++i) {
       out[start + i] = element_of<T>((size ? raw[i] % size : raw[i]) + range.first);
     }
@@ -116,7 +127,8 @@ void random_cpu(Tensor& self, GeneratorImpl* generator) {
   });
 }
 
-void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to, GeneratorImpl* generator) {
+void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to,
+                     GeneratorImpl* generator) {
   dispatch_ordered(self.dtype(), "random_from_to_kernel_cpu", [&]<typename T>() {
     const int64_t from = whole_from<T>(from_);
     if (to) {
@@ -140,10 +152,11 @@ void random_to_cpu(Tensor& self, int64_t to, GeneratorImpl* generator) {
   random_from_cpu(self, 0, to, generator);
 }
 
-void randperm_cpu(int64_t n, GeneratorImpl* generator, std::optional<ScalarType>, std::optional<Layout>,
-                  std::optional<Device>, std::optional<bool>, Tensor& out) {
+void randperm_cpu(int64_t n, GeneratorImpl* generator, std::optional<ScalarType>,
+                  std::optional<Layout>, std::optional<Device>, std::optional<bool>, Tensor& out) {
   if (n == 0) return;
-  const Tensor order = out.dtype() == ScalarType::Int64 ? out : empty_tensor({n}, ScalarType::Int64);
+  const Tensor order =
+      out.dtype() == ScalarType::Int64 ? out : empty_tensor({n}, ScalarType::Int64);
   CpuGenerator& source = cpu_generator_or_default(generator);
   {
     const std::lock_guard lock(source.mutex());

@@ -1,7 +1,8 @@
 // multinomial on CPU, draw for draw PyTorch's. Without replacement: the categories with the largest
-// weight / e, e exponentially distributed (Efraimidis & Spirakis 2006), which is a draw in proportion to
-// the weights. With replacement: inversion of the cumulative distribution by binary search, one double per
-// sample. Half types round e and the quotient (as tensors of their dtype would), and sum in float.
+// weight / e, e exponentially distributed (Efraimidis & Spirakis 2006), which is a draw in
+// proportion to the weights. With replacement: inversion of the cumulative distribution by binary
+// search, one double per sample. Half types round e and the quotient (as tensors of their dtype
+// would), and sum in float.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -39,8 +40,8 @@ bool precedes(const Entry<Value>& a, const Entry<Value>& b) {
   return (a.value != a.value && b.value == b.value) || a.value > b.value;
 }
 
-// The best `samples` entries come first. Which of equal entries do is the library's choice, made with the
-// same algorithms as in topk.
+// The best `samples` entries come first. Which of equal entries do is the library's choice, made
+// with the same algorithms as in topk.
 template <typename Value>
 void select_best(std::vector<Entry<Value>>& entries, int64_t samples) {
   const auto first = entries.begin();
@@ -64,11 +65,13 @@ void draw_distinct(CpuGenerator& source, const T* weights, int64_t rows, int64_t
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t c = 0; c < categories; ++c) {
       const T race = static_cast<T>(-std::log1p(-source.uniform_double()));
-      const T quotient = static_cast<Value>(weights[row * categories + c]) / static_cast<Value>(race);
+      const T quotient =
+          static_cast<Value>(weights[row * categories + c]) / static_cast<Value>(race);
       entries[static_cast<size_t>(c)] = {quotient, c};
     }
     select_best(entries, samples);
-    for (int64_t s = 0; s < samples; ++s) out[row * samples + s] = entries[static_cast<size_t>(s)].index;
+    for (int64_t s = 0; s < samples; ++s)
+      out[row * samples + s] = entries[static_cast<size_t>(s)].index;
   }
 }
 
@@ -87,8 +90,9 @@ void draw_repeatedly(CpuGenerator& source, const T* weights, int64_t rows, int64
     cumulative.back() = 1;  // whatever the rounding
     for (int64_t s = 0; s < samples; ++s) {
       const double uniform = source.uniform_double();
-      const auto at = std::partition_point(cumulative.begin(), cumulative.end(),
-                                           [&](Value c) { return static_cast<double>(c) < uniform; });
+      const auto at = std::partition_point(cumulative.begin(), cumulative.end(), [&](Value c) {
+        return static_cast<double>(c) < uniform;
+      });
       out[row * samples + s] = at - cumulative.begin();
     }
   }
@@ -96,14 +100,15 @@ void draw_repeatedly(CpuGenerator& source, const T* weights, int64_t rows, int64
 
 }  // namespace
 
-void multinomial_cpu(const Tensor& self, int64_t num_samples, bool replacement, GeneratorImpl* generator,
-                     Tensor& out) {
+void multinomial_cpu(const Tensor& self, int64_t num_samples, bool replacement,
+                     GeneratorImpl* generator, Tensor& out) {
   if (out.numel() == 0) return;
   const Tensor weights = contiguous_tensor(self);
   const int64_t categories = self.size(-1), rows = self.numel() / std::max<int64_t>(categories, 1);
   dispatch_floating(self.dtype(), "multinomial", [&]<typename T>() {
     const T* data = weights.data_as<T>();
-    check(categories > 0, "invalid multinomial distribution (sum of probabilities <= 0): no categories");
+    check(categories > 0,
+          "invalid multinomial distribution (sum of probabilities <= 0): no categories");
     check_weights(data, rows, categories);
     CpuGenerator& source = cpu_generator_or_default(generator);
     const std::lock_guard lock(source.mutex());

@@ -6,7 +6,8 @@
 
 namespace flambeau::shape {
 
-void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> device, OutSpec* out) {
+void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> device,
+              OutSpec* out) {
   check(n >= 0, "Trying to create tensor with negative dimension ", n, ": [", n, "]");
   const ScalarType type = dtype.value_or(ScalarType::Int64);
   if (is_complex_type(type) || type == ScalarType::Bool) fail_dtype("randperm", type);
@@ -16,7 +17,8 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
                        : type == ScalarType::Float32  ? 24
                                                       : 53;
     const int64_t most = (int64_t{1} << digits) + 1;
-    check(n <= most, "n cannot be greater than ", most, " for ", pytorch_name_of(type), " type, got ", n);
+    check(n <= most, "n cannot be greater than ", most, " for ", pytorch_name_of(type),
+          " type, got ", n);
   } else {
     const int bits = static_cast<int>(element_size(type)) * 8 - (type == ScalarType::UInt8 ? 0 : 1);
     check(bits == 63 || n < (int64_t{1} << bits), "randperm: value cannot be converted to type ",
@@ -26,13 +28,15 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
 }
 
 void multinomial(const Tensor& self, int64_t num_samples, bool replacement, OutSpec* out) {
-  check(self.dim() == 1 || self.dim() == 2, "multinomial: prob_dist must be 1 or 2 dim, got ", self.dim());
-  check(self.is_floating_point(), "multinomial only supports floating-point dtypes for input, got: ",
+  check(self.dim() == 1 || self.dim() == 2, "multinomial: prob_dist must be 1 or 2 dim, got ",
+        self.dim());
+  check(self.is_floating_point(),
+        "multinomial only supports floating-point dtypes for input, got: ",
         pytorch_name_of(self.dtype()));
   check(num_samples > 0, "cannot sample n_sample <= 0 samples, got ", num_samples);
   check(replacement || num_samples <= self.size(-1),
-        "cannot sample n_sample > prob_dist.size(-1) samples without replacement, got ", num_samples,
-        " of ", self.size(-1));
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement, got ",
+        num_samples, " of ", self.size(-1));
   DimVector sizes(self.sizes());
   sizes.back() = num_samples;
   sized(self, sizes, ScalarType::Int64, out);
