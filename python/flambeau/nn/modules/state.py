@@ -25,7 +25,7 @@ class IncompatibleKeys(NamedTuple):
         return (
             "<All keys matched successfully>"
             if not (self.missing_keys or self.unexpected_keys)
-            else super().__repr__()
+            else f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
         )
 
 
