@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import slots, spelling
+from codegen import slots, spelling, tensor_spelling
 from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
     Composite,
@@ -167,7 +167,7 @@ def _meta_result(op: Operator, form: Form) -> Iterator[str]:
 
 
 def _reduce(model: Model, op: Operator, form: Form, body: Reduce, meta: bool) -> Iterator[str]:
-    writer = spelling.TensorSpelling(model, op.schema.name.base)
+    writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     for name, expr in body.let:
         yield f"const Tensor {spelling.local(name)} = {writer.write(expr)};"
     tensors = [*body.operands, *(name for name, _ in body.let)]
@@ -301,7 +301,7 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield from body.cpp.rstrip("\n").split("\n")
         return
     assert body.expr is not None
-    writer = spelling.TensorSpelling(model, op.schema.name.base)
+    writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     yield f"return {writer.write(body.expr)};"
 
 

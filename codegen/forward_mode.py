@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from codegen import spelling
+from codegen import spelling, tensor_spelling
 from codegen.model import Argument, BaseType, Expr, Form, FormKind, Kind, ListType, Model, Prim, Var
 from codegen.overloads import TENSOR, has_tensor
 from codegen.pyexpr import map_children
@@ -163,7 +163,7 @@ class ForwardMode:
         """Spell a rule: tensors are primals, so that no tangent of a tangent is computed."""
         expr = self._with_primals(with_numbers(expr, frozenset(self.form.numbers), self.model))
         self.called |= called_forms(expr)
-        writer = spelling.TensorSpelling(self.model, self.plan.op.schema.name.base, self._name)
+        writer = tensor_spelling.TensorSpelling(self.model, self.plan.op.schema.name.base, self._name)
         return writer.write(expr)
 
     def _name(self, name: str) -> str:

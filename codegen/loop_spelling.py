@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from codegen import spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
+from codegen.scalar_spelling import ScalarSpelling
 
 _CATEGORIES = {
     "bool": ("Bool",),
@@ -152,7 +153,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
     body = op.body
     assert isinstance(body, Pointwise)
     names = [*body.operands, *body.params]
-    writer = spelling.ScalarSpelling(rows, {name: spelling.local(name) for name in names}, device)
+    writer = ScalarSpelling(rows, {name: spelling.local(name) for name in names}, device)
     result = writer.write(expr)
     name = loop_name(op, case)
     if device:
@@ -185,7 +186,7 @@ def _is_heavy(expr: Expr, rows: dict[str, Primitive]) -> bool:
     return any("integral" not in row.domains and row.cpp.startswith("vec::") for row in used)
 
 
-def _divisor_checks(writer: spelling.ScalarSpelling, expr: Expr, rows: dict[str, Primitive]) -> list[str]:
+def _divisor_checks(writer: ScalarSpelling, expr: Expr, rows: dict[str, Primitive]) -> list[str]:
     return [
         f"errors |= divides_by_zero({writer.write(prim.args[divisor])});"
         for prim in dict.fromkeys(_prims(expr))
@@ -200,10 +201,10 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     lets = [name for name, _ in body.let]
     operands = [*body.operands, *lets]
     scope = {name: spelling.local(name) for name in (*operands, *body.params)}
-    mapper = spelling.ScalarSpelling(rows, scope, device)
+    mapper = ScalarSpelling(rows, scope, device)
     mapped = mapper.write(body.map)
     real = ("acc", "count") if op.dtype.name == "real" else ()
-    finisher = spelling.ScalarSpelling(rows, {**scope, "acc": "acc", "count": "count"}, device, real)
+    finisher = ScalarSpelling(rows, {**scope, "acc": "acc", "count": "count"}, device, real)
     finished = finisher.write(body.finish)
     constants = _constants(body.params)
     name = loop_name(op, "")

@@ -176,8 +176,8 @@ class Host:
 
     Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)
     conj  float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound
-    may be a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=``, ``conj``
-    and ``tensor`` (0-dim, promotes like the number) only.
+    may be a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=``,
+    ``conj`` and ``tensor`` (0-dim, promotes like the number) only.
     """
 
     op: str

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import schema as schema_text
-from codegen import slots, spelling
+from codegen import slots, spelling, tensor_spelling
 from codegen.forward_mode import ForwardMode
 from codegen.model import BaseType, Form, FormKind, ListType, Model, Operator, OptionalType
 from codegen.overloads import TENSOR
@@ -80,7 +80,7 @@ class NodeWriter:
         self.model = model
         self.plan = plan
         self.fields = {field.name: field for field in plan.saved}
-        self.writer = spelling.TensorSpelling(model, plan.op.schema.name.base, self._name)
+        self.writer = tensor_spelling.TensorSpelling(model, plan.op.schema.name.base, self._name)
         derivative = plan.op.derivative
         unwanted = derivative.nondifferentiable_outputs if derivative is not None else ()
         outputs = zip(output_names(plan.op), plan.op.schema.returns, strict=True)
@@ -340,7 +340,7 @@ class WrapperWriter:
     def _value(self, field: Saved) -> str:
         name = spelling.local(field.source)
         if field.kind == "property":
-            return f"keep({spelling.PROPERTIES[field.property].format(name)})"
+            return f"keep({tensor_spelling.PROPERTIES[field.property].format(name)})"
         if field.kind == "tensors":
             return f"save_list({name})"
         if field.kind == "tensor":
@@ -390,7 +390,7 @@ class WrapperWriter:
     @staticmethod
     def _saved_output(field: Saved, text: str, inplace: bool) -> str:
         if field.kind == "property":
-            return f"keep({spelling.PROPERTIES[field.property].format(text)})"
+            return f"keep({tensor_spelling.PROPERTIES[field.property].format(text)})"
         if field.kind == "outputs":
             return f"save_list({text}, /*are_outputs=*/true)"
         more = f", is_view({text})" if inplace else ""

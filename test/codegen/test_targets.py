@@ -13,7 +13,7 @@ from codegen.emit import emit_all
 from codegen.load import load
 from codegen.loop_spelling import pointwise_loop
 from codegen.model import BaseType, Model, Number, Pointwise, Position, Prim, Var
-from codegen.spelling import ScalarSpelling
+from codegen.scalar_spelling import ScalarSpelling
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
