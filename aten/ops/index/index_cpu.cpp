@@ -60,10 +60,10 @@ void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {
 }
 
 void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+  const indexing::Plan plan = indexing::plan_of(self, indices);
   check(self.dtype() == values.dtype(),
         "Index put requires the source and destination dtypes match, got ", pytorch_name_of(self.dtype()),
         " for the destination and ", pytorch_name_of(values.dtype()), " for the source.");
-  const indexing::Plan plan = indexing::plan_of(self, indices);
   check(is_broadcastable_to(values.sizes(), plan.result_sizes), "shape mismatch: value tensor of shape ",
         values.sizes(), " cannot be broadcast to indexing result of shape ", plan.result_sizes);
   for (const Tensor& index : indices) {

@@ -1,0 +1,171 @@
+"""Indexing by tensors, and slices by index: values against NumPy, repeated positions, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+
+DTYPES = (
+    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+)
+A = fb.tensor
+WHOLE = slice(None)
+
+
+def counted(*sizes: int) -> fb.Tensor:
+    """0, 1, 2, ... in row-major order."""
+    return fb.arange(int(np.prod(sizes))).reshape(sizes)
+
+
+def to_numpy(index: object) -> object:
+    return index.numpy() if isinstance(index, fb.Tensor) else index
+
+
+INDICES = [
+    (A([0, 2, -1]),),
+    (A([[0], [1]]), A([1, 2])),
+    (WHOLE, A([1, 0])),
+    (A([0, 1]), WHOLE, A([2, 2])),
+    (WHOLE, A([[1]]), A([0, -2])),
+    (A([True, False, True]),),
+    (WHOLE, A([[True, False, True]] * 4)),
+    (A([], dtype=fb.int64),),
+    (A([1, 2], dtype=fb.int32), A([0, 0])),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=range(len(INDICES)))
+@pytest.mark.parametrize("layout", ["row-major", "transposed", "expanded"])
+def test_reading(index: tuple[object, ...], layout: str) -> None:
+    x = counted(3, 4, 3)
+    if layout == "transposed":
+        x = counted(3, 4, 3).transpose(0, 2)
+    elif layout == "expanded":
+        x = counted(3, 1, 3).expand(3, 4, 3)
+    np.testing.assert_array_equal(x[index].numpy(), x.numpy()[tuple(map(to_numpy, index))])
+
+
+@pytest.mark.parametrize("index", INDICES, ids=range(len(INDICES)))
+def test_writing_and_adding(index: tuple[object, ...]) -> None:
+    x, plain = counted(3, 4, 3), counted(3, 4, 3).numpy().copy()
+    where = tuple(map(to_numpy, index))
+    x[index] = 7
+    plain[where] = 7
+    np.testing.assert_array_equal(x.numpy(), plain)
+    values = counted(*x[index].shape)
+    if WHOLE not in index:
+        x.index_put_(index, values, accumulate=True)
+        np.add.at(plain, where, values.numpy())
+        np.testing.assert_array_equal(x.numpy(), plain)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_element_size_moves_unchanged(dtype: str) -> None:
+    x = counted(4, 3).to(getattr(fb, dtype))
+    order = A([2, 0, 3, 1])
+    back = fb.zeros(4, 3, dtype=x.dtype)
+    assert back.index_copy_(0, order, x[order]).equal(x)
+    assert fb.index_select(x, 0, order).equal(x[order])
+    assert fb.gather(x, 0, order[:, None].expand(4, 3)).equal(x[order])
+    assert fb.take(x, fb.arange(12).reshape(4, 3)).equal(x)
+
+
+def test_repeated_positions_are_added_in_order_at_any_number_of_threads() -> None:
+    values = fb.randn(20000, 8)
+    places = fb.randint(0, 5, (20000,))
+    want = fb.zeros(5, 8)
+    for i, place in enumerate(places[:200].tolist()):
+        want[place] += values[i]
+    got = fb.zeros(5, 8).index_put_((places[:200],), values[:200], accumulate=True)
+    assert got.equal(want)
+    once = fb.zeros(5, 8).index_add_(0, places, values)
+    threads = fb.get_num_threads()
+    fb.set_num_threads(1)
+    try:
+        assert once.equal(fb.zeros(5, 8).index_add_(0, places, values))
+    finally:
+        fb.set_num_threads(threads)
+
+
+def test_the_last_of_repeated_writes_wins() -> None:
+    x = fb.zeros(3)
+    x[A([1, 1, 1])] = A([1.0, 2.0, 3.0])
+    assert x.tolist() == [0, 3, 0]
+
+
+def test_alpha_is_rounded_to_the_tensors_dtype() -> None:
+    assert fb.index_add(A([1, 2]), 0, A([0, 0]), A([2, 3]), alpha=1.5).tolist() == [6, 2]
+
+
+def test_masks_may_be_bytes() -> None:
+    assert counted(3, 4)[A([[1, 0, 0, 1]] * 3, dtype=fb.uint8)].tolist() == [0, 3, 4, 7, 8, 11]
+
+
+def test_a_number_under_a_mask_is_cast_and_a_tensor_is_not() -> None:
+    x = fb.zeros(3, dtype=fb.int32)
+    x.index_put_((A([True, False, True]),), A(1.5))
+    assert x.tolist() == [1, 0, 1]
+    with pytest.raises(RuntimeError, match="source and destination dtypes match, got Int for the destination"):
+        x.index_put_((A([0]),), A(1.5))
+
+
+def test_gradients_of_repeated_positions_add_up() -> None:
+    x = fb.zeros(4, requires_grad=True)
+    (x[A([0, 0, -1])] * A([1.0, 2.0, 3.0])).sum().backward()
+    assert x.grad.tolist() == [3, 0, 0, 3]
+
+
+def test_gradients_of_filling_with_a_tensor() -> None:
+    x, value = fb.zeros(2, 3, requires_grad=True), fb.tensor(1.0, requires_grad=True)
+    fb.index_fill(x, 1, A([0, -1]), value).sum().backward()
+    assert value.grad.item() == 4
+    assert x.grad.tolist() == [[0, 1, 0]] * 2
+
+
+X = counted(3, 4)
+ONES = fb.ones(1, 4, dtype=fb.int64)
+ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: X[A([3])], IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
+    (lambda: X[:, A([-5])], IndexError, "index -5 is out of bounds for dimension 1 with size 4"),
+    (lambda: X[A([True, False])], IndexError, r"shape of the mask \[2\] at index 0 does not match"),
+    (lambda: X[A([0, 1]), A([0, 1, 2])], IndexError, r"could not be broadcast together with shapes \[2\], \[3\]"),
+    (lambda: X[A([1.0])], IndexError, "must be long, int, byte or bool tensors"),
+    (lambda: X[A([0]), A([0]), A([0])], IndexError, "too many indices for tensor of dimension 2"),
+    (lambda: fb.zeros(0, 3)[A([0])], IndexError, "out of bounds for dimension with size 0"),
+    (lambda: X.index_put((A([0, 1]),), X), RuntimeError, r"value tensor of shape \[3, 4\] cannot be broadcast"),
+    (lambda: X.clone().index_put_((A([5]),), ONES), IndexError, "index 5 is out of bounds"),
+    (lambda: fb.index_select(X, 0, A([3])), IndexError, "index out of range in self"),
+    (lambda: fb.index_select(X, 0, A([-1])), IndexError, "index out of range in self"),
+    (lambda: fb.index_select(X, 1, A([4])), RuntimeError, "out of DATA bounds, id=4 axis_dim=4"),
+    (lambda: fb.index_select(X, 0, A([[1]])), IndexError, "Index is supposed to be a vector"),
+    (lambda: fb.index_select(X, 0, A([1.0])), RuntimeError, "Expected dtype int32 or int64 for index"),
+    (lambda: fb.index_select(X, 2, A([1])), IndexError, r"range of \[-2, 1\], but got 2"),
+    (lambda: fb.index_add(X, 0, A([3]), ONES), RuntimeError, "index 3 is out of bounds for dimension 0"),
+    (lambda: fb.index_add(X[0], 0, A([4]), A([1])), IndexError, "index out of range in self"),
+    (lambda: fb.index_add(X, 0, A([1, 2]), ONES), RuntimeError, r"Number of indices \(2\) should be equal"),
+    (lambda: fb.index_add(X, 0, A([1]), ONES[:, :3]), RuntimeError, "source tensor shape must match self"),
+    (lambda: fb.index_add(X, 0, A([1]), ONES.float()), RuntimeError, r"self \(Long\) and source \(Float\)"),
+    (lambda: X.clone().expand(3, 4)[:1].expand(3, 4).index_add_(0, A([1]), ONES), RuntimeError, "single memory"),
+    (lambda: fb.index_copy(X, 0, A([-1]), ONES), IndexError, "index -1 is out of bounds for dimension 0"),
+    (lambda: fb.index_copy(X, 0, A([1]), ONES[:, :3]), RuntimeError, "must have same slice shapes"),
+    (lambda: fb.index_copy(X, 0, A([1], dtype=fb.int32), ONES), RuntimeError, "Expected a long tensor for index"),
+    (lambda: fb.index_fill(X, 0, A([-4]), 1), IndexError, "index -4 is out of bounds for dimension 0"),
+    (lambda: fb.index_fill(X, 0, A([1]), 1j), RuntimeError, "Converting complex Scalar to non-complex"),
+    (lambda: fb.index_fill(X, 0, A([1]), A([1])), RuntimeError, "only supports a 0-dimensional value tensor"),
+    (lambda: fb.gather(X, 0, A([[3]])), RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
+    (lambda: fb.gather(X, 0, A([1])), RuntimeError, "same number of dimensions as input"),
+    (lambda: fb.gather(X, 1, A([[0]] * 4)), RuntimeError, "to be no larger than self .* apart from dimension 1"),
+    (lambda: fb.take(X, A([12])), IndexError, "tried to access index 12 on a tensor of 12 elements"),
+    (lambda: fb.take(X, A([True])), RuntimeError, "Expected a long tensor for index, but got Bool"),
+    (lambda: fb.zeros(3).put_(A([1, 2]), A([1.0])), IndexError, "same number of elements"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=range(len(ERRORS)))
+def test_errors(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
