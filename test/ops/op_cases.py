@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,28 @@ MAIN = {"bool": "bool", "integral": "int64", "floating": "float32", "complex": "
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor to be made: how, and of which sizes."""
+    """A tensor to be made: how, of which sizes, and what is done to its values then."""
 
     kind: str
     sizes: tuple[int, ...]
     below: int = 0
+    steps: tuple[Callable[[Any], Any], ...] = ()
+
+    def _then(self, step: Callable[[Any], Any]) -> Shape:
+        return replace(self, steps=(*self.steps, step))
+
+    def __add__(self, other: Any) -> Shape:
+        return self._then(lambda values: values + other)
+
+    def __sub__(self, other: Any) -> Shape:
+        return self._then(lambda values: values - other)
+
+    def __mul__(self, other: Any) -> Shape:
+        return self._then(lambda values: values * other)
+
+    def t(self) -> Shape:
+        """The transposed matrix."""
+        return self._then(lambda values: values.T)
 
 
 @dataclass
@@ -101,6 +119,7 @@ def _maker(kind: str) -> Any:
 
 _SAMPLE_NAMES = _Names({kind: _maker(kind) for kind in ("t", "tp", "ti", "tb")})
 _SAMPLE_NAMES |= {"inf": float("inf"), "nan": float("nan"), "bool": bool, "int": int, "float": float}
+_SAMPLE_NAMES |= {"fb": fb, "complex": complex}
 
 
 @dataclass
@@ -118,7 +137,10 @@ class Call:
         if isinstance(value, Shape):
             interval = self.op.intervals.get(name, (-4.0, 4.0))
             key = f"{self.op.name}/{name}/{seed}"
-            return make_array(value, dtype, interval, key, **how)
+            made = np.asarray(make_array(value, dtype, interval, key, **how))
+            for step in value.steps:
+                made = step(made)
+            return made
         if isinstance(value, list | tuple) and any(isinstance(v, Shape) for v in value):
             return [self._value(f"{name}", v, dtype, seed + i + 1, how) for i, v in enumerate(value)]
         return value
