@@ -42,6 +42,7 @@ from flambeau._inquiry import (  # noqa: E402
     is_nonzero,
     is_storage,
     is_tensor,
+    nonzero,
     numel,
     result_type,
     typename,

@@ -25,6 +25,24 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
+    """Return the positions of elements that are not 0, in row-major order.
+
+    Args:
+        input: any tensor.
+        as_tuple: one tensor of indices per dimension, instead of one row per element.
+        out: where to put the rows.
+    Shape: ``(n, input.dim())``, or ``input.dim()`` times ``(n,)``.
+
+    >>> from flambeau import tensor
+    >>> nonzero(tensor([0, 2, 3])).tolist()
+    [[1], [2]]
+    """
+    if as_tuple:
+        return input.nonzero(as_tuple=True)
+    return input.nonzero() if out is None else _C._functions.nonzero(input, out=out)
+
+
 def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex numbers."""
     return input.is_complex()

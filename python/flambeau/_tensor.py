@@ -15,6 +15,11 @@ _TYPE_NAMES = {
 }  # fmt: skip
 
 
+# Operators that the methods below extend.
+_nonzero = Tensor.nonzero
+_EXTENDED = frozenset(("nonzero",))
+
+
 class _SharedArray:
     """Carries a tensor's memory to NumPy, which keeps this object alive."""
 
@@ -157,6 +162,14 @@ class _TensorMethods:
         """Return the tensor: memory of the host needs no pinning."""
         return self
 
+    def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
+        """Return the positions of elements that are not 0.
+
+        Args:
+            as_tuple: one tensor of indices per dimension, instead of one row per element.
+        """
+        return tuple(self.nonzero_numpy()) if as_tuple else _nonzero(self)
+
     # --- classes ---------------------------------------------------------------------------------
 
     def as_subclass(self: Any, cls: Any) -> Any:
@@ -256,7 +269,8 @@ def _caster(name: str, to: dtype) -> Any:
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
     for name, value in vars(_TensorMethods).items():
-        if name not in own and (name.startswith("__") or name not in vars(Tensor)):
+        replaces = name.startswith("__") or name in _EXTENDED
+        if name not in own and (replaces or name not in vars(Tensor)):
             setattr(Tensor, name, value)
     names = "float double half int long short bool bfloat16 cfloat cdouble".split()
     for name, to in [*((n, getattr(_C, n)) for n in names), ("char", _C.int8), ("byte", _C.uint8)]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import flambeau as fb
 import numpy as np
 import pytest
 
-import flambeau as fb
-
-DTYPES = (
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
-)
+DTYPES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
 A = fb.tensor
 WHOLE = slice(None)
 
@@ -109,7 +106,7 @@ def test_a_number_under_a_mask_is_cast_and_a_tensor_is_not() -> None:
     x = fb.zeros(3, dtype=fb.int32)
     x.index_put_((A([True, False, True]),), A(1.5))
     assert x.tolist() == [1, 0, 1]
-    with pytest.raises(RuntimeError, match="source and destination dtypes match, got Int for the destination"):
+    with pytest.raises(RuntimeError, match="dtypes match, got Int for the destination"):
         x.index_put_((A([0]),), A(1.5))
 
 
@@ -132,11 +129,11 @@ ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: X[A([3])], IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
     (lambda: X[:, A([-5])], IndexError, "index -5 is out of bounds for dimension 1 with size 4"),
     (lambda: X[A([True, False])], IndexError, r"shape of the mask \[2\] at index 0 does not match"),
-    (lambda: X[A([0, 1]), A([0, 1, 2])], IndexError, r"could not be broadcast together with shapes \[2\], \[3\]"),
+    (lambda: X[A([0, 1]), A([0, 1, 2])], IndexError, r"be broadcast together with shapes \[2\], \[3\]"),
     (lambda: X[A([1.0])], IndexError, "must be long, int, byte or bool tensors"),
     (lambda: X[A([0]), A([0]), A([0])], IndexError, "too many indices for tensor of dimension 2"),
     (lambda: fb.zeros(0, 3)[A([0])], IndexError, "out of bounds for dimension with size 0"),
-    (lambda: X.index_put((A([0, 1]),), X), RuntimeError, r"value tensor of shape \[3, 4\] cannot be broadcast"),
+    (lambda: X.index_put((A([0, 1]),), X), RuntimeError, r"of shape \[3, 4\] cannot be broadcast"),
     (lambda: X.clone().index_put_((A([5]),), ONES), IndexError, "index 5 is out of bounds"),
     (lambda: fb.index_select(X, 0, A([3])), IndexError, "index out of range in self"),
     (lambda: fb.index_select(X, 0, A([-1])), IndexError, "index out of range in self"),
@@ -149,16 +146,16 @@ ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: fb.index_add(X, 0, A([1, 2]), ONES), RuntimeError, r"Number of indices \(2\) should be equal"),
     (lambda: fb.index_add(X, 0, A([1]), ONES[:, :3]), RuntimeError, "source tensor shape must match self"),
     (lambda: fb.index_add(X, 0, A([1]), ONES.float()), RuntimeError, r"self \(Long\) and source \(Float\)"),
-    (lambda: X.clone().expand(3, 4)[:1].expand(3, 4).index_add_(0, A([1]), ONES), RuntimeError, "single memory"),
+    (lambda: X[:1].clone().expand(3, 4).index_add_(0, A([1]), ONES), RuntimeError, "single memory"),
     (lambda: fb.index_copy(X, 0, A([-1]), ONES), IndexError, "index -1 is out of bounds for dimension 0"),
     (lambda: fb.index_copy(X, 0, A([1]), ONES[:, :3]), RuntimeError, "must have same slice shapes"),
-    (lambda: fb.index_copy(X, 0, A([1], dtype=fb.int32), ONES), RuntimeError, "Expected a long tensor for index"),
+    (lambda: fb.index_copy(X, 0, A([1], dtype=fb.int32), ONES), RuntimeError, "Expected a long tensor"),
     (lambda: fb.index_fill(X, 0, A([-4]), 1), IndexError, "index -4 is out of bounds for dimension 0"),
     (lambda: fb.index_fill(X, 0, A([1]), 1j), RuntimeError, "Converting complex Scalar to non-complex"),
     (lambda: fb.index_fill(X, 0, A([1]), A([1])), RuntimeError, "only supports a 0-dimensional value tensor"),
     (lambda: fb.gather(X, 0, A([[3]])), RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
     (lambda: fb.gather(X, 0, A([1])), RuntimeError, "same number of dimensions as input"),
-    (lambda: fb.gather(X, 1, A([[0]] * 4)), RuntimeError, "to be no larger than self .* apart from dimension 1"),
+    (lambda: fb.gather(X, 1, A([[0]] * 4)), RuntimeError, "no larger than self .* apart from dimension 1"),
     (lambda: fb.take(X, A([12])), IndexError, "tried to access index 12 on a tensor of 12 elements"),
     (lambda: fb.take(X, A([True])), RuntimeError, "Expected a long tensor for index, but got Bool"),
     (lambda: fb.zeros(3).put_(A([1, 2]), A([1.0])), IndexError, "same number of elements"),

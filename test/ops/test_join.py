@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import flambeau as fb
 import numpy as np
 import pytest
 
-import flambeau as fb
-
-DTYPES = (
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
-)
+DTYPES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
 
 
 def counted(*sizes: int) -> fb.Tensor:
@@ -63,7 +60,12 @@ def test_out_may_be_strided() -> None:
 @pytest.mark.parametrize(
     ("parts", "dim", "error", "message"),
     [
-        ([(2, 3), (2, 4)], 0, RuntimeError, r"except in dimension 0. Expected size 3 but got size 4 for tensor number 1"),
+        (
+            [(2, 3), (2, 4)],
+            0,
+            RuntimeError,
+            r"Expected size 3 but got size 4 for tensor number 1",
+        ),
         ([(2, 3), (2,)], 0, RuntimeError, "same number of dimensions: got 2 and 1"),
         ([(), (2,)], 0, RuntimeError, r"zero-dimensional tensor \(at position 0\) cannot be concatenated"),
         ([(2, 3), (2, 3)], 2, IndexError, r"range of \[-2, 1\], but got 2"),

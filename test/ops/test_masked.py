@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import flambeau as fb
 import numpy as np
 import pytest
 
-import flambeau as fb
-
-DTYPES = (
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
-)
+DTYPES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

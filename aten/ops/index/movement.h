@@ -36,8 +36,8 @@ T product_of(T a, T b) {
 // out[b][i][a] = base[b, position i, a]. T may be opaque.
 template <typename T>
 void read_places(const Places& places, const T* base, T* out) {
-  const auto positions = static_cast<int64_t>(places.offsets.size());
-  const int64_t* const offsets = places.offsets.data();
+  const auto positions = places.offsets.numel();
+  const int64_t* const offsets = places.offsets.data_as<int64_t>();
   const int64_t width = places.after.count(), run = places.after.run(), step = places.after.step();
   const std::vector<int64_t> starts = places.after.starts();
   const bool gapless = starts.size() == 1 && step == 1;
@@ -66,11 +66,24 @@ void read_places(const Places& places, const T* base, T* out) {
   });
 }
 
-// write(base[b, position i, a], values[b][i][a]) in order of i; `value_step` 0: one value for all.
+template <typename T, typename Write>
+void write_run(T* to, int64_t step, const T* values, int64_t value_step, int64_t count, const Write& write) {
+  if (value_step == 0) {
+    const T value = *values;
+    for (int64_t j = 0; j < count; ++j) write(to[j * step], value);
+  } else if (step == 1) {
+#pragma omp simd
+    for (int64_t j = 0; j < count; ++j) write(to[j], values[j]);
+  } else {
+    for (int64_t j = 0; j < count; ++j) write(to[j * step], values[j]);
+  }
+}
+
+// write(base[b, position i, a], values[b][i][a]) in order of i; `value_step` is 1, or 0 for one value.
 template <typename T, typename Write>
 void write_places(const Places& places, T* base, const T* values, int64_t value_step, const Write& write) {
-  const auto positions = static_cast<int64_t>(places.offsets.size());
-  const int64_t* const offsets = places.offsets.data();
+  const auto positions = places.offsets.numel();
+  const int64_t* const offsets = places.offsets.data_as<int64_t>();
   const int64_t width = places.after.count(), run = places.after.run(), step = places.after.step();
   const std::vector<int64_t> starts = places.after.starts();
   const auto repeats = static_cast<int64_t>(starts.size());
@@ -79,8 +92,8 @@ void write_places(const Places& places, T* base, const T* values, int64_t value_
     T* const at = base + places.before.offset(b) + starts[static_cast<size_t>(r)];
     const T* from = values + (b * positions * width + r * run) * value_step;
     for (int64_t i = 0; i < positions; ++i, from += width * value_step) {
-      T* const place = at + offsets[i];
-      for (int64_t j = first; j < last; ++j) write(place[j * step], from[j * value_step]);
+      write_run(at + offsets[i] + first * step, step, from + first * value_step, value_step, last - first,
+                write);
     }
   };
   const int64_t blocks = places.before.count() * repeats;

@@ -75,22 +75,24 @@ bool are_adjacent(TensorList indices, size_t* first) {
   return at == indices.size();
 }
 
-// offsets[i] += stride * index[i], checked.
+// offsets[i] += stride * index[i], checked; the first index to come sets them.
 void add_positions(const Tensor& index, const Plan& plan, int64_t dim, int64_t size, int64_t stride,
-                   std::vector<int64_t>* offsets) {
+                   Tensor* offsets) {
   Tensor wide = index;
   if (!(index.sizes() == plan.index_sizes.ref()) || !index.is_contiguous()) {
     wide = empty_tensor(plan.index_sizes, ScalarType::Int64);
     copy_into(wide, index);
   }
   const int64_t* const positions = wide.data_as<int64_t>();
-  int64_t* const sums = offsets->data();
+  const bool is_first = !offsets->defined();
+  if (is_first) *offsets = empty_tensor({wide.numel()}, ScalarType::Int64);
+  int64_t* const sums = offsets->data_as<int64_t>();
   parallel_for(0, wide.numel(), 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = positions[i];
       check_index(at >= -size && at < size, "index ", at, " is out of bounds for dimension ", dim,
                   " with size ", size);
-      sums[i] += (at < 0 ? at + size : at) * stride;
+      sums[i] = (is_first ? 0 : sums[i]) + (at < 0 ? at + size : at) * stride;
     }
   });
 }
@@ -123,7 +125,6 @@ Plan plan_of(const Tensor& self, TensorList indices) {
 
 Places places_of(const Tensor& self, TensorList indices, const Plan& plan) {
   Places places;
-  places.offsets.resize(static_cast<size_t>(numel_of(plan.index_sizes)));
   for (size_t d = 0; d < self.sizes().size(); ++d) {
     const int64_t size = self.sizes()[d], stride = self.strides()[d];
     if (is_indexed(indices, d)) {
@@ -132,10 +133,11 @@ Places places_of(const Tensor& self, TensorList indices, const Plan& plan) {
       (d < plan.dims_before ? places.before : places.after).push(size, stride);
     }
   }
+  if (!places.offsets.defined()) places.offsets = zeros_tensor({1}, ScalarType::Int64);
   return places;
 }
 
-Places detail::around(const Tensor& self, int64_t dim) {
+Places around(const Tensor& self, int64_t dim) {
   Places places;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d != dim) (d < dim ? places.before : places.after).push(self.size(d), self.stride(d));
@@ -143,7 +145,7 @@ Places detail::around(const Tensor& self, int64_t dim) {
   return places;
 }
 
-Tensor detail::as_int64(const Tensor& index) {
+Tensor as_positions(const Tensor& index) {
   return contiguous_tensor(cast_tensor(index, ScalarType::Int64));
 }
 

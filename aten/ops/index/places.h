@@ -3,7 +3,8 @@
 // dimensions ahead of the indexed ones, the positions that indices name, the dimensions behind.
 #include <vector>
 
-#include "aten/core/tensor.h"
+#include "aten/core/factory.h"
+#include "aten/cpu/parallel.h"
 
 namespace flambeau::indexing {
 
@@ -26,7 +27,7 @@ class Block {
 
 struct Places {
   Block before;
-  std::vector<int64_t> offsets;  // of each position, in elements
+  Tensor offsets;  // int64, gapless: of each position, in elements
   Block after;
 };
 
@@ -41,25 +42,31 @@ Plan plan_of(const Tensor& self, TensorList indices);
 // IndexError "index 5 is out of bounds for dimension 0 with size 3"; negative indices count from the end.
 Places places_of(const Tensor& self, TensorList indices, const Plan& plan);
 
-// One dimension (a 0-dim tensor has one of size 1) indexed by a vector. `locate(index, size)` checks one
-// index and gives its position.
-template <typename Locate>
-Places slices_of(const Tensor& self, int64_t dim, const Tensor& index, const Locate& locate);
-
-namespace detail {
-// All but the offsets.
+// What lies around one dimension (of a 0-dim tensor: nothing); offsets are left out.
 Places around(const Tensor& self, int64_t dim);
-Tensor as_int64(const Tensor& index);
-}  // namespace detail
+// A row-major int64 tensor.
+Tensor as_positions(const Tensor& index);
 
-template <typename Locate>
-Places slices_of(const Tensor& self, int64_t dim, const Tensor& index, const Locate& locate) {
-  Places places = detail::around(self, dim);
+enum class Negative : bool { Invalid, FromEnd };
+
+// One dimension (a 0-dim tensor has one of size 1) indexed by a vector. `inspect(index, size)` fails for
+// an index outside the dimension.
+template <typename Inspect>
+Places slices_of(const Tensor& self, int64_t dim, const Tensor& index, Negative negative,
+                 const Inspect& inspect) {
+  Places places = around(self, dim);
   const int64_t size = self.dim() ? self.size(dim) : 1, stride = self.dim() ? self.stride(dim) : 1;
-  const Tensor positions = detail::as_int64(index);
-  const int64_t* const data = positions.data_as<int64_t>();
-  places.offsets.resize(static_cast<size_t>(positions.numel()));
-  for (size_t i = 0; i < places.offsets.size(); ++i) places.offsets[i] = locate(data[i], size) * stride;
+  const Tensor positions = as_positions(index);
+  // Positions of neighbours are offsets already.
+  const bool as_is = stride == 1 && negative == Negative::Invalid;
+  places.offsets = as_is ? positions : empty_like_tensor(positions);
+  const int64_t* const from = positions.data_as<int64_t>();
+  int64_t* const to = places.offsets.data_as<int64_t>();
+  parallel_for(0, positions.numel(), 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) inspect(from[i], size);
+    if (as_is) return;
+    for (int64_t i = begin; i < end; ++i) to[i] = (from[i] < 0 ? from[i] + size : from[i]) * stride;
+  });
   return places;
 }
 

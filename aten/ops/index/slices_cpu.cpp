@@ -10,6 +10,8 @@
 namespace flambeau::ops {
 namespace {
 
+using indexing::Negative;
+
 bool is_index_type(ScalarType t) { return t == ScalarType::Int32 || t == ScalarType::Int64; }
 
 DimVector without(IntArrayRef sizes, int64_t dim) {
@@ -70,9 +72,8 @@ void fill_slices(Tensor& self, int64_t dim, const Tensor& index, const Scalar& v
   check(index.dim() <= 1, "Index has to be a vector/scalar");
   indexing::apart_from(self, index);
   if (self.numel() == 0) return;
-  const auto places = indexing::slices_of(self, dim, index, [&](int64_t i, int64_t size) {
+  const auto places = indexing::slices_of(self, dim, index, Negative::FromEnd, [&](int64_t i, int64_t size) {
     check_index(i >= -size && i < size, "index ", i, " is out of bounds for dimension ", dim, " with size ", size);
-    return i < 0 ? i + size : i;
   });
   dispatch_all(self.dtype(), "index_fill_", [&]<typename T>() {
     const T element = value.to<T>();
@@ -86,11 +87,10 @@ void index_select_cpu(const Tensor& self, int64_t dim, const Tensor& index, Tens
   dim = wrap_dim(dim, self.dim());
   // Which of PyTorch's two errors depends on the dimension.
   const bool by_range = self.dim() > 1 && (dim == 1 || self.numel() == 0);
-  const auto places = indexing::slices_of(self, dim, index, [by_range](int64_t i, int64_t size) {
+  const auto places = indexing::slices_of(self, dim, index, Negative::Invalid, [by_range](int64_t i, int64_t size) {
     const bool inside = i >= 0 && i < size;
     check(inside || !by_range, "INDICES element is out of DATA bounds, id=", i, " axis_dim=", size);
     check_index(inside, "index out of range in self");
-    return i;
   });
   if (result.numel() == 0) return;
   dispatch_by_size(element_size(self.dtype()), "index_select", [&]<typename T>() {
@@ -108,11 +108,10 @@ void index_add_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor&
   // PyTorch adds in two ways, with an error each.
   const bool scatters = self.dim() > 1 && (dim == 0 || dim == self.dim() - 1) && alpha.equals(1) &&
                         index.dtype() == ScalarType::Int64;
-  const auto places = indexing::slices_of(self, dim, index, [&](int64_t i, int64_t size) {
+  const auto places = indexing::slices_of(self, dim, index, Negative::Invalid, [&](int64_t i, int64_t size) {
     const bool inside = i >= 0 && i < size;
     check_index(inside || scatters, "index out of range in self");
     check(inside, "index ", i, " is out of bounds for dimension ", dim, " with size ", size);
-    return i;
   });
   dispatch_all(self.dtype(), "index_add_", [&]<typename T>() {
     using Compute = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
@@ -136,10 +135,9 @@ void index_copy_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor
   indexing::apart_from(self, index);
   const Tensor values = contiguous_tensor(indexing::apart_from(self, source));
   if (self.numel() == 0 || values.numel() == 0) return;
-  const auto places = indexing::slices_of(self, dim, index, [dim](int64_t i, int64_t size) {
+  const auto places = indexing::slices_of(self, dim, index, Negative::Invalid, [dim](int64_t i, int64_t size) {
     check_index(i >= 0 && i < size, "index_copy_(): index ", i, " is out of bounds for dimension ", dim,
                 " with size ", size);
-    return i;
   });
   dispatch_by_size(element_size(self.dtype()), "index_copy_", [&]<typename T>() {
     indexing::write_places(places, self.data_as<T>(), values.data_as<T>(), 1,

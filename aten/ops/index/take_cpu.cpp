@@ -14,10 +14,9 @@ namespace {
 Tensor flat(const Tensor& self) { return plain_view(self, {{self.numel()}, {1}, self.storage_offset()}); }
 
 indexing::Places flat_places(const Tensor& self, const Tensor& index) {
-  return indexing::slices_of(self, 0, index, [](int64_t i, int64_t size) {
+  return indexing::slices_of(self, 0, index, indexing::Negative::FromEnd, [](int64_t i, int64_t size) {
     check_index(i >= -size && i < size, "out of range: tried to access index ", i, " on a tensor of ", size,
                 " elements.");
-    return i < 0 ? i + size : i;
   });
 }
 
