@@ -178,9 +178,9 @@ void CpuGenerator::fill_uniform(double* out, int64_t n, double from, double to) 
   }
 }
 
-void CpuGenerator::fill_normal(float* out, int64_t n, float mean, float std) {
+void CpuGenerator::fill_normal(float* out, int64_t n, double mean, double std) {
   if (n >= 16) {
-    fill_normal_blocks(*this, out, n, mean, std);
+    fill_normal_blocks(*this, out, n, static_cast<float>(mean), static_cast<float>(std));
   } else {
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(normal(mean, std));
   }

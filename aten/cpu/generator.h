@@ -40,7 +40,7 @@ class CpuGenerator final : public GeneratorImpl {
   void fill_uniform(float* out, int64_t n, float from, float to);
   void fill_uniform(double* out, int64_t n, double from, double to);
   // What randn and normal_ do: batched Box-Muller from 16 elements on, else one by one.
-  void fill_normal(float* out, int64_t n, float mean, float std);
+  void fill_normal(float* out, int64_t n, double mean, double std);
   void fill_normal(double* out, int64_t n, double mean, double std);
   // The half types draw block by block, the last block over the end of the one before.
   void fill_normal(Half* out, int64_t n, double mean, double std);

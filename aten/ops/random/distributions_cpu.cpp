@@ -89,8 +89,7 @@ void normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator)
     T* out = target.buffer().data_as<T>();
     const int64_t n = target.buffer().numel();
     if (self.is_contiguous()) {
-      source.fill_normal(out, n, static_cast<accumulate_t<T>>(mean),
-                         static_cast<accumulate_t<T>>(scale));
+      source.fill_normal(out, n, mean, scale);
     } else {
       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(source.normal(mean, scale));
     }

@@ -93,6 +93,7 @@ int64_t spacing_at(int64_t value) {
 template <typename T>
 int64_t whole_from(int64_t from) {
   if constexpr (is_floating_type(scalar_type_of<T>)) {
+    if (from == std::numeric_limits<int64_t>::max()) return from;
     const auto next = static_cast<int64_t>(static_cast<T>(from + 1));
     if (next < from) return next + spacing_at<T>(from + 1);
   }
@@ -129,6 +130,8 @@ void random_cpu(Tensor& self, GeneratorImpl* generator) {
 
 void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to,
                      GeneratorImpl* generator) {
+  check(!self.is_complex(), "random_ handles only integral, floating-point and boolean types, got ",
+        self.dtype());
   dispatch_ordered(self.dtype(), "random_from_to_kernel_cpu", [&]<typename T>() {
     const int64_t from = whole_from<T>(from_);
     if (to) {
@@ -139,6 +142,10 @@ void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to,
             pytorch_name_of(self.dtype()), ", but got from=", from, " >= to=", end);
       fill<T>(self, generator, range_between<T>(from, end - 1, "to - 1"));
     } else if (from_ == std::numeric_limits<int64_t>::min()) {
+      check(
+          (sizeof(T) >= 4 && scalar_type_of<T> != ScalarType::Int32) || std::is_same_v<T, BFloat16>,
+          "random_: the full range handles only int64, double, float and bfloat16, got ",
+          self.dtype());
       fill<T>(self, generator, {0, 0, true});
     } else {
       const int64_t last = last_whole<T>();

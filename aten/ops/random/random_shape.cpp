@@ -11,17 +11,16 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
   check(n >= 0, "Trying to create tensor with negative dimension ", n, ": [", n, "]");
   const ScalarType type = dtype.value_or(ScalarType::Int64);
   if (is_complex_type(type) || type == ScalarType::Bool) fail_dtype("randperm", type);
-  if (is_floating_type(type)) {
-    const int digits = type == ScalarType::Float16    ? 11
-                       : type == ScalarType::BFloat16 ? 8
-                       : type == ScalarType::Float32  ? 24
-                                                      : 53;
+  if (type == ScalarType::BFloat16) {
+    // As in PyTorch: no limit, so that large permutations hold rounded numbers.
+  } else if (is_floating_type(type)) {
+    const int digits = type == ScalarType::Float16 ? 11 : type == ScalarType::Float32 ? 24 : 53;
     const int64_t most = (int64_t{1} << digits) + 1;
     check(n <= most, "n cannot be greater than ", most, " for ", pytorch_name_of(type),
           " type, got ", n);
   } else {
     const int bits = static_cast<int>(element_size(type)) * 8 - (type == ScalarType::UInt8 ? 0 : 1);
-    check(bits == 63 || n < (int64_t{1} << bits), "randperm: value cannot be converted to type ",
+    check(bits == 63 || n <= (int64_t{1} << bits), "randperm: value cannot be converted to type ",
           name_of(type), " without overflow, got ", n);
   }
   factory(IntArrayRef(n), type, device, out);
