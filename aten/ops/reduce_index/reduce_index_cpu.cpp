@@ -80,8 +80,11 @@ void extremum_with_place(const Tensor& self, int64_t dim, bool largest, Tensor& 
   dispatch_by_size(element_size(in.dtype()), "max", [&]<typename T>() {
     const T* from = in.data_as<T>();
     T* to = values.data_as<T>();
-    for (int64_t f = 0; f < grid.fibers(); ++f) {
-      to[f] = from[(f / grid.inner * grid.size + at[f]) * grid.inner + f % grid.inner];
+    for (int64_t o = 0; o < grid.outer; ++o) {
+      const int64_t first = o * grid.inner;
+      for (int64_t j = 0; j < grid.inner; ++j) {
+        to[first + j] = from[(o * grid.size + at[first + j]) * grid.inner + j];
+      }
     }
   });
 }

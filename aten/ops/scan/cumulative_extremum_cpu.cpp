@@ -46,10 +46,9 @@ void scan_fiber(int64_t n, const T* in, T* values, int64_t* places) {
   int64_t place = 0;
   for (int64_t i = 0; i < n; ++i) {
     const auto key = rank<kLargest>(in[i]);
-    if (key >= best) {
-      best = key;
-      place = i;
-    }
+    const bool wins = key >= best;  // no branch: in short fibers it would be mispredicted
+    best = wins ? key : best;
+    place = wins ? i : place;
     places[i] = place;
     values[i] = in[place];
   }
@@ -68,12 +67,12 @@ void run(const char* op, const Tensor& self, int64_t dim, Tensor& values_out, Te
     const int64_t blocks = (grid.inner + width - 1) / width;
     parallel_for(0, grid.outer * blocks, n * width * 4, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        const int64_t column = b % blocks * width, first = b / blocks * n * grid.inner + column;
         if (grid.inner == 1) {
-          scan_fiber<kLargest>(n, in + first, values + first, places + first);
-        } else {
-          scan_block<kLargest>(grid, first, std::min(width, grid.inner - column), in, values, places);
+          scan_fiber<kLargest>(n, in + b * n, values + b * n, places + b * n);
+          continue;
         }
+        const int64_t column = b % blocks * width, first = b / blocks * n * grid.inner + column;
+        scan_block<kLargest>(grid, first, std::min(width, grid.inner - column), in, values, places);
       }
     });
   });

@@ -41,9 +41,11 @@ constexpr int64_t kColumns = 256;
 // step(state, position) returns the new state, which is the element's result.
 template <int64_t kWidth, typename T, typename Step>
 void advance(int64_t n, int64_t first, int64_t between, int64_t along, T* out, const Step& step) {
-  State<T> state[kWidth];
+  State<T> state[kWidth];  // in registers, for the loops over it are unrolled
+#pragma GCC unroll 4
   for (int64_t j = 0; j < kWidth; ++j) state[j] = Step::start();
   for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
     for (int64_t j = 0; j < kWidth; ++j) {
       const int64_t at = first + i * along + j * between;
       state[j] = step(state[j], at);

@@ -30,10 +30,16 @@ class Nest {
   void run(T* self, const int64_t* index, const S* src, const Combine& combine) const {
     const int64_t blocks = (columns_ + width_ - 1) / width_;
     parallel_for(0, outer_ * blocks, length_ * width_ * 3, [&](int64_t begin, int64_t end) {
+      int64_t outer = begin / blocks, column = begin % blocks * width_;
+      Offsets at = start(outer, column);
       for (int64_t b = begin; b < end; ++b) {
-        const Offsets at = start(b / blocks, b % blocks * width_);
-        block(self + at.self, index + at.index, src + at.src,
-              std::min(width_, columns_ - b % blocks * width_), combine);
+        block(self + at.self, index + at.index, src + at.src, std::min(width_, columns_ - column), combine);
+        column += width_;
+        if (column < columns_) {
+          at = {at.self + width_ * across_.self, at.index + width_ * across_.index, at.src + width_ * across_.src};
+        } else if (b + 1 < end) {
+          at = start(++outer, column = 0);
+        }
       }
     });
   }
@@ -43,7 +49,19 @@ class Nest {
   [[noreturn]] void fail_bounds(int64_t place) const;
 
   template <typename T, typename S, typename Combine>
+  void fiber(T* self, const int64_t* index, const S* src, const Combine& combine) const {
+    const int64_t step = along_.self, index_step = along_.index, src_step = along_.src;
+    const auto size = static_cast<uint64_t>(size_);
+    for (int64_t i = 0, n = length_; i < n; ++i) {
+      const int64_t place = index[i * index_step];
+      if (static_cast<uint64_t>(place) >= size) [[unlikely]] fail_bounds(place);
+      combine(self[place * step], src[i * src_step]);
+    }
+  }
+
+  template <typename T, typename S, typename Combine>
   void block(T* self, const int64_t* index, const S* src, int64_t count, const Combine& combine) const {
+    if (width_ == 1) return fiber(self, index, src, combine);
     for (int64_t i = 0; i < length_; ++i) {
       const int64_t* places = index + i * along_.index;
       const S* from = src + i * along_.src;

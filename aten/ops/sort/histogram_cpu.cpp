@@ -32,7 +32,12 @@ Tensor sum_weights(const Tensor& values, const Weight* weights, int64_t bins) {
   const Tensor sums = zeros_tensor({bins}, scalar_type_of<Weight>);
   Weight* out = sums.data_as<Weight>();
   const int64_t* at = values.data_as<int64_t>();
-  for (int64_t i = 0; i < values.numel(); ++i) out[at[i]] += weights ? weights[i] : Weight(1);
+  const int64_t n = values.numel();
+  if (weights) {
+    for (int64_t i = 0; i < n; ++i) out[at[i]] += weights[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[at[i]] += Weight(1);
+  }
   return sums;
 }
 
@@ -110,11 +115,15 @@ Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength
   if (self.numel() == 0) return zeros_tensor({minlength}, ScalarType::Int64);
   const Tensor values = contiguous_tensor(cast_tensor(self, ScalarType::Int64));
   const int64_t* data = values.data_as<int64_t>();
-  const auto [low, high] = std::minmax_element(data, data + values.numel());
-  check(*low >= 0, kOnly);
+  int64_t low = data[0], high = data[0];
+  for (int64_t i = 0, n = values.numel(); i < n; ++i) {
+    low = std::min(low, data[i]);
+    high = std::max(high, data[i]);
+  }
+  check(low >= 0, kOnly);
   check(!weights.defined() || (weights.dim() == 1 && weights.numel() == self.numel()),
         "weights should be 1-d and have the same length as input");
-  const int64_t bins = std::max(minlength, *high + 1);
+  const int64_t bins = std::max(minlength, high + 1);
   if (!weights.defined()) return sum_weights<int64_t>(values, nullptr, bins);
   if (weights.dtype() == ScalarType::Float32) {
     return sum_weights(values, contiguous_tensor(weights).data_as<float>(), bins);

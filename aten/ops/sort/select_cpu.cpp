@@ -1,6 +1,6 @@
 // topk, kthvalue and median along `dim` on CPU. NaN counts as largest; the median of a row with NaN is
-// its first NaN. Of equal elements the first are chosen. Linear time: topk keeps the best candidates
-// so far and compares the rest with the worst of them only.
+// its first NaN. Of equal elements the first are chosen. A few first elements are kept in a heap, else
+// they are selected in linear time.
 #include <algorithm>
 #include <memory>
 
@@ -18,23 +18,47 @@ void dispatch_numbers(ScalarType dtype, const char* op, const F& f) {
                  ScalarType::Int64>(dtype, op, f);
 }
 
-// The k first entries of n elements, in order, at the start of `kept`, which holds `capacity` > k.
-template <typename T, typename Entry>
-void keep_first(int64_t n, const T* in, int64_t k, bool largest, Entry* kept, int64_t capacity) {
-  int64_t count = 0;
-  Entry bound = Entry::of(0, 0);
-  bool bounded = false;
-  for (int64_t i = 0; i < n; ++i) {
-    const Entry entry = Entry::of(sorting::key_of(in[i], largest), i);
-    if (bounded && !(entry < bound)) continue;
-    kept[count++] = entry;
-    if (count < capacity) continue;
-    std::nth_element(kept, kept + k - 1, kept + count);
-    bound = kept[k - 1];
-    bounded = true;
-    count = k;
+// Whether one of n elements comes before an element with key `bound`.
+template <bool kLargest, typename T>
+bool any_before(const T* in, int64_t n, order_key_t<T> bound) {
+  int any = 0;
+  for (int64_t j = 0; j < n; ++j) any |= kLargest ? order_key(in[j]) > bound : order_key(in[j]) < bound;
+  return any != 0;
+}
+
+// The k first entries of n elements as a heap, the last of them on top. Once the heap is full, most groups
+// of elements are passed over by comparing keys alone.
+template <bool kLargest, typename T, typename Entry>
+void heap_of_first(int64_t n, const T* in, int64_t k, Entry* heap) {
+  constexpr int64_t kGroup = 16;
+  for (int64_t i = 0; i < k; ++i) heap[i] = Entry::of(sorting::key_of(in[i], kLargest), i);
+  std::make_heap(heap, heap + k);
+  auto bound = order_key(in[heap->place()]);
+  for (int64_t begin = k; begin < n; begin += kGroup) {
+    const int64_t end = std::min(begin + kGroup, n);
+    if (end - begin == kGroup && !any_before<kLargest>(in + begin, kGroup, bound)) continue;
+    for (int64_t i = begin; i < end; ++i) {
+      if (kLargest ? order_key(in[i]) <= bound : order_key(in[i]) >= bound) continue;
+      std::pop_heap(heap, heap + k);
+      heap[k - 1] = Entry::of(sorting::key_of(in[i], kLargest), i);
+      std::push_heap(heap, heap + k);
+      bound = order_key(in[heap->place()]);
+    }
   }
-  if (count > k) std::nth_element(kept, kept + k - 1, kept + count);
+}
+
+// Above this share of the elements, selecting among all of them beats a heap.
+bool heap_pays(int64_t k, int64_t n) { return 8 * k <= n; }
+
+// The k first entries of n elements, in order, at the start of `kept`: room for k if heap_pays, else n.
+template <typename T, typename Entry>
+void keep_first(int64_t n, const T* in, int64_t k, bool largest, Entry* kept) {
+  if (heap_pays(k, n)) {
+    largest ? heap_of_first<true>(n, in, k, kept) : heap_of_first<false>(n, in, k, kept);
+  } else {
+    for (int64_t i = 0; i < n; ++i) kept[i] = Entry::of(sorting::key_of(in[i], largest), i);
+    std::nth_element(kept, kept + k - 1, kept + n);
+  }
   std::sort(kept, kept + k);
 }
 
@@ -89,14 +113,14 @@ void topk_cpu(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, Te
   }
   const Tensor in = contiguous_tensor(sorting::dim_last(self, dim));
   const sorting::RowsOut values(values_out, dim), places(indices_out, dim);
-  const int64_t n = in.size(-1), capacity = std::min(n, 4 * k + 64) + 1;
+  const int64_t n = in.size(-1), capacity = heap_pays(k, n) ? k : n;
   dispatch_numbers(in.dtype(), "topk", [&]<typename T>() {
     sorting::with_entry<T>(n, [&]<typename Entry>() {
       parallel_for(0, in.numel() / n, n * 4, [&](int64_t begin, int64_t end) {
         const std::unique_ptr<Entry[]> kept(new Entry[static_cast<size_t>(capacity)]);
         for (int64_t row = begin; row < end; ++row) {
           const T* from = in.data_as<T>() + row * n;
-          keep_first(n, from, k, largest, kept.get(), capacity);
+          keep_first(n, from, k, largest, kept.get());
           for (int64_t i = 0; i < k; ++i) {
             const int64_t place = kept[static_cast<size_t>(i)].place();
             values.data<T>()[row * k + i] = from[place];
