@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from importlib import import_module
 
@@ -30,7 +32,12 @@ def main(argv: list[str]) -> int:
         hint = did_you_mean(argv[0], COMMANDS, "commands")
         print(f"codegen: unknown command '{argv[0]}'; {hint}", file=sys.stderr)
         return 2
-    code: int = import_module(f"codegen.commands.{argv[0]}").run(argv[1:])
+    try:
+        code: int = import_module(f"codegen.commands.{argv[0]}").run(argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough, as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     return code
 
 

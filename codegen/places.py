@@ -10,6 +10,7 @@ from pathlib import Path
 from codegen.kernel_scan import Sources
 from codegen.model import Kernels, Model, Operator, View
 from codegen.output import ROOT, walk
+from codegen.partial import dependencies
 from codegen.source import SourceFile
 
 
@@ -35,10 +36,28 @@ def select(model: Model, name: str) -> list[Operator]:
     return list(found.values())
 
 
-def of_operators(operators: Iterable[Operator], derivatives: Path) -> Iterator[Place]:
-    """Yield the places of some operators: YAML, kernels, tests, docs, outputs."""
+def parts_of(operators: Iterable[Operator], model: Model) -> list[Operator]:
+    """Return the internal operators with entries of their own that some operators are made of."""
+    every = tuple(form.name for op in model.operators for form in op.forms)
+    pending = list(operators)
+    chosen = {op.name for op in pending}
+    found: dict[str, Operator] = {}
+    while pending:
+        for form in sorted(dependencies(pending.pop(), every)):
+            part = model.form(form)[0]
+            hidden = part.schema.name.base.startswith("_") and not part.internal
+            if hidden and part.name not in chosen and part.name not in found:
+                found[part.name] = part
+                pending.append(part)
+    return list(found.values())
+
+
+def of_operators(
+    operators: Iterable[Operator], parts: Iterable[Operator], derivatives: Path
+) -> Iterator[Place]:
+    """Yield the places of some operators and of their parts: YAML, kernels, tests, docs, outputs."""
     chosen = list(operators)
-    for op in chosen:
+    for op in (*chosen, *parts):
         yield Place(op.position.file, op.position.line, f"{op.name}: entry")
         yield from _derivative(op, derivatives)
         yield from _definitions(op)

@@ -2,8 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from codegen import model
-from codegen.model import Expr
+from codegen.model import Expr, Primitive
+
+# How tightly Python's operators bind; -x stands between * and **.
+_LEVELS = ("or", "and", "not", "== != < <= > >=", "|", "^", "&", "<< >>", "+ -", "* / // %", "-x ~", "**")
+_BINDING = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in symbols.split()}
+_ATOM = len(_LEVELS)
+
+
+class Infix:
+    """Writes scalar expressions with operators in place of the primitives that they mean."""
+
+    def __init__(self, primitives: Mapping[str, Primitive]) -> None:
+        self._symbols = {name: row.infix for name, row in primitives.items() if row.infix}
+
+    def show(self, expr: Expr) -> str:
+        """Return the expression, with the parentheses that it needs."""
+        return self._show(expr)[0]
+
+    def _show(self, expr: Expr) -> tuple[str, int]:
+        if not isinstance(expr, model.Prim):
+            return show(expr), _ATOM
+        symbol, args = self._symbols.get(expr.name), expr.args
+        if symbol == "if":
+            condition, then, other = (self.show(arg) for arg in args)
+            return f"({then} if {condition} else {other})", _ATOM
+        if symbol is None:
+            return f"{expr.name}({', '.join(map(self.show, args))})", _ATOM
+        if len(args) == 1:
+            level = _BINDING["-x" if symbol == "-" else symbol]
+            blank = " " if symbol.isalpha() else ""
+            return f"{symbol}{blank}{self._within(args[0], level)}", level
+        level = _BINDING[symbol]
+        # ** groups to the right, comparisons do not group at all, all others group to the left.
+        left = level + (symbol == "**" or level == _BINDING["=="])
+        right = level + (symbol != "**")
+        return f"{self._within(args[0], left)} {symbol} {self._within(args[1], right)}", level
+
+    def _within(self, expr: Expr, level: int) -> str:
+        text, own = self._show(expr)
+        return text if own >= level else f"({text})"
 
 
 def show(expr: Expr) -> str:

@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
     assert new is not None
     changes = list(_operators(old, new))
     print("\n".join(changes) or "no operator changed")
-    print("\n".join(_outputs(revision, new)))
+    print("\n".join(_outputs(revision, old, new)))
     return 0
 
 
@@ -82,16 +82,19 @@ def _changed(old: Operator, new: Operator) -> list[str]:
     return [name for name, aspect in _ASPECTS.items() if aspect(old) != aspect(new)]
 
 
-def _outputs(revision: str, model: Model) -> Iterator[str]:
-    """Compare fresh outputs with the revision's manifest, or with the files that are there."""
-    fresh = output.read_manifest(output.manifest(emit_all(model)))
+def _outputs(revision: str, old: Model, new: Model) -> Iterator[str]:
+    """Compare fresh outputs with the revision's manifest, or with those that its YAML files give today."""
+    after = _hashes(new)
     try:
         text = _git("show", f"{revision}:{OUTPUT.name}/{MANIFEST}").decode()
+        before, by = output.read_manifest(text), f"by the {MANIFEST}"
     except subprocess.CalledProcessError:
-        yield f"{OUTPUT.name}: {len(fresh)} outputs; {revision} has no {MANIFEST} to compare with"
-        return
-    old = output.read_manifest(text)
-    changed = [name for name in sorted(old.keys() | fresh.keys()) if old.get(name) != fresh.get(name)]
-    yield f"{OUTPUT.name}: {len(changed)} of {len(fresh)} outputs change"
+        before, by = _hashes(old), "by the YAML files alone"
+    changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    yield f"{OUTPUT.name}: {len(changed)} of {len(after)} outputs change ({by})"
     for name in changed:
-        yield f"  {'+' if name not in old else '-' if name not in fresh else '~'} {name}"
+        yield f"  {'+' if name not in before else '-' if name not in after else '~'} {name}"
+
+
+def _hashes(model: Model) -> dict[str, str]:
+    return output.read_manifest(output.manifest(emit_all(model)))

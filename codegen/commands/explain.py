@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from codegen import model
 from codegen.commands.check import print_text
 from codegen.diagnostics import did_you_mean
 from codegen.load import DERIVATIVES, load
-from codegen.model import Model, Operator
-from codegen.places import of_operators, select
+from codegen.model import Expr, Model, Operator
+from codegen.places import of_operators, parts_of, select
 from codegen.provenance import ABSENT, artefacts
 from codegen.schema import show_schema
-from codegen.show import show
+from codegen.show import Infix, show
 
 
 def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
@@ -39,16 +39,16 @@ def run(argv: list[str]) -> int:
     result = chosen(parser.parse_args(argv).operator, "explain")
     if result is None:
         return 1
-    for op in result[1]:
-        print("\n".join(_block(op)), end="\n\n")
+    loaded, operators = result
+    print("\n\n".join("\n".join(_block(op, loaded)) for op in operators))
     return 0
 
 
-def _block(op: Operator) -> Iterator[str]:
+def _block(op: Operator, loaded: Model) -> Iterator[str]:
     yield show_schema(op.schema)
     yield f"  {op.position.file}:{op.position.line}   family {op.family}, {op.kind.value}"
     yield f"  dtype: {op.dtype.name}, accepts {', '.join(op.dtype.allowed)}"
-    yield from (f"  {line}" for line in _body(op))
+    yield from (f"  {line}" for line in _body(op, Infix(loaded.primitives).show))
     yield "  forms:"
     for form in op.forms:
         users = [w for w, on in (("function", form.is_function), ("method", form.is_method)) if on]
@@ -60,20 +60,20 @@ def _block(op: Operator) -> Iterator[str]:
         if artefact.status != ABSENT or artefact.detail:
             yield f"    {artefact.name:<10} {artefact.status:<8} {artefact.detail}"
     yield "  places:"
-    yield from (f"    {place}" for place in of_operators([op], DERIVATIVES))
+    yield from (f"    {place}" for place in of_operators([op], parts_of([op], loaded), DERIVATIVES))
 
 
-def _body(op: Operator) -> Iterator[str]:
+def _body(op: Operator, scalar: Callable[[Expr], str]) -> Iterator[str]:
     match op.body:
         case model.Pointwise(switch=switch, cases=cases):
             for value, expr in cases:
-                yield f"pointwise{f' [{switch}={value}]' if switch else ''}: {show(expr)}"
+                yield f"pointwise{f' [{switch}={value}]' if switch else ''}: {scalar(expr)}"
         case model.Reduce():
             for name, expr in op.body.let:
                 yield f"let {name}: {show(expr)}"
-            yield f"map: {show(op.body.map)}"
+            yield f"map: {scalar(op.body.map)}"
             yield f"combine: {op.body.combine}, empty: {op.body.empty}"
-            yield f"finish: {show(op.body.finish)}"
+            yield f"finish: {scalar(op.body.finish)}"
         case model.Composite(expr=expr):
             yield f"composite: {show(expr)}" if expr is not None else "composite: raw C++"
         case model.View(rule=rule):

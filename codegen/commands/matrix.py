@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from codegen.commands.check import print_text
 from codegen.load import load
 from codegen.model import Model
-from codegen.provenance import ABSENT, ARTEFACTS, DERIVED, GIVEN, MISSING, artefacts, totals
+from codegen.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
 
+_NAMED = 8
 _LETTERS = {GIVEN: "G", DERIVED: "d", MISSING: "!", ABSENT: "."}
 
 
@@ -23,25 +24,38 @@ def run(argv: list[str]) -> int:
     if found:
         print_text(found, sys.stderr)
     assert model is not None
+    table = totals(model)
+    used = {name: row for name, row in table.items() if row[ABSENT] < sum(row.values())}
     if options.all:
-        print("\n".join(_rows(model)))
-    print("\n".join(_totals(model)))
+        print("\n".join(_rows(model, list(used))))
+    print("\n".join(_totals(model, used)))
     return 1 if found else 0
 
 
-def _rows(model: Model) -> Iterator[str]:
-    yield f"{'':<44}" + " ".join(name[:5].rjust(5) for name in ARTEFACTS)
+def _rows(model: Model, names: list[str]) -> Iterator[str]:
+    yield f"{'':<44}" + " ".join(name.rjust(10) for name in names)
     for op in model.operators:
         cells = {a.name: _LETTERS[a.status] for a in artefacts(op)}
-        yield f"{op.name:<44}" + " ".join(cells.get(name, ".").rjust(5) for name in ARTEFACTS)
-    yield f"{_LETTERS[GIVEN]} given, {_LETTERS[DERIVED]} derived, {_LETTERS[MISSING]} missing\n"
+        yield f"{op.name:<44}" + " ".join(cells.get(name, ".").rjust(10) for name in names)
+    yield "G given, d derived, ! missing, . of no use to the operator\n"
 
 
-def _totals(model: Model) -> Iterator[str]:
-    table = totals(model)
+def _totals(model: Model, table: dict[str, dict[str, int]]) -> Iterator[str]:
     yield f"{'artefact':<12}{GIVEN:>9}{DERIVED:>9}{MISSING:>9}"
     for name, counts in table.items():
         yield f"{name:<12}{counts[GIVEN]:>9}{counts[DERIVED]:>9}{counts[MISSING]:>9}"
-    missing = sum(counts[MISSING] for counts in table.values())
+    yield from _missing(model)
     raw = sum(1 for op in model.operators if getattr(op.body, "cpp", None))
-    yield f"{len(model.operators)} operators; missing: {missing}; written in raw C++: {raw}"
+    yield f"{len(model.operators)} operators, {raw} of them composites in raw C++"
+
+
+def _missing(model: Model) -> Iterator[str]:
+    """Name what is missing, artefact by artefact; long lists are cut."""
+    gaps: dict[str, list[str]] = {}
+    for op in model.operators:
+        for artefact in artefacts(op):
+            if artefact.status == MISSING:
+                gaps.setdefault(artefact.name, []).append(op.name)
+    for name, operators in gaps.items():
+        more = f", and {len(operators) - _NAMED} more (--all)" if len(operators) > _NAMED else ""
+        yield f"missing {name}: {', '.join(operators[:_NAMED])}{more}"

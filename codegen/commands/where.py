@@ -6,7 +6,7 @@ import argparse
 
 from codegen.commands.explain import chosen
 from codegen.load import DERIVATIVES
-from codegen.places import of_operators
+from codegen.places import of_operators, parts_of
 
 
 def run(argv: list[str]) -> int:
@@ -16,6 +16,7 @@ def run(argv: list[str]) -> int:
     result = chosen(parser.parse_args(argv).operator, "where")
     if result is None:
         return 1
-    for place in of_operators(result[1], DERIVATIVES):
+    model, operators = result
+    for place in of_operators(operators, parts_of(operators, model), DERIVATIVES):
         print(place)
     return 0

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -210,6 +211,25 @@ def test_where_gives_file_and_line(repository: Path):
     assert any(file.startswith("torchgen_out/") for file in files)
 
 
+def test_where_follows_an_operator_to_its_internal_parts(repository: Path):
+    native = repository / "native_functions.yaml"
+    text = native.read_text().replace("func: softmax.int(", "func: _softmax(")
+    text = text.replace("variants: [function, method, out]\n  kernels: {CPU: soft", "kernels: {CPU: soft")
+    entry = """
+- func: softmax.int(Tensor self, int dim) -> Tensor
+  family: softmax
+  composite: _softmax(self, dim)
+  doc: Softmax.
+  test: {samples: ["t(2, 3), 1", "t(5), 0"], reference: "sp.softmax(self, axis=dim)"}
+"""
+    native.write_text(text + entry)
+    derivatives = repository / "derivatives.yaml"
+    derivatives.write_text(derivatives.read_text().replace("name: softmax.int", "name: _softmax"))
+    lines = run_in(repository, "where", "softmax").stdout
+    assert "_softmax: CPU kernel softmax_cpu" in lines
+    assert "_softmax: derivative" in lines
+
+
 def test_unknown_operator_gets_a_hint(repository: Path):
     result = run_in(repository, "where", "sofmax")
     assert result.returncode == 1
@@ -218,7 +238,9 @@ def test_unknown_operator_gets_a_hint(repository: Path):
 
 def test_matrix_counts(repository: Path):
     text = run_in(repository, "matrix").stdout
-    assert "cuda" in text and "operators; missing:" in text
+    assert text.startswith("artefact        given  derived  missing\n")
+    assert "missing cuda: " in text
+    assert "vmap" not in text, "rows that no operator uses are left out"
     assert "softmax.int" in run_in(repository, "matrix", "--all").stdout
 
 
@@ -279,6 +301,25 @@ def test_json_schema_refuses_what_check_refuses():
     ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate([{**entry, **wrong}], schema)
+
+
+@pytest.mark.parametrize("command", [("check",), ("matrix", "--all"), ("where", "softmax")])
+def test_a_reader_that_leaves_early_sees_no_traceback(command: tuple[str, ...]):
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "codegen", *command],
+            cwd=ROOT,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+    assert done.returncode == 128 + signal.SIGPIPE
 
 
 def test_help_and_unknown_commands():

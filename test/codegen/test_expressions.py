@@ -16,7 +16,7 @@ from codegen.overloads import BOOL, DTYPE, INT, INTS, SCALAR, TENSOR, Forms
 from codegen.primitives import load_primitives
 from codegen.pyexpr import children
 from codegen.scalar_expr import InfixTable, ScalarParser, domains
-from codegen.show import show
+from codegen.show import Infix, show
 from codegen.source import SourceFile, Text
 from codegen.tensor_expr import Scope, TensorParser
 
@@ -95,6 +95,26 @@ def tensor(value: str) -> Expr:
 )
 def test_scalar_level(text: str, meaning: str):
     assert show(scalar(text)) == meaning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x - (y - 1) - 2",
+        "(-x) ** 2 ** y",
+        "-(x ** y)",
+        "x ** (-y)",
+        "x / (y * 2) * 3",
+        "(exp(x) if x < y else 1) + 1",
+        "x > 0 and (x < 1 or not y > 2)",
+        "(x < 1) == (y < 1)",
+    ],
+)
+def test_infix_text_means_the_same(text: str):
+    table = load_primitives(Collector())
+    written = Infix(table).show(scalar(text))
+    assert show(scalar(written)) == show(scalar(text))
+    assert len(written) <= len(text), "no superfluous parentheses"
 
 
 def test_domains_are_those_of_every_part():
