@@ -140,9 +140,10 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
       captured[i] = empty_like_tensor(inputs[i]);
       if (!captured[i].is_meta()) fill_with(captured[i], 0);
     }
-    check(captured[i].defined() || options.allow_unused, "The differentiated Tensor at index ", i,
-          " appears to not have been used in the graph. Set allow_unused=True if this is the "
-          "desired behavior.");
+    check(captured[i].defined() || options.allow_unused,
+          "One of the differentiated Tensors appears to not have been used in the graph. Set "
+          "allow_unused=True if this is the desired behavior. (Input ",
+          i, ")");
     result.push_back(std::move(captured[i]));
   }
   return result;

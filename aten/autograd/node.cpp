@@ -30,7 +30,9 @@ Node::Node() : sequence_nr_(next_sequence_nr++) {}
 
 Node::~Node() = default;
 
-NodeExtras::~NodeExtras() = default;
+NodeExtras::~NodeExtras() {
+  if (metadata && release_py_object) release_py_object(metadata);
+}
 
 void* Node::operator new(size_t bytes) {
   return bytes <= small_blocks::kMaxSmallBytes ? small_blocks::allocate(bytes)

@@ -125,6 +125,7 @@ struct NodeExtras {
   };
   std::vector<Retained> retained;  // non-leaf tensors whose .grad is wanted
   void* python_object = nullptr;   // borrowed; the binding clears it when the object dies
+  void* metadata = nullptr;        // owned: the user's notes, a Python object
   std::string creation_trace;      // anomaly mode: where the forward call was made
   intrusive_ptr<Node> creator;     // anomaly mode: the node whose backward made this one
   ~NodeExtras();

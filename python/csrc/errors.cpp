@@ -28,9 +28,32 @@ PyObject* type_for(ErrorKind kind) {
 
 }  // namespace
 
+struct CarriedError::Parts {
+  PyObject *type, *value, *traceback;
+  Parts() { PyErr_Fetch(&type, &value, &traceback); }
+  ~Parts() {
+    if (!Py_IsInitialized()) return;
+    const WithGil gil;
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+};
+
+CarriedError::CarriedError() : parts_(std::make_shared<Parts>()) {}
+
+void CarriedError::restore() const noexcept {
+  PyErr_Restore(Py_XNewRef(parts_->type), Py_XNewRef(parts_->value),
+                Py_XNewRef(parts_->traceback));
+}
+
 void set_python_error() noexcept {
   try {
     throw;
+  } catch (const CarriedError& error) {
+    error.restore();
   } catch (const PythonError&) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "flambeau: an error was lost");
   } catch (const Error& error) {

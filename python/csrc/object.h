@@ -2,12 +2,24 @@
 // Owning references to Python objects, and the exception that says "a Python error is set".
 #include <Python.h>
 
+#include <memory>
 #include <utility>
 
 namespace flambeau::python {
 
 // Thrown through C++ when a Python C API call failed; the error indicator holds the reason.
 struct PythonError {};
+
+// The same with the Python error inside, for a way on which the GIL or the thread changes.
+class CarriedError {
+ public:
+  CarriedError();               // takes the error that is set
+  void restore() const noexcept;  // sets it again
+
+ private:
+  struct Parts;
+  std::shared_ptr<Parts> parts_;
+};
 
 class Ref {
  public:

@@ -1,0 +1,188 @@
+// Functions of the module: backward passes over several tensors, grad mode, anomaly mode, forward
+// mode.
+#include "aten/autograd/anomaly.h"
+#include "aten/autograd/engine.h"
+#include "aten/autograd/variable.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/autograd.h"
+
+namespace flambeau::python {
+namespace {
+
+using autograd::BackwardOptions;
+
+// --- passes --------------------------------------------------------------------------------------
+
+// _autograd_backward(tensors, gradients, inputs, retain_graph, create_graph)
+PyObject* backward(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *tensors, *gradients, *inputs;
+    int retain_graph, create_graph;
+    if (!PyArg_ParseTuple(args, "OOOpp", &tensors, &gradients, &inputs, &retain_graph,
+                          &create_graph))
+      return nullptr;
+    const std::vector<Tensor> outputs = tensors_from(tensors, "backward");
+    const std::vector<Tensor> grads = tensors_from(gradients, "backward");
+    const std::vector<Tensor> wanted = tensors_from(inputs, "backward");
+    BackwardOptions options;
+    options.retain_graph = retain_graph;
+    options.create_graph = create_graph;
+    {
+      const WithoutGil released;
+      autograd::backward(outputs, grads, wanted, options);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+// _autograd_grad(tensors, gradients, inputs, retain_graph, create_graph, allow_unused, materialize)
+PyObject* grad(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *tensors, *gradients, *inputs;
+    int retain_graph, create_graph, allow_unused, materialize;
+    if (!PyArg_ParseTuple(args, "OOOpppp", &tensors, &gradients, &inputs, &retain_graph,
+                          &create_graph, &allow_unused, &materialize))
+      return nullptr;
+    const std::vector<Tensor> outputs = tensors_from(tensors, "grad");
+    const std::vector<Tensor> grads = tensors_from(gradients, "grad");
+    const std::vector<Tensor> wanted = tensors_from(inputs, "grad");
+    BackwardOptions options;
+    options.retain_graph = retain_graph;
+    options.create_graph = create_graph;
+    options.allow_unused = allow_unused;
+    options.materialize_grads = materialize;
+    std::vector<Tensor> result;
+    {
+      const WithoutGil released;
+      result = autograd::grad(outputs, grads, wanted, options);
+    }
+    return wrap(result);
+  });
+}
+
+// --- modes ---------------------------------------------------------------------------------------
+
+int flag_from(PyObject* o, const char* what) {
+  check_type(PyBool_Check(o), what, ": expected a bool, got ", Py_TYPE(o)->tp_name);
+  return o == Py_True;
+}
+
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return wrap(thread_state.grad_enabled); }
+PyObject* set_grad_enabled(PyObject*, PyObject* o) {
+  return guarded([&] {
+    thread_state.grad_enabled = flag_from(o, "set_grad_enabled");
+    return wrap_none();
+  });
+}
+PyObject* is_inference_mode(PyObject*, PyObject*) { return wrap(thread_state.inference_mode); }
+
+// Modes in one number, for a context manager to put back: bit 0 grad, 1 inference, 2 forward grad.
+PyObject* get_modes(PyObject*, PyObject*) {
+  return wrap(static_cast<int64_t>(thread_state.grad_enabled | thread_state.inference_mode << 1 |
+                                   thread_state.forward_grad_enabled << 2));
+}
+PyObject* set_modes(PyObject*, PyObject* o) {
+  return guarded([&] {
+    const int64_t bits = integer_from(o);
+    thread_state.grad_enabled = bits & 1;
+    thread_state.inference_mode = bits >> 1 & 1;
+    thread_state.forward_grad_enabled = bits >> 2 & 1;
+    return wrap_none();
+  });
+}
+PyObject* is_forward_grad_enabled(PyObject*, PyObject*) {
+  return wrap(thread_state.forward_grad_enabled);
+}
+
+// --- anomaly mode --------------------------------------------------------------------------------
+
+std::string python_stack() {
+  const WithGil gil;
+  std::string text;
+  const Ref module(PyImport_ImportModule("traceback"));
+  const Ref lines(module ? PyObject_CallMethod(module.get(), "format_stack", nullptr) : nullptr);
+  const Ref empty(PyUnicode_FromString(""));
+  const Ref joined(lines && empty ? PyUnicode_Join(empty.get(), lines.get()) : nullptr);
+  if (joined) text = PyUnicode_AsUTF8(joined.get());
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(nullptr);
+  return text;
+}
+
+void warn(const std::string& message) {
+  const WithGil gil;
+  // The failure that is being explained goes first: a warning made an error is only shown.
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) PyErr_WriteUnraisable(nullptr);
+}
+
+PyObject* set_anomaly(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int enabled, check_nan = 1;
+    if (!PyArg_ParseTuple(args, "p|p", &enabled, &check_nan)) return nullptr;
+    autograd::set_anomaly_mode(enabled, check_nan);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* is_anomaly(PyObject*, PyObject*) { return wrap(autograd::anomaly_mode()); }
+PyObject* is_anomaly_nan(PyObject*, PyObject*) { return wrap(autograd::anomaly_checks_nan()); }
+
+// --- forward mode --------------------------------------------------------------------------------
+
+PyObject* enter_level(PyObject*, PyObject*) {
+  return guarded([&] { return wrap(static_cast<int64_t>(autograd::enter_forward_level())); });
+}
+PyObject* exit_level(PyObject*, PyObject* level) {
+  return guarded([&] {
+    autograd::exit_forward_level(static_cast<int>(integer_from(level)));
+    return wrap_none();
+  });
+}
+const Tensor& tensor_argument(PyObject* o, const char* what) {
+  check_type(is_tensor(o), what, ": expected a Tensor, got ", Py_TYPE(o)->tp_name);
+  return tensor_of(o);
+}
+PyObject* make_dual(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *primal, *tangent;
+    if (!PyArg_ParseTuple(args, "OO", &primal, &tangent)) return nullptr;
+    return wrap(autograd::make_dual(tensor_argument(primal, "make_dual"),
+                                    tensor_argument(tangent, "make_dual")));
+  });
+}
+PyObject* unpack_dual(PyObject*, PyObject* dual) {
+  return guarded([&] {
+    const Tensor& t = tensor_argument(dual, "unpack_dual");
+    const Ref primal = Ref::checked(wrap(autograd::primal_of(t)));
+    const Ref tangent = Ref::checked(wrap(autograd::forward_grad(t)));
+    return PyTuple_Pack(2, primal.get(), tangent.get());
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_autograd_backward", backward, METH_VARARGS, nullptr},
+    {"_autograd_grad", grad, METH_VARARGS, nullptr},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded now."},
+    {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
+    {"is_inference_mode_enabled", is_inference_mode, METH_NOARGS,
+     "Whether inference mode is on: nothing is recorded, nor can it be later."},
+    {"_get_grad_modes", get_modes, METH_NOARGS, nullptr},
+    {"_set_grad_modes", set_modes, METH_O, nullptr},
+    {"_is_fwd_grad_enabled", is_forward_grad_enabled, METH_NOARGS, nullptr},
+    {"_set_anomaly", set_anomaly, METH_VARARGS, nullptr},
+    {"is_anomaly_enabled", is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
+    {"is_anomaly_check_nan_enabled", is_anomaly_nan, METH_NOARGS,
+     "Whether anomaly mode looks for NaN in gradients."},
+    {"_enter_dual_level", enter_level, METH_NOARGS, nullptr},
+    {"_exit_dual_level", exit_level, METH_O, nullptr},
+    {"_make_dual", make_dual, METH_VARARGS, nullptr},
+    {"_unpack_dual", unpack_dual, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void add_autograd_modes(PyObject* module) {
+  autograd::creation_trace = python_stack;
+  autograd::report_anomaly = warn;
+  checked(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace flambeau::python
