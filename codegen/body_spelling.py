@@ -301,8 +301,13 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield from body.cpp.rstrip("\n").split("\n")
         return
     assert body.expr is not None
-    writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
-    yield f"return {writer.write(body.expr)};"
+    text = tensor_spelling.TensorSpelling(model, op.schema.name.base).write(body.expr)
+    written = [arg.name for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
+    if len(written) == 1 and len(form.schema.returns) == 1:  # in place: what is written is returned
+        yield f"static_cast<void>({text});"
+        yield f"return {spelling.local(written[0])};"
+        return
+    yield f"return {text};"
 
 
 def _as_tensors(op: Operator, form: Form) -> Iterator[str]:
