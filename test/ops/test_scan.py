@@ -1,0 +1,93 @@
+"""Running sums, products and extrema, and the places of extrema: NaN, ties, accuracy, layouts, errors."""
+
+from __future__ import annotations
+
+import flambeau as fb
+import numpy as np
+import pytest
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("shape", [(7,), (9, 5), (5, 300), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
+def test_sums_along_every_dimension(shape: tuple[int, ...], dtype: str) -> None:
+    plain = np.random.default_rng(0).integers(-9, 9, shape)
+    x = fb.tensor(plain.tolist(), dtype=getattr(fb, dtype))
+    for dim in range(len(shape)):
+        np.testing.assert_array_equal(x.cumsum(dim).numpy(), plain.cumsum(dim))
+        np.testing.assert_array_equal(
+            x.transpose(0, -1).cumsum(dim).numpy(), plain.swapaxes(0, -1).cumsum(dim)
+        )
+
+
+def test_half_types_sum_in_float() -> None:
+    ones = fb.ones(4096, dtype=fb.bfloat16)
+    assert ones.cumsum(0)[-1].item() == 4096  # bfloat16 sums would stop at 256
+
+
+def test_small_integers_become_int64() -> None:
+    assert fb.tensor([200, 100], dtype=fb.uint8).cumsum(0).tolist() == [200, 300]
+    assert fb.tensor([True, True]).cumsum(0).dtype == fb.int64
+    assert fb.tensor([200, 100], dtype=fb.uint8).cumsum(0, dtype=fb.uint8).tolist() == [200, 44]
+
+
+def test_running_extrema_keep_nan_and_the_last_place() -> None:
+    values, places = fb.tensor([1.0, NAN, 2.0, NAN, 4.0]).cummax(0)
+    np.testing.assert_array_equal(values.numpy(), [1, NAN, NAN, NAN, NAN])
+    assert places.tolist() == [0, 1, 1, 3, 3]
+    assert fb.tensor([1, 1, 0, 1]).cummax(0)[1].tolist() == [0, 1, 1, 3]
+    assert fb.tensor([[2, 1], [1, 1]]).cummin(0)[1].tolist() == [[0, 0], [1, 1]]
+
+
+def test_logcumsumexp_at_infinity() -> None:
+    result = fb.tensor([-INF, -INF, 0.0, INF, 1.0, NAN]).logcumsumexp(0)
+    np.testing.assert_array_equal(result.numpy(), [-INF, -INF, 0, INF, INF, NAN])
+    assert fb.tensor([1000.0, 1000.0]).logcumsumexp(0)[1].item() == pytest.approx(1000 + np.log(2))
+
+
+@pytest.mark.parametrize("dtype", "uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split())
+@pytest.mark.parametrize("shape", [(70,), (1000, 3), (3, 1000), (4, 5, 6), (200000,)])
+def test_places_of_extrema(dtype: str, shape: tuple[int, ...]) -> None:
+    plain = np.random.default_rng(1).integers(0, 100, shape)
+    x = fb.tensor(plain.tolist(), dtype=getattr(fb, dtype))
+    assert x.argmax().item() == plain.argmax()
+    assert x.argmin().item() == plain.argmin()
+    for dim in range(len(shape)):
+        values, places = x.max(dim, keepdim=True)
+        np.testing.assert_array_equal(places.numpy(), plain.argmax(dim, keepdims=True))
+        np.testing.assert_array_equal(values.to(fb.int64).numpy(), plain.max(dim, keepdims=True))
+        np.testing.assert_array_equal(x.argmin(dim).numpy(), plain.argmin(dim))
+
+
+def test_nan_is_both_extrema() -> None:
+    x = fb.tensor([1.0, NAN, INF, -INF, NAN])
+    assert [x.argmax().item(), x.argmin().item(), x.max(0)[1].item(), x.min(0)[1].item()] == [1, 1, 1, 1]
+    assert fb.tensor([0.0, -0.0]).argmin().item() == 0
+
+
+def test_number_like_tensors() -> None:
+    assert [part.item() for part in fb.tensor(3.0).max(0)] == [3.0, 0]
+    assert fb.tensor(3.0).cumsum(-1).item() == 3.0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: fb.zeros(2, 0).max(1),
+            IndexError,
+            r"max\(\): Expected reduction dim 1 to have non-zero size",
+        ),
+        (lambda: fb.zeros(0).argmin(), IndexError, "Expected reduction dim to be specified"),
+        (lambda: fb.zeros(2, dtype=fb.complex64).min(0), RuntimeError, "does not support complex input"),
+        (lambda: fb.tensor([True]).argmax(), RuntimeError, "does not support bool input"),
+        (lambda: fb.zeros(2).cumsum(1), IndexError, r"range of \[-1, 0\], but got 1"),
+        (lambda: fb.tensor([1]).logcumsumexp(0), NotImplementedError, "not implemented for 'Long'"),
+        (lambda: fb.tensor([1j]).cummax(0), NotImplementedError, "not implemented for 'ComplexFloat'"),
+    ],
+)
+def test_errors(call: object, error: type[Exception], message: str) -> None:
+    assert callable(call)
+    with pytest.raises(error, match=message):
+        call()
