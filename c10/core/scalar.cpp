@@ -54,6 +54,15 @@ T from_real(double value) {
   }
 }
 
+// The names that users of PyTorch meet in the message.
+template <typename T>
+[[noreturn]] void fail_overflow() {
+  static constexpr const char* kNames[] = {"bool",    "uint8_t",   "int8_t",        "int16_t", "int",
+                                           "int64_t", "c10::Half", "c10::BFloat16", "float",   "double"};
+  fail(ErrorKind::Runtime, "value cannot be converted to type ", kNames[index_of(scalar_type_of<T>)],
+       " without overflow");
+}
+
 }  // namespace
 
 ScalarType Scalar::dtype() const {
@@ -75,20 +84,14 @@ T Scalar::to() const {
     return T(to_complex());
   } else {
     if (is_integral(true)) {
-      if (overflows<T>(int_)) {
-        fail(ErrorKind::Runtime, "value cannot be converted to type ",
-             pytorch_name_of(scalar_type_of<T>), " without overflow");
-      }
+      if (overflows<T>(int_)) fail_overflow<T>();
       if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
         return T(static_cast<float>(int_));
       } else {
         return static_cast<T>(int_);
       }
     }
-    check(!is_complex() || im_ == 0, "value cannot be converted to type ",
-          pytorch_name_of(scalar_type_of<T>), " without overflow");
-    check(!overflows<T>(re_), "value cannot be converted to type ",
-          pytorch_name_of(scalar_type_of<T>), " without overflow");
+    if ((is_complex() && im_ != 0) || overflows<T>(re_)) fail_overflow<T>();
     return from_real<T>(re_);
   }
 }
