@@ -225,18 +225,22 @@ def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[st
     yield f"shape::{body.shape.name}({rule});"
     results = [f"result{i}" for i in range(count)]
     calls = "" if meta else f"ops::{kernel}({{}});"
-    if form.kind is FormKind.FUNCTIONAL:
-        for i, result in enumerate(results):
-            yield f"Tensor {result} = allocate(spec[{i}]);"
-        if calls:
-            yield calls.format(", ".join([*inputs, *results]))
-        moved = ", ".join(f"std::move({result})" for result in results)
-        yield (
-            f"return {spelling.return_type(function.returns)}({moved});"
-            if count > 1
-            else f"return {results[0]};"
-        )
+    if form.kind is not FormKind.FUNCTIONAL:
+        yield from _into_outs(op, form, calls)
         return
+    for i, result in enumerate(results):
+        yield f"Tensor {result} = allocate(spec[{i}]);"
+    if calls:
+        yield calls.format(", ".join([*inputs, *results]))
+    moved = ", ".join(f"std::move({result})" for result in results)
+    many = f"return {spelling.return_type(function.returns)}({moved});"
+    yield many if count > 1 else f"return {results[0]};"
+
+
+def _into_outs(op: Operator, form: Form, calls: str) -> Iterator[str]:
+    """Fill tensors that exist, through `calls`, a call with a gap for its arguments, or nothing for Meta."""
+    function = slots.functional_form(op, form).schema
+    inputs = [spelling.local(arg.name) for arg in function.args]
     outs = _outs(form)
     tensors = [spelling.local(a.name) for a in function.args if a.type == slots.TENSOR]
     sources = ", ".join(f"&{name}" for name in tensors)

@@ -41,6 +41,11 @@ bool all_items(PyObject* o, F fits) {
   return true;
 }
 
+bool is_dtype(PyObject* o) {
+  ScalarType unused;
+  return scalar_type_from(o, &unused);
+}
+
 bool fits(const Param& p, PyObject* o) {
   if (o == Py_None && p.optional) return true;
   switch (p.kind) {
@@ -67,10 +72,8 @@ bool fits(const Param& p, PyObject* o) {
       return all_items(o, [](PyObject* i) { return PyBool_Check(i); });
     case ParamKind::String:
       return PyUnicode_Check(o);
-    case ParamKind::ScalarType: {
-      ScalarType unused;
-      return scalar_type_from(o, &unused);
-    }
+    case ParamKind::ScalarType:
+      return is_dtype(o);
     case ParamKind::Layout:
       return PyObject_TypeCheck(o, layout_type);
     case ParamKind::Device:
@@ -145,6 +148,27 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
                        PyObject* kwnames, std::string* why) {
   for (int i = 0; i < s.count; ++i) values_[i] = nullptr;
   gathered_ = Ref();
+  if (!place_positional(s, self, args, nargs, why)) return false;
+  if (kwnames && !place_keywords(s, args + nargs, kwnames, why)) return false;
+  for (int i = 0; i < s.count; ++i) {
+    const Param& p = s.params[i];
+    if (!values_[i]) {
+      if (p.has_default) continue;
+      if (why) *why = text_of("missing required argument '", p.name, "'");
+      return false;
+    }
+    if (!fits(p, values_[i])) {
+      if (why)
+        *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
+      return false;
+    }
+  }
+  signature_ = &s;
+  return true;
+}
+
+bool ParsedArgs::place_positional(const Signature& s, PyObject* self, PyObject* const* args,
+                                  Py_ssize_t nargs, std::string* why) {
   int next = 0;
   if (self) values_[next++] = self;
   int positional = next;
@@ -167,8 +191,13 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
     return false;
   }
   for (; taken < nargs; ++taken) values_[next++] = args[taken];
-  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  for (Py_ssize_t k = 0; k < keywords; ++k) {
+  return true;
+}
+
+bool ParsedArgs::place_keywords(const Signature& s, PyObject* const* values, PyObject* kwnames,
+                                std::string* why) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(kwnames);
+  for (Py_ssize_t k = 0; k < count; ++k) {
     PyObject* keyword = PyTuple_GET_ITEM(kwnames, k);
     const int i = find_param(s, keyword);
     if (i < 0 || values_[i]) {
@@ -179,22 +208,8 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
       }
       return false;
     }
-    values_[i] = args[nargs + k];
+    values_[i] = values[k];
   }
-  for (int i = 0; i < s.count; ++i) {
-    const Param& p = s.params[i];
-    if (!values_[i]) {
-      if (p.has_default) continue;
-      if (why) *why = text_of("missing required argument '", p.name, "'");
-      return false;
-    }
-    if (!fits(p, values_[i])) {
-      if (why)
-        *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
-      return false;
-    }
-  }
-  signature_ = &s;
   return true;
 }
 

@@ -141,6 +141,10 @@ class ParsedArgs {
  private:
   bool match(const Signature& signature, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
              PyObject* kwnames, std::string* why);
+  bool place_positional(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                        std::string* why);
+  bool place_keywords(const Signature& s, PyObject* const* values, PyObject* kwnames,
+                      std::string* why);
 
   PyObject* values_[kMaxArgs];
   const Signature* signature_ = nullptr;

@@ -23,6 +23,25 @@ def as_tuple(value: Size, count: int) -> tuple[int, ...]:
     return tuple(value)
 
 
+def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
+    if groups <= 0:
+        raise ValueError("groups must be a positive integer")
+    if in_channels % groups:
+        raise ValueError("in_channels must be divisible by groups")
+    if out_channels % groups:
+        raise ValueError("out_channels must be divisible by groups")
+
+
+def _check_padding(padding: Size | str, padding_mode: str) -> None:
+    if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+        raise ValueError(
+            "padding_mode must be one of zeros, reflect, replicate, circular, "
+            f"but got padding_mode={padding_mode!r}"
+        )
+    if isinstance(padding, str) and padding not in ("same", "valid"):
+        raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+
+
 class _ConvNd(Module):
     dims = 0
     transposed = False
@@ -43,19 +62,8 @@ class _ConvNd(Module):
         dtype: Any,
     ) -> None:
         super().__init__()
-        if groups <= 0:
-            raise ValueError("groups must be a positive integer")
-        if in_channels % groups:
-            raise ValueError("in_channels must be divisible by groups")
-        if out_channels % groups:
-            raise ValueError("out_channels must be divisible by groups")
-        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(
-                "padding_mode must be one of zeros, reflect, replicate, circular, "
-                f"but got padding_mode={padding_mode!r}"
-            )
-        if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+        _check_groups(in_channels, out_channels, groups)
+        _check_padding(padding, padding_mode)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = as_tuple(kernel_size, self.dims)
