@@ -53,6 +53,10 @@ class Shape:
         """The transposed matrix."""
         return self._then(lambda values: values.T)
 
+    def sorted(self) -> Shape:
+        """Ascending along the last dimension."""
+        return self._then(lambda values: np.sort(values))
+
 
 @dataclass
 class Op:
