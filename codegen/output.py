@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +44,9 @@ def walk(folder: Path) -> Iterator[str]:
                     yield path
 
 
-def input_hash(inputs: Iterable[Path], options: str = "") -> str:
+def input_hash(inputs: Iterable[Path]) -> str:
     """Hash everything that the outputs depend on: YAML, generator, handwritten sources."""
-    digest = hashlib.sha256(f"{sys.version}\n{options}\n".encode())
+    digest = hashlib.sha256(f"{sys.version}\n".encode())
     files = list(inputs)
     for folder, suffixes in _SOURCES.items():
         base = ROOT / folder
@@ -60,21 +60,26 @@ def input_hash(inputs: Iterable[Path], options: str = "") -> str:
     return digest.hexdigest()
 
 
-def is_current(folder: Path, inputs: str) -> bool:
-    """Whether the stamp says that these inputs gave exactly the files that are there."""
+def is_current(folder: Path, inputs: Collection[str], with_manifest: bool) -> bool:
+    """Whether the stamp says that one of these inputs gave exactly the files that are there."""
     stamp = folder / STAMP
     if not stamp.is_file():
         return False
-    lines = stamp.read_text(encoding="utf-8").splitlines()
-    if not lines or lines[0] != inputs:
+    made_by, manifest_hash, *state = [*stamp.read_text(encoding="utf-8").splitlines(), "", ""]
+    if made_by not in inputs or state[:-2] != list(_state(folder)):
         return False
-    return lines[1:] == list(_state(folder))
+    path = folder / MANIFEST
+    return not with_manifest or (path.is_file() and _hash(path.read_bytes()) == manifest_hash)
 
 
-def write_stamp(folder: Path, inputs: str) -> None:
-    """Record the inputs and the state of every output."""
-    text = "\n".join([inputs, *_state(folder)]) + "\n"
+def write_stamp(folder: Path, inputs: str, files: Mapping[str, str]) -> None:
+    """Record the inputs, the manifest that belongs to them, and the state of every output."""
+    text = "\n".join([inputs, _hash(manifest(files).encode()), *_state(folder)]) + "\n"
     (folder / STAMP).write_text(text, encoding="utf-8")
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _state(folder: Path) -> Iterator[str]:
@@ -109,7 +114,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> Changes:
 
 def manifest(files: Mapping[str, str]) -> str:
     """Return one line per output: path and sha256."""
-    lines = [f"{path} {hashlib.sha256(text.encode()).hexdigest()}\n" for path, text in sorted(files.items())]
+    lines = [f"{path} {_hash(text.encode())}\n" for path, text in sorted(files.items())]
     return "".join(lines)
 
 

@@ -160,6 +160,27 @@ def test_check_of_the_manifest(repository: Path):
     assert "differs" in result.stderr and "make codegen" in result.stderr
 
 
+def test_a_manifest_of_other_files_is_written_anew(repository: Path):
+    run_in(repository, "generate", "--manifest")
+    path = repository / "torchgen_out" / "MANIFEST"
+    expected = path.read_text()
+    path.write_text("merged wrongly\n")
+    assert "up to date" in run_in(repository, "generate").stdout
+    run_in(repository, "generate", "--manifest")
+    assert path.read_text() == expected
+
+
+def test_keep_going_is_idle_after_a_full_run_but_not_the_reverse(repository: Path):
+    native = repository / "native_functions.yaml"
+    sound = native.read_text()
+    run_in(repository, "generate")
+    assert "up to date" in run_in(repository, "generate", "--keep-going").stdout
+    native.write_text(sound.replace("sigmoid(self)", "sigmod(self)"))
+    assert "removed" in run_in(repository, "generate", "--keep-going").stdout
+    assert "up to date" in run_in(repository, "generate", "--keep-going").stdout
+    assert run_in(repository, "generate").returncode == 1
+
+
 def test_generate_refuses_mistakes(repository: Path):
     native = repository / "native_functions.yaml"
     native.write_text(native.read_text().replace("sigmoid(self)", "sigmod(self)"))
