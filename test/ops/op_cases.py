@@ -1,7 +1,8 @@
 """The generated operator tests' data and how their sample calls become tensors.
 
 torchgen_out/tests/<family>.json has one record per operator. A sample is the text of an argument list:
-`t(2, 3)` is a tensor of the dtype under test, `tp` positive, `ti(5, 2, 3)` int64 below 5, `tb` bool.
+`t(2, 3)` is a tensor of the dtype under test, `tp` positive, `ti(5, 2, 3)` int64 below 5, `tb` bool,
+`tc` complex.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def _maker(kind: str) -> Any:
     return lambda *sizes: Shape(kind, tuple(sizes))
 
 
-_SAMPLE_NAMES = _Names({kind: _maker(kind) for kind in ("t", "tp", "ti", "tb")})
+_SAMPLE_NAMES = _Names({kind: _maker(kind) for kind in ("t", "tp", "ti", "tb", "tc")})
 _SAMPLE_NAMES |= {"inf": float("inf"), "nan": float("nan"), "bool": bool, "int": int, "float": float}
-_SAMPLE_NAMES |= {"fb": fb, "complex": complex}
+_SAMPLE_NAMES |= {"fb": fb}
 
 
 @dataclass
@@ -190,6 +191,9 @@ def make_array(shape: Shape, dtype: str, interval: tuple[float, float], key: str
         )
     if shape.kind == "tb":
         return rng.random(shape.sizes) < 0.5
+    if shape.kind == "tc":
+        parts = rng.uniform(-2, 2, (2, *shape.sizes))
+        return (parts[0] + 1j * parts[1]).astype(np.complex128 if dtype == "float64" else np.complex64)
     low, high = (0.1, 4.0) if shape.kind == "tp" else interval
     category = CATEGORY_OF[dtype]
     if category == "bool":

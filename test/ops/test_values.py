@@ -45,6 +45,8 @@ def wide(value: Any) -> Any:
         if value.dtype.kind == "c":
             return value.astype(np.complex128)
         return value.astype(np.int64) if value.dtype.kind in "iu" else value
+    if isinstance(value, fb.dtype):
+        return getattr(np, str(value).split(".")[-1])
     return [wide(v) for v in value] if isinstance(value, list) else value
 
 
@@ -66,7 +68,13 @@ def expected_of(op: Op, arguments: dict[str, Any]) -> list[Any]:
             values[arg["name"]] = default_of(arg["default"])
     scope = {"references": references, "np": np, "sp": sp, "fb": fb}
     with np.errstate(all="ignore"):
-        result = eval(op.reference, scope | values)  # noqa: S307  our own YAML
+        try:
+            result = eval(op.reference, scope | values)  # noqa: S307  our own YAML
+        except TypeError:
+            result = None
+        if result is None or getattr(result, "dtype", None) == np.float16:  # NumPy knows little of bool
+            numbers = {k: v * 1 if getattr(v, "dtype", None) == np.bool_ else v for k, v in values.items()}
+            result = eval(op.reference, scope | numbers)  # noqa: S307  our own YAML
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
@@ -229,5 +237,5 @@ def test_error_inputs(name: str, index: int):
     op = operators()[name]
     sample, exception, pattern = op.errors[index]
     call = bind(op, sample)
-    with pytest.raises(ERRORS[exception], match=pattern):
+    with pytest.raises(tuple(ERRORS[e] for e in exception.split("|")), match=pattern):
         run(op, tensors(call.materialise(op.main_dtype()), op.main_dtype()))
