@@ -1,4 +1,4 @@
-"""Writes recorded.json: what PyTorch draws and trains from the seeds in cases.py. Needs torch 2.13.
+"""Writes recorded.json: what PyTorch draws and trains from the seeds in seeded_cases.py. Needs torch 2.13.
 
 PyTorch's normal floats depend on the processor: the record is of one with AVX2, where 16 and more are
 computed with fused polynomials. exponential_ and bernoulli_ of a number take Intel's library on Intel's
@@ -11,7 +11,7 @@ import json
 import warnings
 from pathlib import Path
 
-import cases
+import seeded_cases
 import torch
 
 if __name__ == "__main__":
@@ -19,9 +19,9 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     record = {
         "torch": torch.__version__,
-        "draws": cases.draws(torch),
-        "samples": cases.samples(torch),
-        "training": cases.training(torch),
+        "draws": seeded_cases.draws(torch),
+        "samples": seeded_cases.samples(torch),
+        "training": seeded_cases.training(torch),
     }
     text = json.dumps(record)
     target = Path(__file__).with_name("recorded.json")

@@ -10,17 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import cases
 import flambeau as fb
 import numpy as np
 import pytest
+import seeded_cases
 
 RECORD = json.loads(Path(__file__).with_name("recorded.json").read_text())
 
 
 @cache
 def drawn() -> dict[str, list[int]]:
-    return cases.draws(fb)
+    return seeded_cases.draws(fb)
 
 
 @pytest.mark.parametrize("name", RECORD["draws"])
@@ -30,12 +30,12 @@ def test_draws_equal_pytorch(name: str):
 
 @pytest.mark.parametrize("name", RECORD["samples"])
 def test_samples_equal_pytorch(name: str):
-    assert cases.samples(fb)[name] == RECORD["samples"][name]
+    assert seeded_cases.samples(fb)[name] == RECORD["samples"][name]
 
 
 @pytest.mark.parametrize("name", RECORD["training"])
 def test_training_equals_pytorch(name: str):
-    found = cases.trained(fb, *name.split(", "))
+    found = seeded_cases.trained(fb, *name.split(", "))
     expected = RECORD["training"][name]
     assert found["parameters"] == expected["parameters"]
     # Sums are added up in another order; ten steps amplify that little.
