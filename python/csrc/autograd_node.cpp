@@ -1,6 +1,7 @@
 // Nodes of the backward graph as Python objects, and the handles of hooks. The object of a node that
 // was made in C++ keeps the node alive; the node only knows its object while that lives. The object
 // of a custom Function's node is its context, which the node owns.
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -30,6 +31,10 @@ void node_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+PyObject* repr(PyObject* self) {
+  const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
+  return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : Py_TYPE(self)->tp_name, self);
+}
 PyObject* name(PyObject* self, PyObject*) {
   return guarded([&] { return PyUnicode_FromString(node_of(self)->name()); });
 }
@@ -272,6 +277,7 @@ PyObject* wrap_node(const intrusive_ptr<Node>& node) {
 void add_node_type(PyObject* module) {
   PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                          {Py_tp_call, reinterpret_cast<void*>(call)},
+                         {Py_tp_repr, reinterpret_cast<void*>(repr)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, getset},
                          {0, nullptr}};

@@ -1,0 +1,169 @@
+"""Differentiation: reverse mode over recorded operations, forward mode, functions of the user's own.
+
+>>> import flambeau as fb
+>>> x = fb.tensor([2.0, 3.0], requires_grad=True)
+>>> fb.autograd.grad((x * x).sum(), x)
+(tensor([4., 6.]),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.autograd import forward_ad, functional, graph
+from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from flambeau.autograd.function import Function, NestedIOFunction
+from flambeau.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "NestedIOFunction",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "forward_ad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
+
+_Tensors = Tensor | Sequence[Tensor]
+_Gradients = Tensor | Sequence[Tensor | None] | None
+
+
+def _as_tuple(tensors: Any) -> tuple[Any, ...]:
+    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
+    """One gradient or None per output, checked for type."""
+    given = (None,) * len(outputs) if gradients is None else _as_tuple(gradients)
+    if len(given) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
+    for gradient in given:
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+            )
+    return given
+
+
+def backward(
+    tensors: _Tensors,
+    grad_tensors: _Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: _Gradients = None,
+    inputs: _Tensors | None = None,
+) -> None:
+    """Add the gradients of the sum of tensors to the ``.grad`` of the leaves that they depend on.
+
+    Args:
+        tensors: what is differentiated.
+        grad_tensors: weights, one per tensor and of its shape; None: one, for a tensor of one element.
+        retain_graph: keep what the graph saved, for a further pass; default: as create_graph.
+        create_graph: record the pass itself, so that gradients can be differentiated.
+        grad_variables: the old name of grad_tensors.
+        inputs: the only tensors whose ``.grad`` changes; default: all leaves.
+    Raises: RuntimeError if a tensor has no graph, its graph was freed, or a weight does not fit.
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "'grad_tensors' and 'grad_variables' (deprecated) arguments both passed to backward(). "
+                "Please only use 'grad_tensors'."
+            )
+        grad_tensors = grad_variables
+    wanted = () if inputs is None else _as_tuple(inputs)
+    if inputs is not None and not wanted:
+        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    outputs = _as_tuple(tensors)
+    gradients = _gradients_of(outputs, grad_tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    _C._autograd_backward(outputs, gradients, wanted, retain, create_graph)
+
+
+def grad(
+    outputs: _Tensors,
+    inputs: _Tensors,
+    grad_outputs: _Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of the sum of outputs with respect to inputs; no ``.grad`` changes.
+
+    Args:
+        outputs: what is differentiated.
+        inputs: with respect to what.
+        grad_outputs: weights, one per output and of its shape; None: one, for an output of one element.
+        retain_graph: keep what the graph saved, for a further pass; default: as create_graph.
+        create_graph: record the pass itself, so that the results can be differentiated.
+        allow_unused: give None for an input that no output depends on, rather than fail.
+        is_grads_batched: weights have a leading dimension, and so have the results.
+        materialize_grads: give zeros, not None, for an input that no output depends on.
+    Raises: RuntimeError if an output has no graph, its graph was freed, or an input is unused.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
+    allow = materialize_grads if allow_unused is None else allow_unused
+    results, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    weights = _gradients_of(results, grad_outputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched(results, weights, wanted, retain, create_graph, allow, materialize_grads)
+    return _C._autograd_grad(results, weights, wanted, retain, create_graph, allow, materialize_grads)
+
+
+def _batched(
+    results: tuple[Any, ...], weights: tuple[Any, ...], wanted: tuple[Any, ...], retain: bool, *flags: bool
+) -> tuple[Tensor | None, ...]:
+    """Make one pass per entry of the weights' leading dimension; stack what they give."""
+    sizes = {w.shape[0] for w in weights if w is not None}
+    if len(sizes) != 1:
+        raise RuntimeError(f"grad: expected weights with one common leading size, got {sorted(sizes)}")
+    count = sizes.pop()
+    rows = []
+    for i in range(count):
+        row = tuple(None if w is None else w[i] for w in weights)
+        rows.append(_C._autograd_grad(results, row, wanted, retain or i + 1 < count, *flags))
+    return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows, strict=True))
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, other: Any) -> bool:
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """The old name of a tensor that may require a gradient: ``Variable(t)`` is ``t`` itself."""
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Any:
+        """Return a tensor over the same data."""
+        made = data.detach() if data.is_leaf else data
+        return made.requires_grad_(requires_grad) if requires_grad else made

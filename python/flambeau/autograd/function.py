@@ -1,0 +1,215 @@
+"""Functions with a gradient of the user's own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau import _C
+from flambeau._C import FunctionCtx, Tensor
+
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
+
+# The engine names the node of a Function by the class of its context.
+BackwardCFunction = FunctionCtx
+
+
+class FunctionMeta(type):
+    """Gives every Function its class of contexts."""
+
+    _backward_cls: type[FunctionCtx]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        super().__init__(name, bases, members)
+        cls._backward_cls = type(name + "Backward", (FunctionCtx,), {"_forward_cls": cls})
+
+
+class Function(metaclass=FunctionMeta):
+    """Base of operations whose derivative is written by hand.
+
+    A subclass defines two static methods. ``forward(ctx, *args)`` computes the outputs; what
+    ``backward`` needs goes to ``ctx.save_for_backward``. ``backward(ctx, *grad_outputs)`` returns one
+    gradient per argument of ``forward``, None for those that have none. Where ``setup_context(ctx,
+    inputs, output)`` is defined as well, ``forward`` takes no ``ctx``. ``jvp(ctx, *tangents)`` serves
+    forward mode. The operation is called by ``apply``.
+
+    >>> import flambeau as fb
+    >>> class Double(fb.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = fb.tensor([1.0], requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor([2.])
+    """
+
+    _sets_up_context = False
+    generate_vmap_rule = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._sets_up_context = cls.setup_context is not Function.setup_context
+        if cls.vjp is not Function.vjp:
+            if cls.backward is not Function.backward and cls.backward is not cls.vjp:
+                raise RuntimeError(
+                    f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not "
+                    "allowed. You should only implement one of them."
+                )
+            cls.backward = cls.vjp  # type: ignore[method-assign]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, "
+            "so you should invoke them on the class itself: use .apply()."
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: Functions with state are no more."""
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated.")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside setup_context."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep what backward needs, after a forward that takes no ``ctx``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the gradient of each argument of forward, given those of its outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return what backward does, under another name."""
+        raise NotImplementedError("vjp is not implemented.")
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Return the tangent of each output, given those of the arguments."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the operation and record it."""
+        if cls._sets_up_context:
+            if kwargs or len(args) < cls._parameter_count():
+                args = cls._bind(*args, **kwargs)
+        elif kwargs:
+            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+        return _C._apply_function(cls, args)
+
+    @classmethod
+    def _parameter_count(cls) -> int:
+        return len(inspect.signature(cls.forward).parameters)
+
+    @classmethod
+    def _bind(cls, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+
+
+class InplaceFunction(Function):
+    """A Function that may change its input; kept for PyTorch's programs."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a backward whose result must not be differentiated again.
+
+    It runs without recording; a double backward through its results raises a RuntimeError.
+    """
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        with flambeau.no_grad():
+            outputs = function(ctx, *args)
+        wanted = any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        if not flambeau.is_grad_enabled() or not wanted:
+            return outputs
+        single = not isinstance(outputs, tuple)
+        items = (outputs,) if single else outputs
+        # Leaves that want a gradient, so that the refusing node is reached.
+        leaves = [t.detach().requires_grad_() if isinstance(t, Tensor) else None for t in items]
+        refusing = _C._delayed_error(
+            "trying to differentiate twice a function that was marked with @once_differentiable", leaves
+        )
+        return refusing[0] if single else refusing
+
+    return wrapper
+
+
+class NestedIOFunction(Function):
+    """A Function whose arguments and results may be nested lists, tuples and dicts of tensors.
+
+    ``forward_extended`` and ``backward_extended`` see the nested structure.
+    """
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Flatten the arguments, call, and give the result its structure."""
+        if kwargs:
+            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+        flat: list[Any] = []
+        layout = _flatten(args, flat)
+        shape: list[Any] = []
+        result = _C._apply_function(cls, (layout, shape, *flat))
+        items = iter(result if isinstance(result, tuple) else (result,))
+        return _unflatten(shape[0], items)
+
+    @staticmethod
+    def forward(ctx: Any, layout: Any, shape: list[Any], *flat: Any) -> Any:
+        """Call forward_extended on the nested arguments."""
+        ctx._layout = layout
+        result = ctx._forward_cls.forward_extended(ctx, *_unflatten(layout, iter(flat)))
+        items: list[Any] = []
+        ctx._shape = _flatten(result, items)
+        shape.append(ctx._shape)
+        return tuple(items)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Call backward_extended on nested gradients."""
+        nested = _unflatten(ctx._shape, iter(grads))
+        result = ctx._forward_cls.backward_extended(ctx, nested)
+        flat: list[Any] = []
+        _flatten(result, flat)
+        return (None, None, *flat)
+
+
+def _flatten(value: Any, into: list[Any]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value), [_flatten(v, into) for v in value]
+    if isinstance(value, dict):
+        return dict, {k: _flatten(v, into) for k, v in value.items()}
+    into.append(value)
+    return None
+
+
+def _unflatten(layout: Any, items: Any) -> Any:
+    if layout is None:
+        return next(items)
+    kind, parts = layout
+    if kind is dict:
+        return {k: _unflatten(v, items) for k, v in parts.items()}
+    return kind(_unflatten(part, items) for part in parts)
