@@ -29,9 +29,10 @@ bool overflows(double value) {
   if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>) {
     return false;
   } else if constexpr (std::is_integral_v<T>) {
-    const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
-    const bool above = value > -limit || (std::is_signed_v<T> && value == -limit);
-    return !(above && value < limit);  // NaN overflows
+    const double least = static_cast<double>(std::numeric_limits<T>::min());
+    const double greatest = static_cast<double>(std::numeric_limits<T>::max());
+    const bool below = sizeof(T) == 8 ? value < greatest : value <= greatest;  // 2^63 is no int64
+    return !(below && value >= least);                                         // NaN overflows
   } else {
     return std::isfinite(value) &&
            std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max());
@@ -82,6 +83,8 @@ template <typename T>
 T Scalar::to() const {
   if constexpr (is_complex_v<T>) {
     return T(to_complex());
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return !is_zero();
   } else {
     if (is_integral(true)) {
       if (overflows<T>(int_)) fail_overflow<T>();

@@ -18,6 +18,10 @@ TEST(scalar_converts_and_refuses) {
   EXPECT(Scalar(-1).to<uint8_t>() == 255);
   EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(300).to<uint8_t>(); }));
   EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(1e300).to<float>(); }));
+  EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(-0.5).to<uint8_t>(); }));
+  EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(-128.5).to<int8_t>(); }));
+  EXPECT(Scalar(-1).to<uint8_t>() == 255);
+  EXPECT(Scalar(complex<double>(0, 1)).to<bool>());
   EXPECT(throws(ErrorKind::Runtime, "without overflow", [] { Scalar(0x1p63).to<int64_t>(); }));
   EXPECT(throws(ErrorKind::Runtime, "without overflow",
                 [] { Scalar(c10::complex<double>(1, 2)).to<double>(); }));

@@ -24,14 +24,20 @@ struct Steps {
   int64_t dim;
 };
 
-template <typename T>
+// kDense: the row of the result and its positions are gapless, and so is the gathered dimension.
+template <typename T, bool kDense>
 void gather_row(const Row& row, const Steps& steps) {
+  const int64_t to_step = kDense ? static_cast<int64_t>(sizeof(T)) : steps.to;
+  const int64_t position_step = kDense ? static_cast<int64_t>(sizeof(int64_t)) : steps.positions;
+  const int64_t along = kDense ? static_cast<int64_t>(sizeof(T)) : steps.along;
+  const int64_t from_step = steps.from, size = steps.size;
   for (int64_t j = 0; j < row.count; ++j) {
-    const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * steps.positions);
-    check(at >= 0 && at < steps.size, "index ", at, " is out of bounds for dimension ", steps.dim,
-          " with size ", steps.size);
-    *reinterpret_cast<T*>(row.to + j * steps.to) =
-        *reinterpret_cast<const T*>(row.from + j * steps.from + at * steps.along);
+    const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * position_step);
+    if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
+      fail(ErrorKind::Runtime, "index ", at, " is out of bounds for dimension ", steps.dim, " with size ", size);
+    }
+    *reinterpret_cast<T*>(row.to + j * to_step) =
+        *reinterpret_cast<const T*>(row.from + j * from_step + at * along);
   }
 }
 
@@ -63,14 +69,16 @@ void gather_cpu(const Tensor& self, int64_t dim, const Tensor& index, bool, Tens
                     self.dim() ? self.size(dim) : 1, self.dim() ? self.stride(dim) * item : 0, dim};
   const TileShape shape = buffered_tile_shape(nest);
   const Tiles tiles(nest, shape.columns, shape.rows);
+  const bool dense = steps.to == item && steps.positions == 8 && steps.along == item;
   dispatch_by_size(element_size(self.dtype()), "gather", [&]<typename T>() {
+    const auto run = dense ? gather_row<T, true> : gather_row<T, false>;
     parallel_for(0, tiles.count(), shape.columns * shape.rows * 3, [&](int64_t begin, int64_t end) {
       tiles.visit(begin, end, [&](const Tile& tile) {
         for (int64_t r = 0; r < tile.rows; ++r) {
           const auto row = [&](int a) {
             return tile.data[a] + (nest.ndim > 1 ? r * nest.strides[a][1] : 0);
           };
-          gather_row<T>({tile.columns, row(0), row(1), row(2)}, steps);
+          run({tile.columns, row(0), row(1), row(2)}, steps);
         }
       });
     });

@@ -63,7 +63,16 @@ Places slices_of(const Tensor& self, int64_t dim, const Tensor& index, Negative 
   const int64_t* const from = positions.data_as<int64_t>();
   int64_t* const to = places.offsets.data_as<int64_t>();
   parallel_for(0, positions.numel(), 4, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) inspect(from[i], size);
+    // The sign bit of `outside` tells of all at once whether one is.
+    const uint64_t reach = negative == Negative::FromEnd ? static_cast<uint64_t>(size) : 0;
+    const auto last = static_cast<uint64_t>(size) - 1;
+    uint64_t outside = 0;
+#pragma omp simd reduction(| : outside)
+    for (int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<uint64_t>(from[i]);
+      outside |= (at + reach) | (last - at);
+    }
+    for (int64_t i = begin; outside >> 63 && i < end; ++i) inspect(from[i], size);
     if (as_is) return;
     for (int64_t i = begin; i < end; ++i) to[i] = (from[i] < 0 ? from[i] + size : from[i]) * stride;
   });

@@ -32,6 +32,8 @@ void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
               " with type: ", pytorch_name_of(index.dtype()), " and size: ", index.sizes());
   check(is_index_type(index.dtype()), "index_add_(): Expected dtype int32/int64 for index but got: ",
         pytorch_name_of(index.dtype()));
+  check_index(source.dim() > 0 || index.numel() == 1, "Dimension specified as ", dim,
+              " but tensor has no dimensions");
   check(self.dtype() == source.dtype(), "index_add_(): self (", pytorch_name_of(self.dtype()),
         ") and source (", pytorch_name_of(source.dtype()), ") must have the same scalar type");
   check(dim == 0 || dim < source.dim(), "index_add_(): Indexing dim ", dim,
