@@ -83,9 +83,22 @@ std::vector<int64_t> count_bins(const Tensor& in, int64_t bins, const Range& ran
   return counts;
 }
 
-}  // namespace
+// The rows of `sequence` in the order of `sorter`.
+Tensor in_order(const Tensor& sequence, const Tensor& sorter) {
+  const Tensor from = contiguous_tensor(sequence), order = contiguous_tensor(sorter);
+  const Tensor sorted = empty_tensor(from.sizes(), from.dtype());
+  const int64_t n = from.size(-1);
+  const int64_t* at = order.data_as<int64_t>();
+  dispatch_by_size(element_size(from.dtype()), "searchsorted", [&]<typename T>() {
+    for (int64_t i = 0; i < from.numel(); ++i) {
+      check(at[i] >= 0 && at[i] < n, "torch.searchsorted(): sorter index out of range");
+      sorted.data_as<T>()[i] = from.data_as<T>()[i / n * n + at[i]];
+    }
+  });
+  return sorted;
+}
 
-void searchsorted_cpu(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, Tensor& out) {
+void search_all(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, Tensor& out) {
   const ScalarType common = result_type(sorted_sequence, self);
   const Tensor sequences = contiguous_tensor(cast_tensor(sorted_sequence, common));
   const Tensor values = contiguous_tensor(cast_tensor(self, common));
@@ -105,6 +118,18 @@ void searchsorted_cpu(const Tensor& sorted_sequence, const Tensor& self, bool ou
     };
     out_int32 ? run(out.data_as<int32_t>()) : run(out.data_as<int64_t>());
   });
+}
+
+}  // namespace
+
+void searchsorted_cpu(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
+                      std::optional<std::string_view> side, const Tensor& sorter, Tensor& out) {
+  const Tensor sequence = sorter.defined() ? in_order(sorted_sequence, sorter) : sorted_sequence;
+  search_all(sequence, self, out_int32, right || side == "right", out);
+}
+
+void bucketize_cpu(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right, Tensor& out) {
+  search_all(boundaries, self, out_int32, right, out);
 }
 
 Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength) {

@@ -23,6 +23,22 @@ void add_places(OutSpec* out) {
 
 bool is_ordered_number(ScalarType t) { return is_floating_type(t) || is_integral_type(t, false); }
 
+void check_search_options(const Tensor& sequence, bool right, std::optional<std::string_view> side,
+                          const Tensor& sorter) {
+  if (side) {
+    check(*side == "left" || *side == "right",
+          "torch.searchsorted(): side can only be 'left' or 'right' but got ", *side);
+    check(!right || *side == "right",
+          "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
+  }
+  if (!sorter.defined()) return;
+  check(sorter.sizes() == sequence.sizes(),
+        "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor ",
+        sequence.sizes(), " and got sorter tensor ", sorter.sizes());
+  check(sorter.dtype() == ScalarType::Int64,
+        "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ", sorter.dtype());
+}
+
 }  // namespace
 
 void sort(const Tensor& self, int64_t dim, OutSpec* out) {
@@ -59,7 +75,9 @@ void median_dim(const Tensor& self, int64_t dim, bool keepdim, OutSpec* out) {
   add_places(out);
 }
 
-void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, OutSpec* out) {
+void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
+                  std::optional<std::string_view> side, const Tensor& sorter, OutSpec* out) {
+  check_search_options(sorted_sequence, right, side, sorter);
   const IntArrayRef sequence = sorted_sequence.sizes(), values = self.sizes();
   check(sequence.size() == 1 || !values.empty(),
         "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but "
@@ -76,6 +94,11 @@ void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_in
         "torch.searchsorted(): the size of boundaries' last dimension should be less than ",
         std::numeric_limits<int32_t>::max(), ", but we got ", sequence.back());
   like(self, out_int32 ? ScalarType::Int32 : ScalarType::Int64, out);
+}
+
+void bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, OutSpec* out) {
+  check(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
+  searchsorted(boundaries, self, out_int32, false, std::nullopt, Tensor(), out);
 }
 
 void histc(const Tensor& self, int64_t bins, OutSpec* out) {
