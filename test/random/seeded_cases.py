@@ -44,9 +44,9 @@ FLOATING_DRAWS: dict[str, Draw] = {
     "bernoulli of a tensor": lambda m, n, t: m.empty(3, n, dtype=t).bernoulli_(m.rand(n)),
     "bernoulli of doubles": lambda m, n, t: m.empty(n, dtype=t).bernoulli_(m.rand(n, dtype=m.float64)),
     "dropout": lambda m, n, t: m.nn.functional.dropout(m.ones(n, dtype=t), 0.3),
-    "one category": lambda m, n, t: m.multinomial(m.rand(n, dtype=t) + 0.01, 1),
-    "all categories": lambda m, n, t: m.multinomial(m.rand(2, n, dtype=t) + 0.01, n),
-    "categories again": lambda m, n, t: m.multinomial(m.rand(2, n, dtype=t) + 0.01, n + 1, True),
+    "one category": lambda m, n, t: m.multinomial(m.rand(n, dtype=t), 1),
+    "all categories": lambda m, n, t: m.multinomial(m.rand(2, n, dtype=t), n),
+    "categories again": lambda m, n, t: m.multinomial(m.rand(2, n, dtype=t), n + 1, True),
     # Elements are drawn in memory order; normal numbers that do not lie together one by one.
     "uniform transposed": lambda m, n, t: m.zeros(n, 3, dtype=t).t().uniform_(),
     "normal transposed": lambda m, n, t: m.zeros(n, 3, dtype=t).t().normal_(),
@@ -83,6 +83,7 @@ INITIALISERS = [
     "xavier_normal_",
     "uniform_",
     "normal_",
+    "trunc_normal_",
 ]
 
 

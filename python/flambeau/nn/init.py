@@ -130,12 +130,34 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Draw from the normal distribution restricted to [a, b], by inverting its distribution function."""
+    """Draw from the normal distribution restricted to [a, b], by rejection.
+
+    Candidates are normal where [a, b] holds more than 0.3 of the distribution, else uniform and accepted in
+    proportion to the density. Each round draws for every element, accepted or not, as PyTorch does:
+    equal seeds give equal numbers.
+    """
 
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
-    low, high = below((a - mean) / std), below((b - mean) / std)
+    low, high = (tensor.new_tensor(bound).item() for bound in (a, b))
+    log_peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+
+    def normal_round() -> tuple[Tensor, Tensor]:
+        candidates = flambeau.empty_like(tensor).normal_(mean, std, generator=generator)
+        return candidates, (candidates < low) | (candidates > high)
+
+    def uniform_round() -> tuple[Tensor, Tensor]:
+        candidates = flambeau.empty_like(tensor).uniform_(a, b, generator=generator)
+        log_density = candidates.sub(mean).div(std).pow(2).mul(-0.5).sub(log_peak)
+        height = flambeau.empty_like(tensor).uniform_(generator=generator)
+        return candidates, height.log() > log_density
+
+    common = below((b - mean) / std) - below((a - mean) / std) > 0.3
     with flambeau.no_grad():
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+        result, rejected = normal_round() if common else uniform_round()
+        while rejected.any():
+            candidates, outside = normal_round() if common else uniform_round()
+            result = flambeau.where(rejected, candidates, result)
+            rejected = rejected & outside
+        return tensor.copy_(result)
