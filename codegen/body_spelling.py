@@ -278,13 +278,20 @@ def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
     yield from (*_bump(form), _return_outs(form))
 
 
+def _cuts_graph(op: Operator) -> bool:
+    """Whether a view has no history: its argument's gradient is `none`."""
+    formulas = op.derivative.formulas if op.derivative else ()
+    return bool(formulas) and all(f.expr is None and not f.not_implemented for f in formulas)
+
+
 def _view(op: Operator, form: Form, body: View) -> Iterator[str]:
     args = ", ".join(map(spelling.local, body.rule.args))
     base = next(spelling.local(arg.name) for arg in form.schema.args if arg.alias is not None)
     geometry = f"view::{body.rule.name}({args})"
     if form.kind is FormKind.FUNCTIONAL:
         several = isinstance(op.schema.returns[0].type, ListType)
-        yield f"return {'as_views' if several else 'as_view'}({base}, {geometry});"
+        maker = "as_views" if several else "detached_view" if _cuts_graph(op) else "as_view"
+        yield f"return {maker}({base}, {geometry});"
     elif form.kind is FormKind.INPLACE:
         yield f"set_view({base}, {geometry});"
         yield from (*_bump(form), _return_outs(form))

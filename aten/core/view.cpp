@@ -31,6 +31,12 @@ Tensor as_view(const Tensor& self, const ViewGeometry& geometry) {
   return view_of(self, geometry, false);
 }
 
+Tensor detached_view(const Tensor& self, const ViewGeometry& geometry) {
+  Tensor view = plain_view(self, geometry);
+  view.impl()->set_inference(self.impl()->is_inference());
+  return view;
+}
+
 std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>& geometries) {
   std::vector<Tensor> views;
   views.reserve(geometries.size());

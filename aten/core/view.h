@@ -15,6 +15,8 @@ struct ViewGeometry {
 
 // A tensor over self's storage. Records the base for autograd through `note_view`.
 Tensor as_view(const Tensor& self, const ViewGeometry& geometry);
+// The same without a base: no gradient flows, and writing to it leaves histories as they are.
+Tensor detached_view(const Tensor& self, const ViewGeometry& geometry);
 std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>& geometries);
 // Gives `self` the geometry in place (transpose_, squeeze_, ...).
 void set_view(Tensor& self, const ViewGeometry& geometry);
