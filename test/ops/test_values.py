@@ -191,11 +191,9 @@ def test_strided_inputs(name: str):
 
 
 def _map_tensors(value: Any, function: Any) -> Any:
-    if is_tensor(value):
-        return function(value)
-    return (
-        [function(v) for v in value] if isinstance(value, list) and value and is_tensor(value[0]) else value
-    )
+    if isinstance(value, list):
+        return [_map_tensors(v, function) for v in value]
+    return function(value) if is_tensor(value) else value
 
 
 @pytest.mark.parametrize("name", names(lambda op: op.record["numbers"]))
