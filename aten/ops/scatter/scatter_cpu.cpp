@@ -170,13 +170,6 @@ void scatter_value_cpu(Tensor& self, int64_t dim, const Tensor& index, const Sca
   assign_number(self, dim, index, value);
 }
 
-void scatter_by_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
-  check(reduce == "add" || reduce == "multiply", "reduce argument must be either add or multiply.");
-  scatter::check_arguments(self, dim, index, src);
-  scatter::check_memory(self, index, src);
-  reduce == "add" ? combine<Add>(self, dim, index, src) : combine<Multiply>(self, dim, index, src);
-}
-
 void scatter_add_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   scatter::check_arguments(self, dim, index, src);
   scatter::check_memory(self, index, src);
