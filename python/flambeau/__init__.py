@@ -56,6 +56,16 @@ from flambeau.autograd.grad_mode import (  # noqa: E402
     no_grad,
     set_grad_enabled,
 )
+from flambeau.functional import (  # noqa: E402
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    block_diag,
+    broadcast_shapes,
+    broadcast_tensors,
+    cartesian_prod,
+    meshgrid,
+)
 from flambeau.random import (  # noqa: E402
     fork_rng,
     get_rng_state,

@@ -1,0 +1,101 @@
+"""Functions that take any number of tensors, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau._size import Size
+
+
+def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
+    """The tensors of f(a, b) and of f([a, b])."""
+    only = tensors[0] if len(tensors) == 1 else None
+    return list(only) if isinstance(only, list | tuple) else list(tensors)
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """Return the shape to which all shapes broadcast.
+
+    Raises: RuntimeError for sizes that differ and are not 1.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    flambeau.Size([2, 3])
+    """
+    rows = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    result = [1] * max(map(len, rows), default=0)
+    for row in rows:
+        for place, size in enumerate(row, start=len(result) - len(row)):
+            if size < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension ({size}): ({size})")
+            if size != 1 and result[place] not in (1, size):
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {size} at {place - len(result)}: "
+                    f"expected 1 or {result[place]}"
+                )
+            result[place] = result[place] if size == 1 else size
+    return Size(result)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return views of the tensors, all of the shape to which they broadcast.
+
+    >>> from flambeau import ones
+    >>> [t.shape for t in broadcast_tensors(ones(2, 1), ones(3))]
+    [flambeau.Size([2, 3]), flambeau.Size([2, 3])]
+    """
+    given = _listed(tensors)
+    shape = given[0].shape if given else Size(())
+    for tensor in given[1:]:
+        if tensor.shape != shape:
+            shape = broadcast_shapes(shape, tensor.shape)
+    return tuple(t if t.shape == shape else t.expand(shape) for t in given)
+
+
+def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Return grids of coordinates: grid k holds tensors[k] along dimension k.
+
+    Args:
+        tensors: vectors, or numbers.
+        indexing: "ij", or "xy" to exchange the first two dimensions.
+    """
+    return tuple(_C._functions.meshgrid(_listed(tensors), indexing=indexing))
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Return a matrix with the given ones along its diagonal, zero elsewhere."""
+    return _C._functions.block_diag(_listed(tensors))
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """Return a row for each way to take one element of each vector; a single vector stays as it is."""
+    given = _listed(tensors)
+    if len(given) == 1:
+        return given[0]
+    return _C._functions.stack([grid.reshape(-1) for grid in meshgrid(*given)], -1)
+
+
+def _each(tensors: tuple[Any, ...], view: Any) -> Any:
+    found = tuple(view(t) for t in _listed(tensors))
+    alone = len(tensors) == 1 and not isinstance(tensors[0], list | tuple)
+    return found[0] if alone else found
+
+
+def atleast_1d(*tensors: Tensor) -> Any:
+    """Return the tensors, those of no dimension with one."""
+    return _each(tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
+
+
+def atleast_2d(*tensors: Tensor) -> Any:
+    """Return the tensors with at least two dimensions; a vector becomes a row."""
+    return _each(tensors, lambda t: t.reshape(1, -1) if t.dim() < 2 else t)
+
+
+def atleast_3d(*tensors: Tensor) -> Any:
+    """Return the tensors with at least three dimensions: a vector as (1, n, 1), a matrix as (m, n, 1)."""
+    return _each(
+        tensors,
+        lambda t: t.reshape(1, -1, 1) if t.dim() < 2 else t.unsqueeze(-1) if t.dim() == 2 else t,
+    )
