@@ -129,9 +129,10 @@ void bernoulli_p_cpu(Tensor& self, double p, GeneratorImpl* generator) {
     in_blocks(target.buffer().data_as<T>(), self.numel(), [&](T* out, int64_t n) {
       uint64_t raw[kBlock];
       source.fill_raw64(raw, n);
-      const T zero = static_cast<T>(0), one = static_cast<T>(1);
+      // A table: no branch to mispredict.
+      const T values[2] = {static_cast<T>(0), static_cast<T>(1)};
       for (int64_t i = 0; i < n; ++i) {
-        out[i] = static_cast<int64_t>(raw[i] & ((uint64_t{1} << 53) - 1)) < limit ? one : zero;
+        out[i] = values[static_cast<int64_t>(raw[i] & ((uint64_t{1} << 53) - 1)) < limit];
       }
     });
   });
