@@ -58,10 +58,11 @@ T from_real(double value) {
 // The names that users of PyTorch meet in the message.
 template <typename T>
 [[noreturn]] void fail_overflow() {
-  static constexpr const char* kNames[] = {"bool",    "uint8_t",   "int8_t",        "int16_t", "int",
-                                           "int64_t", "c10::Half", "c10::BFloat16", "float",   "double"};
-  fail(ErrorKind::Runtime, "value cannot be converted to type ", kNames[index_of(scalar_type_of<T>)],
-       " without overflow");
+  static constexpr const char* kNames[] = {"bool",  "uint8_t", "int8_t",    "int16_t",
+                                           "int",   "int64_t", "c10::Half", "c10::BFloat16",
+                                           "float", "double"};
+  fail(ErrorKind::Runtime, "value cannot be converted to type ",
+       kNames[index_of(scalar_type_of<T>)], " without overflow");
 }
 
 }  // namespace

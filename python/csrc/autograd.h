@@ -39,9 +39,8 @@ intrusive_ptr<autograd::NodePostHook> make_post_hook(PyObject* function);
 
 // Node, and what stands before the fields of a custom Function's context.
 struct NodeObject {
-  PyObject_HEAD
-  intrusive_ptr<autograd::Node> node;       // of a node made in C++
-  weak_intrusive_ptr<autograd::Node> owner;  // of a context: the node that owns it
+  PyObject_HEAD intrusive_ptr<autograd::Node> node;  // of a node made in C++
+  weak_intrusive_ptr<autograd::Node> owner;          // of a context: the node that owns it
 };
 extern PyTypeObject* node_type;
 // The node behind a Node object; throws when it is gone.

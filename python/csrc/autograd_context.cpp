@@ -187,11 +187,13 @@ PyMethodDef methods[] = {
 PyGetSetDef getset[] = {
     {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
     {"saved_variables", get_saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
-    {"needs_input_grad", get_needs_input_grad, nullptr, "One bool per argument of forward.", nullptr},
+    {"needs_input_grad", get_needs_input_grad, nullptr, "One bool per argument of forward.",
+     nullptr},
     {"materialize_grads", get_materialize_grads, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-// --- the node that refuses -------------------------------------------------------------------------
+// --- the node that refuses
+// -------------------------------------------------------------------------
 
 struct DelayedError final : autograd::Node {
   explicit DelayedError(std::string text) : message(std::move(text)) {}

@@ -106,8 +106,8 @@ Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i) {
   const ContextObject& ctx = call.ctx();
   const bool is_input = holds(call.arguments, output);
   const bool is_dirty = holds(ctx.dirty, output);
-  const bool records = call.node && !holds(ctx.non_differentiable, output) &&
-                       is_differentiable_type(t.dtype());
+  const bool records =
+      call.node && !holds(ctx.non_differentiable, output) && is_differentiable_type(t.dtype());
   if (!records) {
     if (is_dirty) return Ref::share(output);
     if (is_input) {
@@ -186,8 +186,8 @@ void carry_tangents(const FunctionCall& call, PyObject* results) {
   const Ref tangents = Ref::checked(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     const Tensor& given = call.tangents[static_cast<size_t>(i)];
-    const bool zero = !given.defined() && ctx.materialize_grads &&
-                      ctx.is_tensor_input[static_cast<size_t>(i)];
+    const bool zero =
+        !given.defined() && ctx.materialize_grads && ctx.is_tensor_input[static_cast<size_t>(i)];
     PyObject* item = PyTuple_GET_ITEM(call.arguments, i);
     PyTuple_SET_ITEM(
         tangents.get(), i,

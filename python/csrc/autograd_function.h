@@ -9,8 +9,8 @@ namespace flambeau::python {
 struct ContextObject {
   NodeObject base;
   PyObject* needs_input_grad;
-  PyObject* to_save;             // until the forward pass ends
-  PyObject* saved_for_forward;   // until jvp has run
+  PyObject* to_save;            // until the forward pass ends
+  PyObject* saved_for_forward;  // until jvp has run
   PyObject* dirty;
   PyObject* non_differentiable;
   std::vector<autograd::SavedTensor> saved;

@@ -103,8 +103,8 @@ struct PythonPostHook final : autograd::NodePostHook {
     const WithGil gil;
     const Ref inputs = as_tuple(grad_inputs);
     const Ref outputs = as_tuple(grad_outputs);
-    const Ref result = carried(
-        PyObject_CallFunctionObjArgs(function.get(), inputs.get(), outputs.get(), nullptr));
+    const Ref result =
+        carried(PyObject_CallFunctionObjArgs(function.get(), inputs.get(), outputs.get(), nullptr));
     replace_all(result.get(), grad_inputs);
   }
   Held function;

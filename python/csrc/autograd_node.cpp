@@ -1,6 +1,6 @@
-// Nodes of the backward graph as Python objects, and the handles of hooks. The object of a node that
-// was made in C++ keeps the node alive; the node only knows its object while that lives. The object
-// of a custom Function's node is its context, which the node owns.
+// Nodes of the backward graph as Python objects, and the handles of hooks. The object of a node
+// that was made in C++ keeps the node alive; the node only knows its object while that lives. The
+// object of a custom Function's node is its context, which the node owns.
 #include <cstring>
 #include <map>
 #include <string>
@@ -153,8 +153,7 @@ PyTypeObject* type_for(const Node& node) {
 // --- handles -------------------------------------------------------------------------------------
 
 struct HandleObject {
-  PyObject_HEAD
-  uint64_t id;
+  PyObject_HEAD uint64_t id;
   HookPlace place;
   weak_intrusive_ptr<Node> node;
   weak_intrusive_ptr<TensorImpl> leaf;
@@ -191,8 +190,7 @@ void remove_from_leaf(HandleObject& handle) {
 PyObject* handle_remove(PyObject* self, PyObject*) {
   return guarded([&] {
     HandleObject& handle = *handle_of(self);
-    const bool on_leaf =
-        handle.place == HookPlace::Leaf || handle.place == HookPlace::Accumulate;
+    const bool on_leaf = handle.place == HookPlace::Leaf || handle.place == HookPlace::Accumulate;
     on_leaf ? remove_from_leaf(handle) : remove_from_node(handle);
     return wrap_none();
   });
@@ -256,7 +254,8 @@ PyObject* make_handle(HookPlace place, uint64_t id, const Tensor& leaf) {
 intrusive_ptr<Node> node_of(PyObject* object) {
   const NodeObject* self = object_of(object);
   intrusive_ptr<Node> node = self->node ? self->node : self->owner.lock();
-  check(static_cast<bool>(node), "Attribute of a custom Function's context: its node is gone or not "
+  check(static_cast<bool>(node),
+        "Attribute of a custom Function's context: its node is gone or not "
         "made yet, as the forward pass has not ended or its outputs were freed.");
   return node;
 }

@@ -83,8 +83,6 @@ PyMethodDef functions[] = {{"_push_saved_tensors_hooks", push, METH_VARARGS, nul
 
 }  // namespace
 
-void add_saved_tensor_hooks(PyObject* module) {
-  checked(PyModule_AddFunctions(module, functions));
-}
+void add_saved_tensor_hooks(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
 
 }  // namespace flambeau::python

@@ -23,7 +23,8 @@ PyObject* get_grad(PyObject* self, void*) {
       checked(PyErr_WarnEx(
           PyExc_UserWarning,
           "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. It is not "
-          "filled by backward(); call .retain_grad() on the tensor first if its gradient is wanted.",
+          "filled by backward(); call .retain_grad() on the tensor first if its gradient is "
+          "wanted.",
           1));
     }
     Py_RETURN_NONE;
@@ -130,8 +131,7 @@ PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     }
     BackwardOptions options;
     options.create_graph = truth(a.create_graph);
-    options.retain_graph =
-        a.retain_graph == Py_None ? options.create_graph : truth(a.retain_graph);
+    options.retain_graph = a.retain_graph == Py_None ? options.create_graph : truth(a.retain_graph);
     const Tensor output = tensor_of(self);
     const Tensor gradient = a.gradient == Py_None ? Tensor() : tensor_of(a.gradient);
     {
@@ -149,7 +149,8 @@ PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t nargs
   return guarded([&] {
     static constexpr Param params[] = {
         {.name = "requires_grad", .kind = ParamKind::Bool, .has_default = true}};
-    static constexpr Signature signatures[] = {{"requires_grad_(bool requires_grad=True)", params, 1}};
+    static constexpr Signature signatures[] = {
+        {"requires_grad_(bool requires_grad=True)", params, 1}};
     static constexpr Overloads overloads = {"requires_grad_", signatures, 1};
     ParsedArgs p;
     p.parse(overloads, nullptr, args, nargs, kwnames);
@@ -169,9 +170,7 @@ PyObject* retain_grad(PyObject* self, PyObject*) {
     return wrap_none();
   });
 }
-PyObject* is_view(PyObject* self, PyObject*) {
-  return wrap(autograd::is_view(tensor_of(self)));
-}
+PyObject* is_view(PyObject* self, PyObject*) { return wrap(autograd::is_view(tensor_of(self))); }
 
 PyObject* register_hook(PyObject* self, PyObject* function) {
   return guarded([&] {
@@ -231,7 +230,8 @@ PyMethodDef autograd_methods[] = {
      "Add the gradient of this tensor with respect to the graph's leaves to their .grad."},
     {"requires_grad_", as_cfunction(requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "Set whether operations on this leaf are recorded; returns it."},
-    {"detach_", detach_, METH_NOARGS, "Cut the tensor off its history in place, which makes it a leaf."},
+    {"detach_", detach_, METH_NOARGS,
+     "Cut the tensor off its history in place, which makes it a leaf."},
     {"retain_grad", retain_grad, METH_NOARGS, "Have backward fill .grad of this non-leaf tensor."},
     {"_is_view", is_view, METH_NOARGS, nullptr},
     {"register_hook", register_hook, METH_O,
@@ -249,7 +249,8 @@ PyGetSetDef autograd_getset[] = {
     {"retains_grad", get_retains_grad, nullptr, "Whether it is a non-leaf whose .grad is filled.",
      nullptr},
     {"_version", get_version, nullptr, "How often its memory was changed in place.", nullptr},
-    {"_base", get_base, nullptr, "The tensor that this view was made from; None otherwise.", nullptr},
+    {"_base", get_base, nullptr, "The tensor that this view was made from; None otherwise.",
+     nullptr},
     {"output_nr", get_output_nr, nullptr, "Which output of grad_fn it is.", nullptr},
     {"data", get_data, set_data, "The same memory without history or version count.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -45,8 +45,7 @@ struct CarriedError::Parts {
 CarriedError::CarriedError() : parts_(std::make_shared<Parts>()) {}
 
 void CarriedError::restore() const noexcept {
-  PyErr_Restore(Py_XNewRef(parts_->type), Py_XNewRef(parts_->value),
-                Py_XNewRef(parts_->traceback));
+  PyErr_Restore(Py_XNewRef(parts_->type), Py_XNewRef(parts_->value), Py_XNewRef(parts_->traceback));
 }
 
 void set_python_error() noexcept {

@@ -18,7 +18,9 @@ bool is_sequence_index(PyObject* o) {
 }
 
 // Bytes are masks, too.
-bool is_mask(const Tensor& t) { return t.dtype() == ScalarType::Bool || t.dtype() == ScalarType::UInt8; }
+bool is_mask(const Tensor& t) {
+  return t.dtype() == ScalarType::Bool || t.dtype() == ScalarType::UInt8;
+}
 
 // How many dimensions of the tensor one entry uses up.
 int64_t dims_used(PyObject* o) {

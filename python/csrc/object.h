@@ -13,7 +13,7 @@ struct PythonError {};
 // The same with the Python error inside, for a way on which the GIL or the thread changes.
 class CarriedError {
  public:
-  CarriedError();               // takes the error that is set
+  CarriedError();                 // takes the error that is set
   void restore() const noexcept;  // sets it again
 
  private:

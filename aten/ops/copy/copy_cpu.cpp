@@ -8,20 +8,23 @@
 
 namespace flambeau::ops {
 
-void to_copy_cpu(const Tensor& self, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
-                 std::optional<bool>, bool, std::optional<MemoryFormat>, Tensor& out) {
+void to_copy_cpu(const Tensor& self, std::optional<ScalarType>, std::optional<Layout>,
+                 std::optional<Device>, std::optional<bool>, bool, std::optional<MemoryFormat>,
+                 Tensor& out) {
   copy_into(out, self);
 }
 
-void clone_cpu(const Tensor& self, std::optional<MemoryFormat>, Tensor& out) { copy_into(out, self); }
+void clone_cpu(const Tensor& self, std::optional<MemoryFormat>, Tensor& out) {
+  copy_into(out, self);
+}
 
 void copy_cpu(Tensor& self, const Tensor& src, bool) { copy_into(self, src); }
 
 void fill_cpu(Tensor& self, const Scalar& value) { fill_with(self, value); }
 
 void fill_tensor_cpu(Tensor& self, const Tensor& value) {
-  check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
-        " dimensions.");
+  check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+        value.dim(), " dimensions.");
   copy_into(self, value);
 }
 

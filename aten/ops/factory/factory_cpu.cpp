@@ -14,7 +14,8 @@ template <typename T>
 inline constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 // What positions are computed in: integers by double, halves by float.
 template <typename T>
-using Position = std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<is_half<T>, float, T>>;
+using Position =
+    std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<is_half<T>, float, T>>;
 
 template <typename T, typename Value>
 void generate(Tensor& out, const Value& value) {
@@ -33,7 +34,10 @@ struct Spacing {
   int64_t steps;
 
   Spacing(const Scalar& from, const Scalar& to, int64_t n)
-      : start(from.to<P>()), end(to.to<P>()), step(n > 1 ? (end - start) / P(static_cast<double>(n - 1)) : P(0)), steps(n) {}
+      : start(from.to<P>()),
+        end(to.to<P>()),
+        step(n > 1 ? (end - start) / P(static_cast<double>(n - 1)) : P(0)),
+        steps(n) {}
   P at(int64_t i) const {
     return i < steps / 2 || steps == 1 ? start + step * P(static_cast<double>(i))
                                        : end - step * P(static_cast<double>(steps - 1 - i));
@@ -48,8 +52,9 @@ void empty_cpu(IntArrayRef, std::optional<ScalarType>, std::optional<Layout>, st
 void empty_strided_cpu(IntArrayRef, IntArrayRef, std::optional<ScalarType>, std::optional<Layout>,
                        std::optional<Device>, std::optional<bool>, Tensor&) {}
 
-void empty_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
-                    std::optional<bool>, std::optional<MemoryFormat>, Tensor&) {}
+void empty_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>,
+                    std::optional<Device>, std::optional<bool>, std::optional<MemoryFormat>,
+                    Tensor&) {}
 
 void zeros_cpu(IntArrayRef, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
                std::optional<bool>, Tensor& out) {
@@ -61,37 +66,41 @@ void ones_cpu(IntArrayRef, std::optional<ScalarType>, std::optional<Layout>, std
   fill_with(out, 1);
 }
 
-void full_cpu(IntArrayRef, const Scalar& fill_value, std::optional<ScalarType>, std::optional<Layout>,
-              std::optional<Device>, std::optional<bool>, Tensor& out) {
+void full_cpu(IntArrayRef, const Scalar& fill_value, std::optional<ScalarType>,
+              std::optional<Layout>, std::optional<Device>, std::optional<bool>, Tensor& out) {
   fill_with(out, fill_value);
 }
 
-void zeros_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
-                    std::optional<bool>, std::optional<MemoryFormat>, Tensor& out) {
+void zeros_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>,
+                    std::optional<Device>, std::optional<bool>, std::optional<MemoryFormat>,
+                    Tensor& out) {
   fill_with(out, 0);
 }
 
-void ones_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
-                   std::optional<bool>, std::optional<MemoryFormat>, Tensor& out) {
+void ones_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>,
+                   std::optional<Device>, std::optional<bool>, std::optional<MemoryFormat>,
+                   Tensor& out) {
   fill_with(out, 1);
 }
 
-void full_like_cpu(const Tensor&, const Scalar& fill_value, std::optional<ScalarType>, std::optional<Layout>,
-                   std::optional<Device>, std::optional<bool>, std::optional<MemoryFormat>, Tensor& out) {
+void full_like_cpu(const Tensor&, const Scalar& fill_value, std::optional<ScalarType>,
+                   std::optional<Layout>, std::optional<Device>, std::optional<bool>,
+                   std::optional<MemoryFormat>, Tensor& out) {
   fill_with(out, fill_value);
 }
 
-void arange_cpu(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<ScalarType>,
-                std::optional<Layout>, std::optional<Device>, std::optional<bool>, Tensor& out) {
+void arange_cpu(const Scalar& start, const Scalar& end, const Scalar& step,
+                std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
+                std::optional<bool>, Tensor& out) {
   check(!end.is_complex(), "arange: expected real numbers, got ", end);
-  dispatch_types<ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32, ScalarType::Int64,
-                 ScalarType::Float16, ScalarType::BFloat16, ScalarType::Float32, ScalarType::Float64>(
-      out.dtype(), "arange", [&]<typename T>() {
-        // Wider than the elements, so that the last of many does not drift.
-        using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-        const Wide first = start.to<Wide>(), by = step.to<Wide>();
-        generate<T>(out, [=](int64_t i) { return first + by * static_cast<Wide>(i); });
-      });
+  dispatch_types<ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
+                 ScalarType::Int64, ScalarType::Float16, ScalarType::BFloat16, ScalarType::Float32,
+                 ScalarType::Float64>(out.dtype(), "arange", [&]<typename T>() {
+    // Wider than the elements, so that the last of many does not drift.
+    using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+    const Wide first = start.to<Wide>(), by = step.to<Wide>();
+    generate<T>(out, [=](int64_t i) { return first + by * static_cast<Wide>(i); });
+  });
 }
 
 void linspace_cpu(const Scalar& start, const Scalar& end, int64_t steps, std::optional<ScalarType>,
@@ -119,11 +128,12 @@ void logspace_cpu(const Scalar& start, const Scalar& end, int64_t steps, double 
   });
 }
 
-void eye_cpu(int64_t n, int64_t m, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
-             std::optional<bool>, Tensor& out) {
+void eye_cpu(int64_t n, int64_t m, std::optional<ScalarType>, std::optional<Layout>,
+             std::optional<Device>, std::optional<bool>, Tensor& out) {
   fill_with(out, 0);
   const int64_t along = out.stride(0) + out.stride(1);
-  fill_with(plain_view(out, {IntArrayRef(std::min(n, m)), IntArrayRef(along), out.storage_offset()}), 1);
+  fill_with(
+      plain_view(out, {IntArrayRef(std::min(n, m)), IntArrayRef(along), out.storage_offset()}), 1);
 }
 
 }  // namespace flambeau::ops

@@ -39,8 +39,8 @@ void full(IntArrayRef size, const Scalar& fill_value, std::optional<ScalarType> 
   factory(size, dtype.value_or(natural_dtype(fill_value)), device, out);
 }
 
-void arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<ScalarType> dtype,
-            std::optional<Device> device, OutSpec* out) {
+void arange(const Scalar& start, const Scalar& end, const Scalar& step,
+            std::optional<ScalarType> dtype, std::optional<Device> device, OutSpec* out) {
   const bool whole = start.is_integral(true) && end.is_integral(true) && step.is_integral(true);
   const ScalarType type = dtype.value_or(whole ? ScalarType::Int64 : default_dtype());
   check(!step.is_zero(), "step must be nonzero");
@@ -62,12 +62,12 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step, std::opt
   factory(IntArrayRef(count), type, device, out);
 }
 
-void linspace(const Scalar& start, const Scalar& end, int64_t steps, std::optional<ScalarType> dtype,
-              std::optional<Device> device, OutSpec* out) {
+void linspace(const Scalar& start, const Scalar& end, int64_t steps,
+              std::optional<ScalarType> dtype, std::optional<Device> device, OutSpec* out) {
   check(steps >= 0, "number of steps must be non-negative");
   const bool is_complex = start.is_complex() || end.is_complex();
-  factory(IntArrayRef(steps), dtype.value_or(is_complex ? default_complex_dtype() : default_dtype()), device,
-          out);
+  factory(IntArrayRef(steps),
+          dtype.value_or(is_complex ? default_complex_dtype() : default_dtype()), device, out);
 }
 
 void eye(int64_t n, int64_t m, std::optional<ScalarType> dtype, std::optional<Device> device,

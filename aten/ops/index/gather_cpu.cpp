@@ -1,5 +1,5 @@
-// gather on CPU: result[i][j] = self[index[i][j]][j] for dim 0. Pure movement, exact in every dtype.
-// Negative indices are out of bounds.
+// gather on CPU: result[i][j] = self[index[i][j]][j] for dim 0. Pure movement, exact in every
+// dtype. Negative indices are out of bounds.
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
@@ -34,7 +34,8 @@ void gather_row(const Row& row, const Steps& steps) {
   for (int64_t j = 0; j < row.count; ++j) {
     const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * position_step);
     if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
-      fail(ErrorKind::Runtime, "index ", at, " is out of bounds for dimension ", steps.dim, " with size ", size);
+      fail(ErrorKind::Runtime, "index ", at, " is out of bounds for dimension ", steps.dim,
+           " with size ", size);
     }
     *reinterpret_cast<T*>(row.to + j * to_step) =
         *reinterpret_cast<const T*>(row.from + j * from_step + at * along);
@@ -65,8 +66,12 @@ void gather_cpu(const Tensor& self, int64_t dim, const Tensor& index, bool, Tens
   const Tensor positions = cast_tensor(index, ScalarType::Int64);
   const StridedLoop nest = nest_of(self, dim, positions, result);
   const auto item = static_cast<int64_t>(element_size(self.dtype()));
-  const Steps steps{nest.strides[0][0], nest.strides[1][0], nest.strides[2][0],
-                    self.dim() ? self.size(dim) : 1, self.dim() ? self.stride(dim) * item : 0, dim};
+  const Steps steps{nest.strides[0][0],
+                    nest.strides[1][0],
+                    nest.strides[2][0],
+                    self.dim() ? self.size(dim) : 1,
+                    self.dim() ? self.stride(dim) * item : 0,
+                    dim};
   const TileShape shape = buffered_tile_shape(nest);
   const Tiles tiles(nest, shape.columns, shape.rows);
   const bool dense = steps.to == item && steps.positions == 8 && steps.along == item;

@@ -1,6 +1,6 @@
-// Indexing by tensors on CPU: reading, writing and adding at positions. Negative indices count from the
-// end. Reads and writes move elements, exact in every dtype; sums are kept in the element type, each
-// rounded (half and bfloat16 add in float), in row-major order of the positions.
+// Indexing by tensors on CPU: reading, writing and adding at positions. Negative indices count from
+// the end. Reads and writes move elements, exact in every dtype; sums are kept in the element type,
+// each rounded (half and bfloat16 add in float), in row-major order of the positions.
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
@@ -15,11 +15,13 @@ namespace {
 // The columns of nonzero(mask), which stands for the next dimensions of `self`.
 void append_mask(const Tensor& self, const Tensor& mask, std::vector<Tensor>* positions) {
   const size_t dim = positions->size();
-  check_index(dim + mask.sizes().size() <= self.sizes().size(), "too many indices for tensor of dimension ",
-              self.dim(), " (got ", dim + mask.sizes().size(), ")");
+  check_index(dim + mask.sizes().size() <= self.sizes().size(),
+              "too many indices for tensor of dimension ", self.dim(), " (got ",
+              dim + mask.sizes().size(), ")");
   for (size_t d = 0; d < mask.sizes().size(); ++d) {
-    check_index(mask.sizes()[d] == self.sizes()[dim + d], "The shape of the mask ", mask.sizes(), " at index ",
-                d, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim + d);
+    check_index(mask.sizes()[d] == self.sizes()[dim + d], "The shape of the mask ", mask.sizes(),
+                " at index ", d, " does not match the shape of the indexed tensor ", self.sizes(),
+                " at index ", dim + d);
   }
   const Tensor rows = nonzero_cpu(mask);
   for (int64_t d = 0; d < mask.dim(); ++d) {
@@ -38,22 +40,28 @@ std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) 
     }
     switch (index.dtype()) {
       case ScalarType::Bool:
-      case ScalarType::UInt8: append_mask(self, index, &positions); break;
+      case ScalarType::UInt8:
+        append_mask(self, index, &positions);
+        break;
       case ScalarType::Int32:
-      case ScalarType::Int64: positions.push_back(cast_tensor(index, ScalarType::Int64)); break;
+      case ScalarType::Int64:
+        positions.push_back(cast_tensor(index, ScalarType::Int64));
+        break;
       default:
-        fail(ErrorKind::Index, "tensors used as indices must be long, int, byte or bool tensors, got ",
+        fail(ErrorKind::Index,
+             "tensors used as indices must be long, int, byte or bool tensors, got ",
              pytorch_name_of(index.dtype()));
     }
   }
-  check_index(positions.size() <= self.sizes().size(), "too many indices for tensor of dimension ", self.dim(),
-              " (got ", positions.size(), ")");
+  check_index(positions.size() <= self.sizes().size(), "too many indices for tensor of dimension ",
+              self.dim(), " (got ", positions.size(), ")");
   return positions;
 }
 
 void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {
   if (result.numel() == 0) return;
-  const indexing::Places places = indexing::places_of(self, indices, indexing::plan_of(self, indices));
+  const indexing::Places places =
+      indexing::places_of(self, indices, indexing::plan_of(self, indices));
   dispatch_by_size(element_size(self.dtype()), "index", [&]<typename T>() {
     indexing::read_places(places, self.data_as<T>(), result.data_as<T>());
   });
@@ -62,10 +70,12 @@ void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {
 void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   const indexing::Plan plan = indexing::plan_of(self, indices);
   check(self.dtype() == values.dtype(),
-        "Index put requires the source and destination dtypes match, got ", pytorch_name_of(self.dtype()),
-        " for the destination and ", pytorch_name_of(values.dtype()), " for the source.");
-  check(is_broadcastable_to(values.sizes(), plan.result_sizes), "shape mismatch: value tensor of shape ",
-        values.sizes(), " cannot be broadcast to indexing result of shape ", plan.result_sizes);
+        "Index put requires the source and destination dtypes match, got ",
+        pytorch_name_of(self.dtype()), " for the destination and ", pytorch_name_of(values.dtype()),
+        " for the source.");
+  check(is_broadcastable_to(values.sizes(), plan.result_sizes),
+        "shape mismatch: value tensor of shape ", values.sizes(),
+        " cannot be broadcast to indexing result of shape ", plan.result_sizes);
   for (const Tensor& index : indices) {
     if (index.defined()) indexing::apart_from(self, index);
   }
@@ -85,8 +95,9 @@ void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool 
     return;
   }
   dispatch_all(self.dtype(), "index_put", [&]<typename T>() {
-    indexing::write_places(places, self.data_as<T>(), source.data_as<T>(), step,
-                           [](T& place, const T& value) { place = indexing::sum_of(place, value); });
+    indexing::write_places(
+        places, self.data_as<T>(), source.data_as<T>(), step,
+        [](T& place, const T& value) { place = indexing::sum_of(place, value); });
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The loops of indexing: reading places into a gapless array, and writing or adding one to places.
-// Reads split over positions. Writes never do: a position may repeat, and its writes stay in order, so
-// that the last one wins and sums are the same at any number of threads.
+// Reads split over positions. Writes never do: a position may repeat, and its writes stay in order,
+// so that the last one wins and sums are the same at any number of threads.
 #include <algorithm>
 #include <cstring>
 
@@ -67,7 +67,8 @@ void read_places(const Places& places, const T* base, T* out) {
 }
 
 template <typename T, typename Write>
-void write_run(T* to, int64_t step, const T* values, int64_t value_step, int64_t count, const Write& write) {
+void write_run(T* to, int64_t step, const T* values, int64_t value_step, int64_t count,
+               const Write& write) {
   if (value_step == 0) {
     const T value = *values;
     for (int64_t j = 0; j < count; ++j) write(to[j * step], value);
@@ -79,9 +80,11 @@ void write_run(T* to, int64_t step, const T* values, int64_t value_step, int64_t
   }
 }
 
-// write(base[b, position i, a], values[b][i][a]) in order of i; `value_step` is 1, or 0 for one value.
+// write(base[b, position i, a], values[b][i][a]) in order of i; `value_step` is 1, or 0 for one
+// value.
 template <typename T, typename Write>
-void write_places(const Places& places, T* base, const T* values, int64_t value_step, const Write& write) {
+void write_places(const Places& places, T* base, const T* values, int64_t value_step,
+                  const Write& write) {
   const auto positions = places.offsets.numel();
   const int64_t* const offsets = places.offsets.data_as<int64_t>();
   const int64_t width = places.after.count(), run = places.after.run(), step = places.after.step();
@@ -92,13 +95,14 @@ void write_places(const Places& places, T* base, const T* values, int64_t value_
     T* const at = base + places.before.offset(b) + starts[static_cast<size_t>(r)];
     const T* from = values + (b * positions * width + r * run) * value_step;
     for (int64_t i = 0; i < positions; ++i, from += width * value_step) {
-      write_run(at + offsets[i] + first * step, step, from + first * value_step, value_step, last - first,
-                write);
+      write_run(at + offsets[i] + first * step, step, from + first * value_step, value_step,
+                last - first, write);
     }
   };
   const int64_t blocks = places.before.count() * repeats;
   if (blocks == 1) {
-    parallel_for(0, run, positions, [&](int64_t first, int64_t last) { write_columns(0, 0, first, last); });
+    parallel_for(0, run, positions,
+                 [&](int64_t first, int64_t last) { write_columns(0, 0, first, last); });
     return;
   }
   parallel_for(0, blocks, positions * run, [&](int64_t begin, int64_t end) {

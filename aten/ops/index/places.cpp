@@ -100,8 +100,9 @@ void add_positions(const Tensor& index, const Plan& plan, int64_t dim, int64_t s
 }  // namespace
 
 Plan plan_of(const Tensor& self, TensorList indices) {
-  check_index(static_cast<int64_t>(indices.size()) <= self.dim(), "too many indices for tensor of dimension ",
-              self.dim(), " (got ", indices.size(), ")");
+  check_index(static_cast<int64_t>(indices.size()) <= self.dim(),
+              "too many indices for tensor of dimension ", self.dim(), " (got ", indices.size(),
+              ")");
   Plan plan;
   plan.index_sizes = broadcast_indices(indices);
   size_t first = 0;
@@ -153,7 +154,8 @@ Tensor apart_from(const Tensor& self, const Tensor& source) {
   const Overlap overlap = overlap_of(self, source);
   if (overlap == Overlap::No) return source;
   check(overlap == Overlap::TooHard,
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a "
         "single memory location. Please clone() the tensor before performing the operation.");
   const Tensor copy = empty_tensor(source.sizes(), source.dtype());
   copy_into(copy, source);
@@ -162,7 +164,8 @@ Tensor apart_from(const Tensor& self, const Tensor& source) {
 
 void check_writable(const Tensor& self) {
   check(!has_internal_overlap(self),
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        "unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory "
         "location. Please clone() the tensor before performing the operation.");
 }
 

@@ -39,7 +39,8 @@ struct Plan {
 };
 // IndexError where indices do not fit `self` or one another.
 Plan plan_of(const Tensor& self, TensorList indices);
-// IndexError "index 5 is out of bounds for dimension 0 with size 3"; negative indices count from the end.
+// IndexError "index 5 is out of bounds for dimension 0 with size 3"; negative indices count from
+// the end.
 Places places_of(const Tensor& self, TensorList indices, const Plan& plan);
 
 // What lies around one dimension (of a 0-dim tensor: nothing); offsets are left out.
@@ -49,8 +50,8 @@ Tensor as_positions(const Tensor& index);
 
 enum class Negative : bool { Invalid, FromEnd };
 
-// One dimension (a 0-dim tensor has one of size 1) indexed by a vector. `inspect(index, size)` fails for
-// an index outside the dimension.
+// One dimension (a 0-dim tensor has one of size 1) indexed by a vector. `inspect(index, size)`
+// fails for an index outside the dimension.
 template <typename Inspect>
 Places slices_of(const Tensor& self, int64_t dim, const Tensor& index, Negative negative,
                  const Inspect& inspect) {

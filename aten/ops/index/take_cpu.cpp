@@ -11,17 +11,21 @@ namespace flambeau::ops {
 namespace {
 
 // Row-major elements in one dimension; `self` must be row-major.
-Tensor flat(const Tensor& self) { return plain_view(self, {{self.numel()}, {1}, self.storage_offset()}); }
+Tensor flat(const Tensor& self) {
+  return plain_view(self, {{self.numel()}, {1}, self.storage_offset()});
+}
 
 indexing::Places flat_places(const Tensor& self, const Tensor& index) {
-  return indexing::slices_of(self, 0, index, indexing::Negative::FromEnd, [](int64_t i, int64_t size) {
-    check_index(i >= -size && i < size, "out of range: tried to access index ", i, " on a tensor of ", size,
-                " elements.");
-  });
+  return indexing::slices_of(
+      self, 0, index, indexing::Negative::FromEnd, [](int64_t i, int64_t size) {
+        check_index(i >= -size && i < size, "out of range: tried to access index ", i,
+                    " on a tensor of ", size, " elements.");
+      });
 }
 
 template <typename T, typename Write>
-void put_all(const indexing::Places& places, const Tensor& target, const Tensor& source, const Write& write) {
+void put_all(const indexing::Places& places, const Tensor& target, const Tensor& source,
+             const Write& write) {
   indexing::write_places(places, target.data_as<T>(), source.data_as<T>(), 1, write);
 }
 
@@ -39,11 +43,16 @@ void take_cpu(const Tensor& self, const Tensor& index, Tensor& result) {
 void put_cpu(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
   check(index.dtype() == ScalarType::Int64, "put_(): Expected a long tensor for index, but got ",
         pytorch_name_of(index.dtype()));
-  check(self.dtype() == source.dtype(), "put_(): self and source expected to have the same dtype, but got "
-        "self.dtype = ", pytorch_name_of(self.dtype()), " and source.dtype = ", pytorch_name_of(source.dtype()));
-  check_index(source.numel() == index.numel(), "put_(): Expected source and index to have the same number of "
-              "elements, but got source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
-  check_index(self.numel() > 0 || index.numel() == 0, "put_(): Tried to put elements into an empty tensor");
+  check(self.dtype() == source.dtype(),
+        "put_(): self and source expected to have the same dtype, but got "
+        "self.dtype = ",
+        pytorch_name_of(self.dtype()), " and source.dtype = ", pytorch_name_of(source.dtype()));
+  check_index(source.numel() == index.numel(),
+              "put_(): Expected source and index to have the same number of "
+              "elements, but got source.numel() = ",
+              source.numel(), ", index.numel() = ", index.numel());
+  check_index(self.numel() > 0 || index.numel() == 0,
+              "put_(): Tried to put elements into an empty tensor");
   indexing::check_writable(self);
   indexing::apart_from(self, index);
   const Tensor values = contiguous_tensor(indexing::apart_from(self, source));
@@ -53,7 +62,8 @@ void put_cpu(Tensor& self, const Tensor& index, const Tensor& source, bool accum
   const indexing::Places places = flat_places(target, index);
   if (accumulate) {
     dispatch_all(self.dtype(), "put_", [&]<typename T>() {
-      put_all<T>(places, target, values, [](T& place, const T& v) { place = indexing::sum_of(place, v); });
+      put_all<T>(places, target, values,
+                 [](T& place, const T& v) { place = indexing::sum_of(place, v); });
     });
   } else {
     dispatch_by_size(element_size(self.dtype()), "put_", [&]<typename T>() {

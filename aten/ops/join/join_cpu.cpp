@@ -1,6 +1,6 @@
 // cat and stack on CPU. Pure movement, exact in every dtype. The result is a matrix of `rows` (the
-// dimensions before `dim`); each part fills a run of bytes in every row, or, when it is strided or its
-// runs are too short to repay a memcpy, one strided copy.
+// dimensions before `dim`); each part fills a run of bytes in every row, or, when it is strided or
+// its runs are too short to repay a memcpy, one strided copy.
 #include <cstring>
 
 #include "aten/core/factory.h"
@@ -11,8 +11,8 @@
 namespace flambeau::ops {
 namespace {
 
-// Whether one memcpy per row serves: a single row that is worth several threads goes through copy_into,
-// and so do short runs, for which a loop over strided elements is faster.
+// Whether one memcpy per row serves: a single row that is worth several threads goes through
+// copy_into, and so do short runs, for which a loop over strided elements is faster.
 bool repays_runs(int64_t rows, int64_t bytes) {
   return rows > 1 ? bytes > 16 : bytes < kSerialCost * 4;
 }

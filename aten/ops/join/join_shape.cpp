@@ -26,12 +26,12 @@ void cat(TensorList tensors, int64_t dim, OutSpec* out) {
   DimVector sizes(model.sizes());
   for (size_t i = 1; i < tensors.size(); ++i) {
     const IntArrayRef other = tensors[i].sizes();
-    check(other.size() == sizes.size(), "Tensors must have same number of dimensions: got ", sizes.size(),
-          " and ", other.size());
+    check(other.size() == sizes.size(), "Tensors must have same number of dimensions: got ",
+          sizes.size(), " and ", other.size());
     for (size_t d = 0; d < sizes.size(); ++d) {
-      check(d == along || other[d] == sizes[d], "Sizes of tensors must match except in dimension ", along,
-            ". Expected size ", sizes[d], " but got size ", other[d], " for tensor number ", i,
-            " in the list.");
+      check(d == along || other[d] == sizes[d], "Sizes of tensors must match except in dimension ",
+            along, ". Expected size ", sizes[d], " but got size ", other[d], " for tensor number ",
+            i, " in the list.");
     }
     sizes[along] += other[along];
   }
@@ -44,8 +44,9 @@ void stack(TensorList tensors, int64_t dim, OutSpec* out) {
   const Tensor& model = tensors[0];
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim() + 1));
   for (size_t i = 1; i < tensors.size(); ++i) {
-    check(tensors[i].sizes() == model.sizes(), "stack expects each tensor to be equal size, but got ",
-          model.sizes(), " at entry 0 and ", tensors[i].sizes(), " at entry ", i);
+    check(tensors[i].sizes() == model.sizes(),
+          "stack expects each tensor to be equal size, but got ", model.sizes(), " at entry 0 and ",
+          tensors[i].sizes(), " at entry ", i);
   }
   DimVector sizes(model.sizes());
   sizes.insert(along, static_cast<int64_t>(tensors.size()));

@@ -1,6 +1,6 @@
-// nonzero on CPU: the coordinates of the elements that are not 0, one row each, in row-major order. NaN
-// is not 0, and neither is a complex number with one part that is not. The result is laid out by columns,
-// so that each dimension's coordinates are gapless for indexing.
+// nonzero on CPU: the coordinates of the elements that are not 0, one row each, in row-major order.
+// NaN is not 0, and neither is a complex number with one part that is not. The result is laid out
+// by columns, so that each dimension's coordinates are gapless for indexing.
 #include <algorithm>
 
 #include "aten/core/factory.h"
@@ -23,7 +23,8 @@ bool is_nonzero(const T& value) {
   }
 }
 
-// Rows (the innermost dimension) are split into parts; a part's results begin at its entry in `starts`.
+// Rows (the innermost dimension) are split into parts; a part's results begin at its entry in
+// `starts`.
 struct Parts {
   int64_t rows;
   int64_t columns;
@@ -38,7 +39,8 @@ template <typename T>
 Parts count_parts(const T* data, int64_t numel, int64_t columns) {
   Parts parts{numel / columns, columns, 0, {}};
   parts.rows_each = std::max<int64_t>(1, kSerialCost / columns);
-  parts.starts.resize(static_cast<size_t>((parts.rows + parts.rows_each - 1) / parts.rows_each + 1));
+  parts.starts.resize(
+      static_cast<size_t>((parts.rows + parts.rows_each - 1) / parts.rows_each + 1));
   parallel_for(0, parts.count(), parts.rows_each * columns, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       int64_t found = 0;
@@ -75,7 +77,8 @@ class RowCounter {
 
 // Writes the coordinates found in one part to columns of `total` entries.
 template <typename T>
-void fill_part(const T* data, IntArrayRef sizes, const Parts& parts, int64_t part, int64_t total, int64_t* out) {
+void fill_part(const T* data, IntArrayRef sizes, const Parts& parts, int64_t part, int64_t total,
+               int64_t* out) {
   int64_t buffer[kBufferSize];
   const size_t last = sizes.size() - 1;
   int64_t* to = out + parts.starts[static_cast<size_t>(part)];
@@ -89,7 +92,8 @@ void fill_part(const T* data, IntArrayRef sizes, const Parts& parts, int64_t par
         buffer[found] = j;  // kept only if the count moves on
         found += is_nonzero(from[j]);
       }
-      for (size_t d = 0; d < last; ++d) std::fill_n(to + static_cast<int64_t>(d) * total, found, row[d]);
+      for (size_t d = 0; d < last; ++d)
+        std::fill_n(to + static_cast<int64_t>(d) * total, found, row[d]);
       std::copy_n(buffer, found, to + static_cast<int64_t>(last) * total);
       to += found;
     }
@@ -106,12 +110,15 @@ Tensor nonzero_cpu(const Tensor& self) {
     const T* const data = in.data_as<T>();
     const Parts parts = count_parts(data, in.numel(), std::max<int64_t>(sizes.back(), 1));
     const int64_t total = parts.starts.back();
-    result = empty_strided_tensor({total, self.dim()}, {1, total}, ScalarType::Int64, self.device());
+    result =
+        empty_strided_tensor({total, self.dim()}, {1, total}, ScalarType::Int64, self.device());
     if (self.dim() == 0) return;
     int64_t* const out = result.data_as<int64_t>();
-    parallel_for(0, parts.count(), parts.rows_each * parts.columns * 2, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part) fill_part(data, sizes, parts, part, total, out);
-    });
+    parallel_for(0, parts.count(), parts.rows_each * parts.columns * 2,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t part = begin; part < end; ++part)
+                     fill_part(data, sizes, parts, part, total, out);
+                 });
   });
   return result;
 }

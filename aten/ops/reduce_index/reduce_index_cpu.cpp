@@ -1,5 +1,5 @@
-// max, min, argmax and argmin along `dim` on CPU: the place of the first extremum, NaN above all for
-// both. Values are read at that place, so they are exact in every dtype.
+// max, min, argmax and argmin along `dim` on CPU: the place of the first extremum, NaN above all
+// for both. Values are read at that place, so they are exact in every dtype.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -32,7 +32,8 @@ int64_t place_in_row(const Tensor& in, bool largest) {
   const int64_t n = in.numel(), item = static_cast<int64_t>(element_size(in.dtype()));
   const auto row = loops_of(in.dtype()).row[largest];
   const char* data = static_cast<const char*>(in.data());
-  const int64_t parts = std::clamp<int64_t>(parts_worthwhile(n), 1, n), length = (n + parts - 1) / parts;
+  const int64_t parts = std::clamp<int64_t>(parts_worthwhile(n), 1, n),
+                length = (n + parts - 1) / parts;
   if (parts == 1) return row(n, data);
   std::vector<int64_t> at(static_cast<size_t>((n + length - 1) / length));
   parallel_for(0, static_cast<int64_t>(at.size()), length, [&](int64_t begin, int64_t end) {
@@ -43,7 +44,8 @@ int64_t place_in_row(const Tensor& in, bool largest) {
   });
   std::vector<char> winners(at.size() * static_cast<size_t>(item));
   for (size_t p = 0; p < at.size(); ++p) {
-    std::memcpy(winners.data() + static_cast<int64_t>(p) * item, data + at[p] * item, static_cast<size_t>(item));
+    std::memcpy(winners.data() + static_cast<int64_t>(p) * item, data + at[p] * item,
+                static_cast<size_t>(item));
   }
   return at[static_cast<size_t>(row(static_cast<int64_t>(at.size()), winners.data()))];
 }
@@ -60,7 +62,8 @@ void find_places(const Tensor& in, const FiberGrid& grid, bool largest, int64_t*
       for (int64_t o = begin; o < end; ++o) at[o] = loops.row[largest](n, data + o * n * item);
     });
   } else {
-    const int64_t width = std::min(grid.inner, kMaxColumns), blocks = (grid.inner + width - 1) / width;
+    const int64_t width = std::min(grid.inner, kMaxColumns),
+                  blocks = (grid.inner + width - 1) / width;
     parallel_for(0, grid.outer * blocks, n * width, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         const int64_t o = b / blocks, j = b % blocks * width;
@@ -71,7 +74,8 @@ void find_places(const Tensor& in, const FiberGrid& grid, bool largest, int64_t*
   }
 }
 
-void extremum_with_place(const Tensor& self, int64_t dim, bool largest, Tensor& values, Tensor& indices) {
+void extremum_with_place(const Tensor& self, int64_t dim, bool largest, Tensor& values,
+                         Tensor& indices) {
   if (values.numel() == 0) return;
   const Tensor in = contiguous_tensor(self);
   const FiberGrid grid(in.sizes(), dim);
@@ -133,14 +137,16 @@ void with_place(const char* op, const Tensor& self, int64_t dim, bool keepdim, O
   out[1].dtype = ScalarType::Int64;
 }
 
-void place(const char* op, const Tensor& self, std::optional<int64_t> dim, bool keepdim, OutSpec* out) {
+void place(const char* op, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
+           OutSpec* out) {
   if (dim) wrap_dim(*dim, self.dim());
   check(!self.is_complex(), op, "(): does not support complex input");
   check(self.dtype() != ScalarType::Bool, op, "(): does not support bool input");
   if (dim) {
     check_dim(op, self, *dim);
   } else {
-    check_index(self.numel() > 0, op, "(): Expected reduction dim to be specified for input.numel() == 0.");
+    check_index(self.numel() > 0, op,
+                "(): Expected reduction dim to be specified for input.numel() == 0.");
   }
   dim ? reduced(self, *dim, keepdim, out) : reduced(self, std::nullopt, keepdim, out);
   out->dtype = ScalarType::Int64;

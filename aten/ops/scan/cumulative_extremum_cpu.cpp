@@ -1,5 +1,6 @@
-// Running maximum and minimum along `dim` on CPU with the place of their last occurrence. NaN wins and
-// stays; later NaN move the place. Values are read at the place, so they are exact in every dtype.
+// Running maximum and minimum along `dim` on CPU with the place of their last occurrence. NaN wins
+// and stays; later NaN move the place. Values are read at the place, so they are exact in every
+// dtype.
 #include <algorithm>
 
 #include "aten/core/factory.h"
@@ -24,7 +25,8 @@ order_key_t<T> rank(T value) {
 
 // `count` neighbouring fibers from element `first` on.
 template <bool kLargest, typename T>
-void scan_block(const FiberGrid& grid, int64_t first, int64_t count, const T* in, T* values, int64_t* places) {
+void scan_block(const FiberGrid& grid, int64_t first, int64_t count, const T* in, T* values,
+                int64_t* places) {
   order_key_t<T> best[kColumns];
   int64_t place[kColumns];
   for (int64_t i = 0; i < grid.size; ++i) {

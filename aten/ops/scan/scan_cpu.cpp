@@ -1,8 +1,10 @@
-// Running sums, products, logarithms of sums of exponentials, and linear recurrences along `dim` on CPU:
-//   cumsum: s[i] = s[i-1] + x[i];  cumprod: s[i] = s[i-1] * x[i];  recurrence: s[i] = f[i] * s[i-1] + x[i];
-//   logcumsumexp: s[i] = max(s[i-1], x[i]) + log1p(exp(-|s[i-1] - x[i]|)).
-// States are kept wider than the elements (double for float32, float for the half types), so that the
-// rounding error of float32 results does not grow with the length. NaN stays from where it occurs.
+// Running sums, products, logarithms of sums of exponentials, and linear recurrences along `dim` on
+// CPU:
+//   cumsum: s[i] = s[i-1] + x[i];  cumprod: s[i] = s[i-1] * x[i];  recurrence: s[i] = f[i] * s[i-1]
+//   + x[i]; logcumsumexp: s[i] = max(s[i-1], x[i]) + log1p(exp(-|s[i-1] - x[i]|)).
+// States are kept wider than the elements (double for float32, float for the half types), so that
+// the rounding error of float32 results does not grow with the length. NaN stays from where it
+// occurs.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -68,26 +70,28 @@ void scan_rows(const FiberGrid& grid, T* out, const Step& step) {
 template <typename T, typename Step>
 void scan_columns(const FiberGrid& grid, T* out, const Step& step) {
   const int64_t width = std::min(grid.inner, kColumns), blocks = (grid.inner + width - 1) / width;
-  parallel_for(0, grid.outer * blocks, width * grid.size * Step::kCost, [&](int64_t begin, int64_t end) {
-    State<T> state[kColumns];
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t column = b % blocks * width, count = std::min(width, grid.inner - column);
-      for (int64_t j = 0; j < count; ++j) state[j] = Step::start();
-      for (int64_t i = 0; i < grid.size; ++i) {
-        const int64_t at = (b / blocks * grid.size + i) * grid.inner + column;
-        for (int64_t j = 0; j < count; ++j) {
-          state[j] = step(state[j], at + j);
-          out[at + j] = static_cast<T>(state[j]);
+  parallel_for(
+      0, grid.outer * blocks, width * grid.size * Step::kCost, [&](int64_t begin, int64_t end) {
+        State<T> state[kColumns];
+        for (int64_t b = begin; b < end; ++b) {
+          const int64_t column = b % blocks * width, count = std::min(width, grid.inner - column);
+          for (int64_t j = 0; j < count; ++j) state[j] = Step::start();
+          for (int64_t i = 0; i < grid.size; ++i) {
+            const int64_t at = (b / blocks * grid.size + i) * grid.inner + column;
+            for (int64_t j = 0; j < count; ++j) {
+              state[j] = step(state[j], at + j);
+              out[at + j] = static_cast<T>(state[j]);
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 template <typename T, typename Step>
 void scan(const Tensor& out, int64_t dim, const Step& step) {
   const FiberGrid grid(out.sizes(), dim);
-  grid.inner == 1 ? scan_rows(grid, out.data_as<T>(), step) : scan_columns(grid, out.data_as<T>(), step);
+  grid.inner == 1 ? scan_rows(grid, out.data_as<T>(), step)
+                  : scan_columns(grid, out.data_as<T>(), step);
 }
 
 template <typename T>
@@ -143,7 +147,8 @@ complex<Real> log_add_exp(complex<Real> a, complex<Real> b) {
   }
   const Real scale = std::exp(low.re - high.re), angle = low.im - high.im;
   const Real re = scale * std::cos(angle), im = scale * std::sin(angle);
-  return {high.re + Real(0.5) * std::log1p(re * (2 + re) + im * im), high.im + std::atan2(im, 1 + re)};
+  return {high.re + Real(0.5) * std::log1p(re * (2 + re) + im * im),
+          high.im + std::atan2(im, 1 + re)};
 }
 
 template <typename T>
@@ -151,7 +156,9 @@ struct LogSumExpStep {
   static constexpr int64_t kCost = 40;
   const T* in;
   static State<T> start() { return State<T>(-std::numeric_limits<double>::infinity()); }
-  State<T> operator()(State<T> state, int64_t at) const { return log_add_exp(state, widen(in[at])); }
+  State<T> operator()(State<T> state, int64_t at) const {
+    return log_add_exp(state, widen(in[at]));
+  }
 };
 
 }  // namespace
@@ -159,19 +166,23 @@ struct LogSumExpStep {
 void cumsum_cpu(const Tensor& self, int64_t dim, Tensor& out) {
   if (out.numel() == 0) return;
   const Tensor in = contiguous_tensor(self);
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
-                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                 ScalarType::Int64, ScalarType::Complex64, ScalarType::Complex128>(
-      in.dtype(), "cumsum_out_cpu", [&]<typename T>() { scan<T>(out, dim, SumStep<T>{in.data_as<T>()}); });
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
+                 ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
+                 ScalarType::Int32, ScalarType::Int64, ScalarType::Complex64,
+                 ScalarType::Complex128>(in.dtype(), "cumsum_out_cpu", [&]<typename T>() {
+    scan<T>(out, dim, SumStep<T>{in.data_as<T>()});
+  });
 }
 
 void cumprod_cpu(const Tensor& self, int64_t dim, Tensor& out) {
   if (out.numel() == 0) return;
   const Tensor in = contiguous_tensor(self);
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
-                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                 ScalarType::Int64, ScalarType::Complex64, ScalarType::Complex128>(
-      in.dtype(), "cumprod_out_cpu", [&]<typename T>() { scan<T>(out, dim, ProductStep<T>{in.data_as<T>()}); });
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
+                 ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
+                 ScalarType::Int32, ScalarType::Int64, ScalarType::Complex64,
+                 ScalarType::Complex128>(in.dtype(), "cumprod_out_cpu", [&]<typename T>() {
+    scan<T>(out, dim, ProductStep<T>{in.data_as<T>()});
+  });
 }
 
 void logcumsumexp_cpu(const Tensor& self, int64_t dim, Tensor& out) {

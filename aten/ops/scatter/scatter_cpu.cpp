@@ -1,7 +1,7 @@
-// scatter, scatter_add and scatter_reduce on CPU: self[.., index[p], ..] combined with src[p] for every p.
-// Repeated places are combined in the order of `index` along `dim`, so results are the same in every run.
-// Half types are combined in float and rounded once. amax and amin let NaN win. The mean of integers is
-// floored. Sums in the element type otherwise: error bound n * eps.
+// scatter, scatter_add and scatter_reduce on CPU: self[.., index[p], ..] combined with src[p] for
+// every p. Repeated places are combined in the order of `index` along `dim`, so results are the
+// same in every run. Half types are combined in float and rounded once. amax and amin let NaN win.
+// The mean of integers is floored. Sums in the element type otherwise: error bound n * eps.
 #include <type_traits>
 
 #include "aten/core/shape.h"
@@ -16,10 +16,13 @@ namespace {
 using scatter::Nest;
 
 // The source's strides, as Nest wants them.
-DimVector strides_of(const Tensor& src) { return src.dim() ? DimVector(src.strides()) : DimVector{1}; }
+DimVector strides_of(const Tensor& src) {
+  return src.dim() ? DimVector(src.strides()) : DimVector{1};
+}
 
 // Elements are moved, not computed with: the type matters only by its size.
-void assign(const Tensor& self, int64_t dim, const Tensor& index, IntArrayRef src_strides, const void* src) {
+void assign(const Tensor& self, int64_t dim, const Tensor& index, IntArrayRef src_strides,
+            const void* src) {
   if (index.numel() == 0) return;
   const Tensor places = cast_tensor(index, ScalarType::Int64);
   dispatch_by_size(element_size(self.dtype()), "scatter", [&]<typename T>() {
@@ -112,18 +115,21 @@ Scalar identity(std::string_view reduce, ScalarType dtype) {
   Scalar bound;
   dispatch_types<ScalarType::Float32, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
                  ScalarType::Int32, ScalarType::Int64, ScalarType::Bool>(
-      dtype, highest ? "scatter_gather_tensor_cpu_reduce_amin" : "scatter_gather_tensor_cpu_reduce_amax",
+      dtype,
+      highest ? "scatter_gather_tensor_cpu_reduce_amin" : "scatter_gather_tensor_cpu_reduce_amax",
       [&]<typename T>() { bound = highest ? loops::highest<T>() : loops::lowest<T>(); });
   return bound;
 }
 
 // out <- out / how many elements were added at each place.
 void divide_by_count(const Tensor& out, int64_t dim, const Tensor& index, bool include_self) {
-  const Tensor places = cast_tensor(index, ScalarType::Int64), count = empty_tensor(out.sizes(), ScalarType::Int64);
+  const Tensor places = cast_tensor(index, ScalarType::Int64),
+               count = empty_tensor(out.sizes(), ScalarType::Int64);
   fill_with(count, include_self ? 1 : 0);
   const int64_t one = 1;
   if (index.numel() > 0) {
-    Nest(count, dim, places, {}).run(count.data_as<int64_t>(), places.data_as<int64_t>(), &one, Add());
+    Nest(count, dim, places, {})
+        .run(count.data_as<int64_t>(), places.data_as<int64_t>(), &one, Add());
   }
   const int64_t* counts = count.data_as<int64_t>();
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::UInt8, ScalarType::Int8,
@@ -194,7 +200,8 @@ namespace flambeau::shape {
 
 void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                     std::string_view reduce, OutSpec* out) {
-  check(reduce == "sum" || reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
+  check(reduce == "sum" || reduce == "prod" || reduce == "mean" || reduce == "amax" ||
+            reduce == "amin",
         "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
   scatter::check_arguments(self, dim, index, src);
   if (reduce == "mean" && self.dtype() == ScalarType::Bool) {

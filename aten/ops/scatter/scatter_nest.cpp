@@ -8,7 +8,9 @@ namespace {
 constexpr int64_t kColumns = 256;
 
 // 0-dim tensors count as vectors of one element.
-DimVector at_least_1d(IntArrayRef values) { return values.empty() ? DimVector{1} : DimVector(values); }
+DimVector at_least_1d(IntArrayRef values) {
+  return values.empty() ? DimVector{1} : DimVector(values);
+}
 
 bool fits(const DimVector& small, const DimVector& large, int64_t except) {
   for (size_t d = 0; d < small.size(); ++d) {
@@ -23,17 +25,20 @@ void check_arguments(const Tensor& self, int64_t dim, const Tensor& index, const
   const int64_t along = wrap_dim(dim, self.dim());
   const bool is_index = index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32;
   check(index.numel() == 0 || is_index, "scatter(): Expected dtype int32/int64 for index");
-  check(!src.defined() || src.dtype() == self.dtype(), "scatter(): Expected self.dtype to be equal to src.dtype");
+  check(!src.defined() || src.dtype() == self.dtype(),
+        "scatter(): Expected self.dtype to be equal to src.dtype");
   if (index.numel() == 0) return;
   const DimVector sizes = at_least_1d(self.sizes()), places = at_least_1d(index.sizes());
-  check(places.size() == sizes.size(), "Index tensor must have the same number of dimensions as self tensor");
+  check(places.size() == sizes.size(),
+        "Index tensor must have the same number of dimensions as self tensor");
   if (!src.defined()) {
-    check(fits(places, sizes, along), "Expected index ", index.sizes(), " to be no larger than self ",
-          self.sizes(), " apart from dimension ", along);
+    check(fits(places, sizes, along), "Expected index ", index.sizes(),
+          " to be no larger than self ", self.sizes(), " apart from dimension ", along);
     return;
   }
   const DimVector sources = at_least_1d(src.sizes());
-  check(places.size() == sources.size(), "Index tensor must have the same number of dimensions as src tensor");
+  check(places.size() == sources.size(),
+        "Index tensor must have the same number of dimensions as src tensor");
   check(fits(places, sizes, along) && fits(places, sources, -1), "Expected index ", index.sizes(),
         " to be no larger than self ", self.sizes(), " apart from dimension ", along,
         " and to be no larger size than src ", src.sizes());
@@ -41,7 +46,8 @@ void check_arguments(const Tensor& self, int64_t dim, const Tensor& index, const
 
 void check_memory(const Tensor& self, const Tensor& index, const Tensor& src) {
   check(!has_internal_overlap(self),
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        "unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory "
         "location. Please clone() the tensor before performing the operation.");
   const auto meets = [&](const Tensor& t) {
     if (!t.defined()) return false;
@@ -49,7 +55,8 @@ void check_memory(const Tensor& self, const Tensor& index, const Tensor& src) {
     return overlap == Overlap::Full || overlap == Overlap::Partial;
   };
   check(!meets(index) && !meets(src),
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a "
         "single memory location. Please clone() the tensor before performing the operation.");
 }
 
@@ -59,7 +66,9 @@ Nest::Nest(const Tensor& self, int64_t dim, const Tensor& index, IntArrayRef src
   const DimVector none(sizes.size(), 0);
   const DimVector strides[3] = {at_least_1d(self.strides()), at_least_1d(index.strides()),
                                 src_strides.empty() ? none : DimVector(src_strides)};
-  const auto offsets = [&](size_t d) { return Offsets{strides[0][d], strides[1][d], strides[2][d]}; };
+  const auto offsets = [&](size_t d) {
+    return Offsets{strides[0][d], strides[1][d], strides[2][d]};
+  };
   const size_t along = static_cast<size_t>(dim_), last = sizes.size() - 1;
   const size_t across = along == last ? last - 1 : last;
   size_ = self_sizes[along];
@@ -93,7 +102,8 @@ Offsets Nest::start(int64_t outer, int64_t column) const {
 }
 
 void Nest::fail_bounds(int64_t place) const {
-  fail(ErrorKind::Runtime, "index ", place, " is out of bounds for dimension ", dim_, " with size ", size_);
+  fail(ErrorKind::Runtime, "index ", place, " is out of bounds for dimension ", dim_, " with size ",
+       size_);
 }
 
 }  // namespace flambeau::scatter

@@ -33,10 +33,12 @@ class Nest {
       int64_t outer = begin / blocks, column = begin % blocks * width_;
       Offsets at = start(outer, column);
       for (int64_t b = begin; b < end; ++b) {
-        block(self + at.self, index + at.index, src + at.src, std::min(width_, columns_ - column), combine);
+        block(self + at.self, index + at.index, src + at.src, std::min(width_, columns_ - column),
+              combine);
         column += width_;
         if (column < columns_) {
-          at = {at.self + width_ * across_.self, at.index + width_ * across_.index, at.src + width_ * across_.src};
+          at = {at.self + width_ * across_.self, at.index + width_ * across_.index,
+                at.src + width_ * across_.src};
         } else if (b + 1 < end) {
           at = start(++outer, column = 0);
         }
@@ -54,20 +56,23 @@ class Nest {
     const auto size = static_cast<uint64_t>(size_);
     for (int64_t i = 0, n = length_; i < n; ++i) {
       const int64_t place = index[i * index_step];
-      if (static_cast<uint64_t>(place) >= size) [[unlikely]] fail_bounds(place);
+      if (static_cast<uint64_t>(place) >= size) [[unlikely]]
+        fail_bounds(place);
       combine(self[place * step], src[i * src_step]);
     }
   }
 
   template <typename T, typename S, typename Combine>
-  void block(T* self, const int64_t* index, const S* src, int64_t count, const Combine& combine) const {
+  void block(T* self, const int64_t* index, const S* src, int64_t count,
+             const Combine& combine) const {
     if (width_ == 1) return fiber(self, index, src, combine);
     for (int64_t i = 0; i < length_; ++i) {
       const int64_t* places = index + i * along_.index;
       const S* from = src + i * along_.src;
       for (int64_t j = 0; j < count; ++j) {
         const int64_t place = places[j * across_.index];
-        if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(size_)) [[unlikely]] fail_bounds(place);
+        if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(size_)) [[unlikely]]
+          fail_bounds(place);
         combine(self[place * along_.self + j * across_.self], from[j * across_.src]);
       }
     }

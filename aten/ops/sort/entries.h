@@ -1,6 +1,6 @@
 #pragma once
-// Sorting and selecting work on entries: an element's order key with its place. No two entries are equal
-// and ties go to the lower place, so every algorithm on them is stable.
+// Sorting and selecting work on entries: an element's order key with its place. No two entries are
+// equal and ties go to the lower place, so every algorithm on them is stable.
 #include <cstring>
 #include <limits>
 
@@ -13,7 +13,9 @@ namespace flambeau::sorting {
 // Key above place in one word: for keys of up to 32 bits.
 struct Narrow {
   uint64_t word;
-  static Narrow of(uint64_t key, int64_t place) { return {key << 32 | static_cast<uint64_t>(place)}; }
+  static Narrow of(uint64_t key, int64_t place) {
+    return {key << 32 | static_cast<uint64_t>(place)};
+  }
   uint64_t key() const { return word >> 32; }
   int64_t place() const { return static_cast<int64_t>(word & 0xffffffff); }
   friend bool operator<(Narrow a, Narrow b) { return a.word < b.word; }
@@ -33,14 +35,15 @@ struct Wide {
 template <typename T>
 inline constexpr int kKeyBits = 8 * static_cast<int>(sizeof(T));
 
-// Unsigned, in the low kKeyBits<T> bits: the smallest comes first in ascending order, the largest in
-// descending order. NaN is the largest.
+// Unsigned, in the low kKeyBits<T> bits: the smallest comes first in ascending order, the largest
+// in descending order. NaN is the largest.
 template <typename T>
 [[gnu::always_inline]] inline uint64_t key_of(T value, bool descending) {
   constexpr uint64_t kMask = ~uint64_t{0} >> (64 - kKeyBits<T>);
   constexpr bool kUnsigned = std::is_same_v<T, bool> || std::is_same_v<T, uint8_t>;
   constexpr uint64_t kBias = kUnsigned ? 0 : uint64_t{1} << (kKeyBits<T> - 1);
-  const uint64_t key = (static_cast<uint64_t>(static_cast<int64_t>(order_key(value))) + kBias) & kMask;
+  const uint64_t key =
+      (static_cast<uint64_t>(static_cast<int64_t>(order_key(value))) + kBias) & kMask;
   return descending ? ~key & kMask : key;
 }
 

@@ -1,6 +1,7 @@
-// searchsorted, bincount and histc on CPU. Counts are kept as integers, sums of weights in the weights' type.
-//   histc: bin = floor((x - min) * bins / (max - min)); the last bin includes max; NaN and what lies
-//   outside [min, max] are not counted. Half types compute in float.
+// searchsorted, bincount and histc on CPU. Counts are kept as integers, sums of weights in the
+// weights' type.
+//   histc: bin = floor((x - min) * bins / (max - min)); the last bin includes max; NaN and what
+//   lies outside [min, max] are not counted. Half types compute in float.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -13,7 +14,8 @@
 namespace flambeau::ops {
 namespace {
 
-// How many elements come before the place of `value`. Comparisons with NaN are false: it goes to the end.
+// How many elements come before the place of `value`. Comparisons with NaN are false: it goes to
+// the end.
 template <typename T>
 int64_t search(const T* sequence, int64_t n, T value, bool right) {
   int64_t begin = 0;
@@ -59,11 +61,12 @@ Range range_of(const Tensor& in, const Scalar& min, const Scalar& max) {
       low = data[i] < low ? data[i] : low;
       high = data[i] > high ? data[i] : high;
     }
-    range = {has_nan ? std::nan("") : static_cast<double>(low), has_nan ? std::nan("") : static_cast<double>(high)};
+    range = {has_nan ? std::nan("") : static_cast<double>(low),
+             has_nan ? std::nan("") : static_cast<double>(high)};
   }
   if (range.low == range.high) range = {range.low - 1, range.high + 1};
-  check(std::isfinite(range.low) && std::isfinite(range.high), "torch.histc: range of [", range.low, ", ",
-        range.high, "] is not finite");
+  check(std::isfinite(range.low) && std::isfinite(range.high), "torch.histc: range of [", range.low,
+        ", ", range.high, "] is not finite");
   check(range.low < range.high, "torch.histc: max must be larger than min");
   return range;
 }
@@ -73,7 +76,8 @@ std::vector<int64_t> count_bins(const Tensor& in, int64_t bins, const Range& ran
   using Real = accumulate_t<T>;
   std::vector<int64_t> counts(static_cast<size_t>(bins));
   const T* data = in.data_as<T>();
-  const Real low = static_cast<Real>(static_cast<T>(range.low)), high = static_cast<Real>(static_cast<T>(range.high));
+  const Real low = static_cast<Real>(static_cast<T>(range.low)),
+             high = static_cast<Real>(static_cast<T>(range.high));
   for (int64_t i = 0; i < in.numel(); ++i) {
     const Real value = static_cast<Real>(data[i]);
     if (!(value >= low && value <= high)) continue;
@@ -98,26 +102,28 @@ Tensor in_order(const Tensor& sequence, const Tensor& sorter) {
   return sorted;
 }
 
-void search_all(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, Tensor& out) {
+void search_all(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
+                Tensor& out) {
   const ScalarType common = result_type(sorted_sequence, self);
   const Tensor sequences = contiguous_tensor(cast_tensor(sorted_sequence, common));
   const Tensor values = contiguous_tensor(cast_tensor(self, common));
   const int64_t n = sequences.size(-1), shared = sequences.dim() == 1;
   const int64_t per_sequence = shared ? std::max<int64_t>(values.numel(), 1) : values.size(-1);
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
-                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                 ScalarType::Int64>(common, "searchsorted_out_cpu", [&]<typename T>() {
-    const auto run = [&](auto* places) {
-      parallel_for(0, values.numel(), 32, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const T* sequence = sequences.data_as<T>() + (shared ? 0 : i / per_sequence * n);
-          const int64_t place = search(sequence, n, values.data_as<T>()[i], right);
-          places[i] = static_cast<std::remove_reference_t<decltype(*places)>>(place);
-        }
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
+                 ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
+                 ScalarType::Int32, ScalarType::Int64>(
+      common, "searchsorted_out_cpu", [&]<typename T>() {
+        const auto run = [&](auto* places) {
+          parallel_for(0, values.numel(), 32, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+              const T* sequence = sequences.data_as<T>() + (shared ? 0 : i / per_sequence * n);
+              const int64_t place = search(sequence, n, values.data_as<T>()[i], right);
+              places[i] = static_cast<std::remove_reference_t<decltype(*places)>>(place);
+            }
+          });
+        };
+        out_int32 ? run(out.data_as<int32_t>()) : run(out.data_as<int64_t>());
       });
-    };
-    out_int32 ? run(out.data_as<int32_t>()) : run(out.data_as<int64_t>());
-  });
 }
 
 }  // namespace
@@ -128,7 +134,8 @@ void searchsorted_cpu(const Tensor& sorted_sequence, const Tensor& self, bool ou
   search_all(sequence, self, out_int32, right || side == "right", out);
 }
 
-void bucketize_cpu(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right, Tensor& out) {
+void bucketize_cpu(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right,
+                   Tensor& out) {
   search_all(boundaries, self, out_int32, right, out);
 }
 
@@ -153,15 +160,18 @@ Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength
   if (weights.dtype() == ScalarType::Float32) {
     return sum_weights(values, contiguous_tensor(weights).data_as<float>(), bins);
   }
-  return sum_weights(values, contiguous_tensor(cast_tensor(weights, ScalarType::Float64)).data_as<double>(), bins);
+  return sum_weights(
+      values, contiguous_tensor(cast_tensor(weights, ScalarType::Float64)).data_as<double>(), bins);
 }
 
-void histc_cpu(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, Tensor& out) {
+void histc_cpu(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max,
+               Tensor& out) {
   const Tensor in = contiguous_tensor(self);
   dispatch_floating(in.dtype(), "histogram_cpu", [&]<typename T>() {
     const std::vector<int64_t> counts = count_bins<T>(in, bins, range_of<T>(in, min, max));
     for (int64_t b = 0; b < bins; ++b) {
-      out.data_as<T>()[b] = static_cast<T>(static_cast<accumulate_t<T>>(counts[static_cast<size_t>(b)]));
+      out.data_as<T>()[b] =
+          static_cast<T>(static_cast<accumulate_t<T>>(counts[static_cast<size_t>(b)]));
     }
   });
 }

@@ -1,6 +1,6 @@
-// topk, kthvalue and median along `dim` on CPU. NaN counts as largest; the median of a row with NaN is
-// its first NaN. Of equal elements the first are chosen. A few first elements are kept in a heap, else
-// they are selected in linear time.
+// topk, kthvalue and median along `dim` on CPU. NaN counts as largest; the median of a row with NaN
+// is its first NaN. Of equal elements the first are chosen. A few first elements are kept in a
+// heap, else they are selected in linear time.
 #include <algorithm>
 #include <memory>
 
@@ -13,21 +13,22 @@ namespace {
 
 template <typename F>
 void dispatch_numbers(ScalarType dtype, const char* op, const F& f) {
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16, ScalarType::BFloat16,
-                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                 ScalarType::Int64>(dtype, op, f);
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
+                 ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
+                 ScalarType::Int32, ScalarType::Int64>(dtype, op, f);
 }
 
 // Whether one of n elements comes before an element with key `bound`.
 template <bool kLargest, typename T>
 bool any_before(const T* in, int64_t n, order_key_t<T> bound) {
   int any = 0;
-  for (int64_t j = 0; j < n; ++j) any |= kLargest ? order_key(in[j]) > bound : order_key(in[j]) < bound;
+  for (int64_t j = 0; j < n; ++j)
+    any |= kLargest ? order_key(in[j]) > bound : order_key(in[j]) < bound;
   return any != 0;
 }
 
-// The k first entries of n elements as a heap, the last of them on top. Once the heap is full, most groups
-// of elements are passed over by comparing keys alone.
+// The k first entries of n elements as a heap, the last of them on top. Once the heap is full, most
+// groups of elements are passed over by comparing keys alone.
 template <bool kLargest, typename T, typename Entry>
 void heap_of_first(int64_t n, const T* in, int64_t k, Entry* heap) {
   constexpr int64_t kGroup = 16;
@@ -50,7 +51,8 @@ void heap_of_first(int64_t n, const T* in, int64_t k, Entry* heap) {
 // Above this share of the elements, selecting among all of them beats a heap.
 bool heap_pays(int64_t k, int64_t n) { return 8 * k <= n; }
 
-// The k first entries of n elements, in order, at the start of `kept`: room for k if heap_pays, else n.
+// The k first entries of n elements, in order, at the start of `kept`: room for k if heap_pays,
+// else n.
 template <typename T, typename Entry>
 void keep_first(int64_t n, const T* in, int64_t k, bool largest, Entry* kept) {
   if (heap_pays(k, n)) {
@@ -81,8 +83,8 @@ int64_t first_nan(int64_t n, const T* in) {
 }
 
 // `rank` of each row, or its first NaN if `nan_wins`.
-void select_rank(const char* op, const Tensor& self, int64_t dim, int64_t rank, bool nan_wins, Tensor& values,
-                 Tensor& indices) {
+void select_rank(const char* op, const Tensor& self, int64_t dim, int64_t rank, bool nan_wins,
+                 Tensor& values, Tensor& indices) {
   if (values.numel() == 0) return;
   const Tensor in = contiguous_tensor(sorting::dim_last(self, dim));
   const int64_t n = in.dim() ? in.size(-1) : 1;
@@ -134,11 +136,13 @@ void topk_cpu(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, Te
   places.commit();
 }
 
-void kthvalue_cpu(const Tensor& self, int64_t k, int64_t dim, bool, Tensor& values_out, Tensor& indices_out) {
+void kthvalue_cpu(const Tensor& self, int64_t k, int64_t dim, bool, Tensor& values_out,
+                  Tensor& indices_out) {
   select_rank("kthvalue_cpu", self, dim, k - 1, false, values_out, indices_out);
 }
 
-void median_dim_cpu(const Tensor& self, int64_t dim, bool, Tensor& values_out, Tensor& indices_out) {
+void median_dim_cpu(const Tensor& self, int64_t dim, bool, Tensor& values_out,
+                    Tensor& indices_out) {
   const int64_t n = self.dim() ? self.size(dim) : 1;
   select_rank("median_out", self, dim, (n - 1) / 2, true, values_out, indices_out);
 }

@@ -1,5 +1,6 @@
-// Stable sort along `dim` on CPU: radix sort of order keys with places, least digit first; short rows are
-// sorted by comparison. NaN counts as largest, -0 equals 0. Values are moved, so they keep their bits.
+// Stable sort along `dim` on CPU: radix sort of order keys with places, least digit first; short
+// rows are sorted by comparison. NaN counts as largest, -0 equals 0. Values are moved, so they keep
+// their bits.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -11,7 +12,8 @@
 namespace flambeau::ops {
 namespace {
 
-// Below it comparing beats counting digits; wide digits pay off when their counters are few beside n.
+// Below it comparing beats counting digits; wide digits pay off when their counters are few beside
+// n.
 constexpr int64_t kRadixFrom = 192;
 constexpr int64_t kWideDigitsFrom = 8192;
 
@@ -26,7 +28,8 @@ Entry* radix_sort(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
     return static_cast<int64_t>(e.key() >> (pass * kDigitBits)) & (kBuckets - 1);
   };
   for (int64_t i = 0; i < n; ++i) {
-    for (int p = 0; p < passes; ++p) ++counts[static_cast<size_t>(p * kBuckets + digit(entries[i], p))];
+    for (int p = 0; p < passes; ++p)
+      ++counts[static_cast<size_t>(p * kBuckets + digit(entries[i], p))];
   }
   for (int p = 0; p < passes; ++p) {
     int64_t* count = counts.get() + p * kBuckets;
@@ -52,7 +55,8 @@ Entry* sort_entries(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
 
 }  // namespace
 
-void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_out, Tensor& indices_out) {
+void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_out,
+              Tensor& indices_out) {
   if (self.numel() == 0) return;
   const Tensor in = contiguous_tensor(sorting::dim_last(self, dim));
   const sorting::RowsOut values(values_out, dim), places(indices_out, dim);
@@ -66,7 +70,8 @@ void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_o
           for (int64_t i = 0; i < n; ++i) {
             buffer[static_cast<size_t>(i)] = Entry::of(sorting::key_of(from[i], descending), i);
           }
-          const Entry* sorted = sort_entries(n, sorting::kKeyBits<T>, buffer.get(), buffer.get() + n);
+          const Entry* sorted =
+              sort_entries(n, sorting::kKeyBits<T>, buffer.get(), buffer.get() + n);
           T* to = values.data<T>() + row * n;
           int64_t* at = places.data<int64_t>() + row * n;
           for (int64_t i = 0; i < n; ++i) {

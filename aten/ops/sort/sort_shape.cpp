@@ -13,7 +13,8 @@ int64_t size_along(const Tensor& self, int64_t dim) { return self.dim() ? self.s
 
 void check_not_empty(const char* op, const Tensor& self, int64_t dim) {
   const int64_t along = wrap_dim(dim, self.dim());
-  check_index(size_along(self, along) > 0, op, "(): Expected reduction dim ", along, " to have non-zero size.");
+  check_index(size_along(self, along) > 0, op, "(): Expected reduction dim ", along,
+              " to have non-zero size.");
 }
 
 void add_places(OutSpec* out) {
@@ -29,14 +30,17 @@ void check_search_options(const Tensor& sequence, bool right, std::optional<std:
     check(*side == "left" || *side == "right",
           "torch.searchsorted(): side can only be 'left' or 'right' but got ", *side);
     check(!right || *side == "right",
-          "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
+          "torch.searchsorted(): side and right can't be set to opposites, got side of left while "
+          "right was True");
   }
   if (!sorter.defined()) return;
-  check(sorter.sizes() == sequence.sizes(),
-        "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor ",
-        sequence.sizes(), " and got sorter tensor ", sorter.sizes());
+  check(
+      sorter.sizes() == sequence.sizes(),
+      "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor ",
+      sequence.sizes(), " and got sorter tensor ", sorter.sizes());
   check(sorter.dtype() == ScalarType::Int64,
-        "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ", sorter.dtype());
+        "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ",
+        sorter.dtype());
 }
 
 }  // namespace
@@ -52,8 +56,8 @@ void topk(const Tensor& self, int64_t k, int64_t dim, OutSpec* out) {
   const int64_t along = wrap_dim(dim, self.dim());
   check(k >= 0 && k <= size_along(self, along), "selected index k out of range: expected at most ",
         size_along(self, along), ", got ", k);
-  check(is_ordered_number(self.dtype()), "topk does not support ", self.is_complex() ? "complex" : "bool",
-        " dtypes on CPU");
+  check(is_ordered_number(self.dtype()), "topk does not support ",
+        self.is_complex() ? "complex" : "bool", " dtypes on CPU");
   like(self, out);
   if (self.dim()) out->sizes[static_cast<size_t>(along)] = k;
   add_places(out);
@@ -62,7 +66,8 @@ void topk(const Tensor& self, int64_t k, int64_t dim, OutSpec* out) {
 void kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, OutSpec* out) {
   check_not_empty("kthvalue", self, dim);
   const int64_t along = wrap_dim(dim, self.dim());
-  check(k >= 1 && k <= size_along(self, along), "kthvalue(): selected number k out of range for dimension ", along);
+  check(k >= 1 && k <= size_along(self, along),
+        "kthvalue(): selected number k out of range for dimension ", along);
   if (!is_ordered_number(self.dtype())) fail_dtype("kthvalue_cpu", self.dtype());
   reduced(self, dim, keepdim, out);
   add_places(out);
@@ -80,16 +85,21 @@ void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_in
   check_search_options(sorted_sequence, right, side, sorter);
   const IntArrayRef sequence = sorted_sequence.sizes(), values = self.sizes();
   check(sequence.size() == 1 || !values.empty(),
-        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but "
-        "we got boundaries tensor dim(", sequence.size(), ") and input value's dim(0) numel(1)");
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+        "is 1, but "
+        "we got boundaries tensor dim(",
+        sequence.size(), ") and input value's dim(0) numel(1)");
   check(!sequence.empty(),
-        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
-  const bool same_leading = sequence.size() == values.size() &&
-                            sequence.slice(0, sequence.size() - 1) == values.slice(0, values.size() - 1);
+        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+        "dimension");
+  const bool same_leading =
+      sequence.size() == values.size() &&
+      sequence.slice(0, sequence.size() - 1) == values.slice(0, values.size() - 1);
   check(sequence.size() == 1 || same_leading,
-        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
-        "boundaries tensor and input value tensor must match, but we got boundaries tensor ", sequence,
-        " and input value tensor ", values);
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
+        "of "
+        "boundaries tensor and input value tensor must match, but we got boundaries tensor ",
+        sequence, " and input value tensor ", values);
   check(!out_int32 || sequence.back() < std::numeric_limits<int32_t>::max(),
         "torch.searchsorted(): the size of boundaries' last dimension should be less than ",
         std::numeric_limits<int32_t>::max(), ", but we got ", sequence.back());
@@ -97,7 +107,8 @@ void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_in
 }
 
 void bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, OutSpec* out) {
-  check(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
+  check(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
+        boundaries.dim(), ")");
   searchsorted(boundaries, self, out_int32, false, std::nullopt, Tensor(), out);
 }
 

@@ -62,9 +62,7 @@ def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     for gradient in given:
         if gradient is not None and not isinstance(gradient, Tensor):
-            raise TypeError(
-                f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
-            )
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     return given
 
 

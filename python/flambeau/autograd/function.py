@@ -66,8 +66,8 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, "
-            "so you should invoke them on the class itself: use .apply()."
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself: use .apply()."
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,9 +77,7 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside setup_context."""
-        raise NotImplementedError(
-            "You must implement the forward function for custom autograd.Function."
-        )
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:

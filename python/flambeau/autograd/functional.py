@@ -76,9 +76,7 @@ def _grad(
 
 def _check_like(vectors: tuple[Tensor, ...], others: tuple[Tensor, ...], is_tuple: bool) -> None:
     if len(vectors) != len(others):
-        raise RuntimeError(
-            f"v is a tuple of invalid length: should be {len(others)} but got {len(vectors)}."
-        )
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(vectors)}.")
     for i, (v, other) in enumerate(zip(vectors, others, strict=True)):
         if v.shape != other.shape:
             where = f"Entry {i} in " if is_tuple else ""
@@ -204,9 +202,7 @@ def jacobian(
     """
     if strategy == "forward-mode":
         if create_graph:
-            raise NotImplementedError(
-                "jacobian: expected create_graph=False with strategy='forward-mode'"
-            )
+            raise NotImplementedError("jacobian: expected create_graph=False with strategy='forward-mode'")
         return _forward_jacobian(func, inputs)
     if strategy != "reverse-mode":
         raise ValueError(
@@ -216,9 +212,7 @@ def jacobian(
         is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
         xs = _prepared(given, create_graph)
         outputs_tuple, outputs = _as_tuple(func(*xs), "outputs of the user-provided function", "jacobian")
-        matrices = tuple(
-            _same_structure(is_tuple, _rows(o, xs, create_graph, strict)) for o in outputs
-        )
+        matrices = tuple(_same_structure(is_tuple, _rows(o, xs, create_graph, strict)) for o in outputs)
     return _finished(_same_structure(outputs_tuple, matrices), create_graph)
 
 

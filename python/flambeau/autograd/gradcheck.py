@@ -361,11 +361,15 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         given = args[: len(args) - count]
-        given = tuple(t.requires_grad_() if _wants_grad(t, a) else t for t, a in zip(given, arguments, strict=True))
+        given = tuple(
+            t.requires_grad_() if _wants_grad(t, a) else t for t, a in zip(given, arguments, strict=True)
+        )
         with flambeau.enable_grad():
             outputs = _differentiable_outputs(func(*given))
         xs = tuple(t for t in given if isinstance(t, Tensor) and t.requires_grad)
-        grads = flambeau.autograd.grad(outputs, xs, args[len(args) - count :], create_graph=True, allow_unused=True)
+        grads = flambeau.autograd.grad(
+            outputs, xs, args[len(args) - count :], create_graph=True, allow_unused=True
+        )
         return tuple(g for g in grads if g is not None)
 
     return gradcheck(

@@ -1,6 +1,7 @@
 // The place of the largest or smallest element, compiled once per instruction set. Elements are
 // compared by their order keys, so NaN wins in both directions; the first of equal ones is taken.
-// Helpers are inlined: before a tail call GCC 12 leaves out vzeroupper, which slows down all SSE code after it.
+// Helpers are inlined: before a tail call GCC 12 leaves out vzeroupper, which slows down all SSE
+// code after it.
 #include "aten/ops/reduce_index/extremum_loops.h"
 
 #include "aten/cpu/order_key.h"
@@ -20,7 +21,8 @@ template <typename T, bool kLargest>
 }
 
 template <typename T, bool kLargest>
-[[gnu::always_inline]] inline int64_t row_serial(int64_t begin, int64_t n, const T* in, int64_t at) {
+[[gnu::always_inline]] inline int64_t row_serial(int64_t begin, int64_t n, const T* in,
+                                                 int64_t at) {
   auto best = rank<T, kLargest>(in[at]);
   for (int64_t i = begin; i < n; ++i) {
     const auto key = rank<T, kLargest>(in[i]);
@@ -87,7 +89,8 @@ void columns(int64_t n, int64_t stride, int64_t count, const void* data, int64_t
 }
 
 template <typename T>
-constexpr extremum::Loops kLoops = {{&row<T, false>, &row<T, true>}, {&columns<T, false>, &columns<T, true>}};
+constexpr extremum::Loops kLoops = {{&row<T, false>, &row<T, true>},
+                                    {&columns<T, false>, &columns<T, true>}};
 
 }  // namespace
 
