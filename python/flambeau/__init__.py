@@ -36,6 +36,7 @@ globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswi
 
 from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
 from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor  # noqa: E402
+from flambeau._einsum import einsum, tensordot  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
     is_complex,
     is_floating_point,

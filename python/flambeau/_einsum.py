@@ -1,0 +1,256 @@
+"""Sums of products over named dimensions: einsum and tensordot.
+
+Operands are contracted from left to right. A label is summed as soon as no later operand and no output
+names it, so that most contractions are one batched matrix product.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau._C import Tensor
+
+Labels = list[str]
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _terms_of(equation: str) -> tuple[list[Labels], Labels | None]:
+    """Split "ij, j... -> i" into the labels of each operand and of the output; "..." is one label."""
+    left, arrow, right = equation.partition("->")
+    terms, start = [], 0
+    for operand, text in enumerate(left.split(",")):
+        terms.append(_labels_of(text, start, f"for operand {operand}"))
+        start += len(text) + 1
+    return terms, _labels_of(right, start + 1, "for output") if arrow else None
+
+
+def _labels_of(text: str, start: int, place: str) -> Labels:
+    labels: Labels = []
+    i = 0
+    while i < len(text):
+        if text[i] == ".":
+            if text[i : i + 3] != "...":
+                raise RuntimeError(f"einsum(): found '.' {place} that is not part of any ellipsis")
+            if "..." in labels:
+                raise RuntimeError(f"einsum(): found '.' {place} for which an ellipsis was already found")
+            labels.append("...")
+            i += 3
+            continue
+        if text[i] in _LETTERS:
+            labels.append(text[i])
+        elif text[i] != " ":
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {start + i} in the equation string, "
+                "subscripts must be in [a-zA-Z]"
+            )
+        i += 1
+    return labels
+
+
+def _letters_of(sublist: Sequence[Any]) -> Labels:
+    """The labels of a list of numbers below 52 and at most one Ellipsis."""
+    labels: Labels = []
+    for item in sublist:
+        if item is not Ellipsis and not 0 <= item < len(_LETTERS):
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+        labels.append("..." if item is Ellipsis else _LETTERS[item])
+    return labels
+
+
+def _expand_ellipses(terms: list[Labels], operands: list[Tensor]) -> tuple[list[Labels], Labels]:
+    """Replace "..." by numbered labels, aligned at the last dimension; also return all of these."""
+    found: list[Labels] = []
+    width = 0
+    for k, (term, operand) in enumerate(zip(terms, operands, strict=True)):
+        covered = operand.dim() - (len(term) - ("..." in term))
+        if covered < 0 or (covered > 0 and "..." not in term):
+            note = "but no ellipsis was given" if covered > 0 else "for its dimensions"
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the "
+                f"number of dimensions ({operand.dim()}) for operand {k} {note}"
+            )
+        numbered = [f"{i}." for i in range(covered - 1, -1, -1)]
+        width = max(width, covered if "..." in term else 0)
+        found.append([n for label in term for n in (numbered if label == "..." else [label])])
+    return found, [f"{i}." for i in range(width - 1, -1, -1)]
+
+
+def _output_of(output: Labels | None, terms: list[Labels], ellipsis: Labels) -> Labels:
+    counts = Counter(label for term in terms for label in term)
+    if output is None:
+        return ellipsis + sorted(n for n, c in counts.items() if c == 1 and n in _LETTERS)
+    expanded = [n for label in output for n in (ellipsis if label == "..." else [label])]
+    for label in expanded:
+        if expanded.count(label) > 1:
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+        if label not in counts:
+            raise RuntimeError(
+                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
+            )
+    return expanded
+
+
+def _diagonals(k: int, operand: Tensor, term: Labels) -> tuple[Tensor, Labels]:
+    """Take diagonals until no label repeats."""
+    term = list(term)
+    for label in [n for n, c in Counter(term).items() if c > 1]:
+        while term.count(label) > 1:
+            first = term.index(label)
+            second = term.index(label, first + 1)
+            if operand.size(first) != operand.size(second):
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {k} but the sizes don't match, "
+                    f"{operand.size(second)} != {operand.size(first)}"
+                )
+            operand = operand.diagonal(0, first, second).movedim(-1, first)
+            del term[second]
+    return operand, term
+
+
+def _check_sizes(operands: list[Tensor], terms: list[Labels]) -> None:
+    seen: dict[str, int] = {}
+    for k, (operand, term) in enumerate(zip(operands, terms, strict=True)):
+        for label, size in zip(term, operand.shape, strict=True):
+            known = seen.get(label, 1)
+            if known != 1 and size not in (1, known):
+                raise RuntimeError(
+                    f"einsum(): subscript {label} has size {size} for operand {k} which does not broadcast "
+                    f"with previously seen size {known}"
+                )
+            seen[label] = known if size == 1 else size
+
+
+def _sum_over(operand: Tensor, term: Labels, unwanted: set[str]) -> tuple[Tensor, Labels]:
+    """Sum the dimensions with these labels away."""
+    dims = [d for d, label in enumerate(term) if label in unwanted]
+    if not dims:
+        return operand, term
+    return operand.sum(dims), [label for label in term if label not in unwanted]
+
+
+def _arranged(operand: Tensor, term: Labels, order: Labels) -> Tensor:
+    """The operand's dimensions in this order, of size 1 where it lacks a label."""
+    operand = operand.permute([term.index(label) for label in order if label in term])
+    for d, label in enumerate(order):
+        if label not in term:
+            operand = operand.unsqueeze(d)
+    return operand
+
+
+def _grouped(operand: Tensor, sizes: dict[str, int], groups: list[Labels]) -> Tensor:
+    """Each group of adjacent dimensions as one."""
+    full = [sizes[label] for group in groups for label in group]
+    shape = []
+    for group in groups:
+        size = 1
+        for label in group:
+            size *= sizes[label]
+        shape.append(size)
+    return operand.expand(full).reshape(shape)
+
+
+def _pair(a: Tensor, term_a: Labels, b: Tensor, term_b: Labels, kept: set[str]) -> tuple[Tensor, Labels]:
+    """Contract two operands; labels that are not kept are summed."""
+    sizes = dict(zip(term_a, a.shape, strict=True))
+    for label, size in zip(term_b, b.shape, strict=True):
+        sizes[label] = max(size, sizes.get(label, size)) if sizes.get(label, size) != 0 and size != 0 else 0
+    # A dimension of size 1 against a longer one is a factor of the sum.
+    lone = {n for n in sizes if n not in kept}
+    a, term_a = _sum_over(a, term_a, {n for n in lone if n not in term_b or b.size(term_b.index(n)) == 1})
+    b, term_b = _sum_over(b, term_b, {n for n in lone if n not in term_a or a.size(term_a.index(n)) == 1})
+    a, term_a = _sum_over(a, term_a, {n for n in lone if n not in term_b})
+    batch = [n for n in term_a if n in term_b and n in kept]
+    summed = [n for n in term_a if n in term_b and n not in kept]
+    only_a = [n for n in term_a if n not in term_b]
+    only_b = [n for n in term_b if n not in term_a]
+    result = [*batch, *only_a, *only_b]
+    if not summed:
+        return _arranged(a, term_a, result) * _arranged(b, term_b, result), result
+    left = _grouped(_arranged(a, term_a, [*batch, *only_a, *summed]), sizes, [batch, only_a, summed])
+    right = _grouped(_arranged(b, term_b, [*batch, *summed, *only_b]), sizes, [batch, summed, only_b])
+    product = left[0].mm(right[0]) if not batch else left.bmm(right)
+    return product.reshape([sizes[n] for n in result]), result
+
+
+def einsum(*args: Any) -> Tensor:
+    """Return the sum of products of the operands' elements over named dimensions.
+
+    Args:
+        args: an equation such as ``"bij,bjk->bik"`` and the operands. Each letter names a dimension, equal
+            letters run together, those that the output lacks are summed; ``...`` stands for any
+            further dimensions, which broadcast. Without ``->`` the output has every letter that appears
+            once, in order. Or operands and lists of numbers below 52 in turn, and the output's list.
+    Raises: RuntimeError for an equation that does not fit the operands.
+
+    >>> from flambeau import tensor
+    >>> einsum("ij,j->i", tensor([[1, 2], [3, 4]]), tensor([1, 10]))
+    tensor([21, 43])
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand "
+            "and its subscripts list"
+        )
+    if isinstance(args[0], str):
+        single = len(args) == 2 and isinstance(args[1], list | tuple)
+        operands = list(args[1] if single else args[1:])
+        terms, output = _terms_of(args[0])
+    else:
+        operands = list(args[0 : len(args) // 2 * 2 : 2])
+        terms = [_letters_of(term) for term in args[1::2]]
+        output = _letters_of(args[-1]) if len(args) % 2 else None
+    if len(terms) != len(operands):
+        relation = "fewer" if len(operands) < len(terms) else "more"
+        raise RuntimeError(f"einsum(): {relation} operands were provided than specified in the equation")
+    return _contract(operands, terms, output)
+
+
+def _contract(operands: list[Tensor], terms: list[Labels], output: Labels | None) -> Tensor:
+    terms, ellipsis = _expand_ellipses(terms, operands)
+    wanted = _output_of(output, terms, ellipsis)
+    pairs = [_diagonals(k, t, term) for k, (t, term) in enumerate(zip(operands, terms, strict=True))]
+    _check_sizes([t for t, _ in pairs], [term for _, term in pairs])
+    result, labels = pairs[0]
+    for k, (operand, term) in enumerate(pairs[1:], start=2):
+        later = {label for _, other in pairs[k:] for label in other} | set(wanted)
+        result, labels = _pair(result, labels, operand, term, later)
+    result, labels = _sum_over(result, labels, set(labels) - set(wanted))
+    return result.permute([labels.index(label) for label in wanted])
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] | Tensor = 2) -> Tensor:
+    """Return the product of two tensors, summed over pairs of their dimensions.
+
+    Args:
+        a: the first factor.
+        b: the second factor.
+        dims: how many of a's last and b's first dimensions to sum over, or a list of a's dimensions and
+            a list of b's.
+    Shape: a's other dimensions, then b's.
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = (list(range(-dims, 0)), list(range(dims)))
+    of_a, of_b = ([side] if isinstance(side, int) else list(side) for side in dims)
+    if len(of_a) != len(of_b):
+        raise RuntimeError(f"both dimension lists should have same length, got {of_a} and {of_b}")
+    for d, e in zip(of_a, of_b, strict=True):
+        if a.size(d) != b.size(e) and 1 not in (a.size(d), b.size(e)):
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.size(d)} in dim {d} and "
+                f"second has size {b.size(e)} in dim {e}"
+            )
+    term_a, term_b = list(_LETTERS[: a.dim()]), list(_LETTERS[a.dim() : a.dim() + b.dim()])
+    for d, e in zip(of_a, of_b, strict=True):
+        term_b[e] = term_a[d]
+    shared = {term_a[d] for d in of_a}
+    free = [n for n in (*term_a, *term_b) if n not in shared]
+    return _contract([a, b], [term_a, term_b], free)

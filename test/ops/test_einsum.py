@@ -1,0 +1,97 @@
+"""einsum and tensordot against NumPy, their gradients and their errors."""
+
+import flambeau as fb
+import numpy as np
+import pytest
+
+EQUATIONS = [
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)),
+    ("bij,bkj->bk", (2, 3, 4), (2, 5, 4)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,i->i", (3,), (3,)),
+    ("ij,ij->", (2, 3), (2, 3)),
+    ("ij->ji", (2, 3)),
+    ("ba", (2, 3)),
+    ("ij->j", (2, 3)),
+    ("ij->", (2, 3)),
+    ("ii", (3, 3)),
+    ("ii->i", (3, 3)),
+    ("iij->j", (3, 3, 2)),
+    ("...ij,...jk->...ik", (5, 2, 3), (3, 4)),
+    ("i...,j...->ij...", (2, 4), (3, 1)),
+    ("...i->i...", (2, 3, 4)),
+    ("bn,anm,bm->ba", (2, 3), (5, 3, 4), (2, 4)),
+    ("ij,jk,kl,lm->im", (2, 3), (3, 2), (2, 4), (4, 2)),
+    ("ij,kl->jl", (2, 3), (4, 5)),
+    ("a,b,c->cab", (2,), (3,), (4,)),
+    ("ij,jk->ik", (2, 0), (0, 3)),
+    (",->", (), ()),
+]
+
+
+def arrays(shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(len(shapes))
+    return [np.asarray(rng.standard_normal(shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize("case", EQUATIONS, ids=lambda case: case[0])
+def test_values_equal_numpy(case: tuple):
+    equation, *shapes = case
+    given = arrays(tuple(shapes))
+    found = fb.einsum(equation, *map(fb.from_numpy, given))
+    np.testing.assert_allclose(found.numpy(), np.einsum(equation, *given), rtol=1e-12, atol=1e-12)
+
+
+def test_lists_of_numbers_name_dimensions_too():
+    a, b = map(fb.from_numpy, arrays(((2, 3), (3, 4))))
+    assert fb.equal(fb.einsum(a, [0, 1], b, [1, 2], [0, 2]), a @ b)
+    assert fb.equal(fb.einsum(a, [0, ...], [..., 0]), a.t())
+
+
+def test_a_size_of_one_broadcasts():
+    a, b = arrays(((2, 3), (1, 4)))
+    found = fb.einsum("ij,jk->ik", fb.from_numpy(a), fb.from_numpy(b))
+    np.testing.assert_allclose(found.numpy(), a.sum(1, keepdims=True) * b)
+
+
+def test_gradient_is_that_of_the_matrix_product():
+    a, b = (fb.from_numpy(x).requires_grad_() for x in arrays(((2, 3, 4), (2, 4, 5))))
+    fb.einsum("bij,bjk->bik", a, b).sum().backward()
+    ones = np.ones((2, 3, 5))
+    np.testing.assert_allclose(a.grad.numpy(), ones @ b.detach().numpy().transpose(0, 2, 1))
+    np.testing.assert_allclose(b.grad.numpy(), a.detach().numpy().transpose(0, 2, 1) @ ones)
+
+
+@pytest.mark.parametrize("dims", [0, 1, 2, ([1], [0]), ([0, -1], [1, 0]), (0, 1)])
+def test_tensordot_equals_numpy(dims: object):
+    a, b = arrays(((3, 4, 4) if dims == 2 else (3, 4), (4, 4, 3) if dims == 2 else (4, 3)))
+    found = fb.tensordot(fb.from_numpy(a), fb.from_numpy(b), dims)
+    np.testing.assert_allclose(found.numpy(), np.tensordot(a, b, dims), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("equation", "count", "words"),
+    [
+        ("ij,jk", 1, "fewer operands were provided"),
+        ("ij", 2, "more operands were provided"),
+        ("i", 1, r"number of subscripts in the equation \(1\) does not match"),
+        ("ijk", 1, r"number of subscripts in the equation \(3\) does not match"),
+        ("ij->k", 1, "output subscript k does not appear"),
+        ("ij->ii", 1, "output subscript i appears more than once"),
+        ("i1", 1, "invalid subscript given at index 1"),
+        ("i.j", 1, "not part of any ellipsis"),
+        ("...i...", 1, "for which an ellipsis was already found"),
+        ("ii", 1, "subscript i is repeated for operand 0 but the sizes don't match"),
+        ("ij,ki", 2, "does not broadcast with previously seen size 2"),
+    ],
+)
+def test_errors(equation: str, count: int, words: str):
+    with pytest.raises(RuntimeError, match=words):
+        fb.einsum(equation, *[fb.ones(2, 3)] * count)
+
+
+def test_tensordot_names_sizes_that_differ():
+    with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
+        fb.tensordot(fb.ones(2, 3), fb.ones(2, 3), 1)
