@@ -54,9 +54,13 @@ def cpp_functions(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield name, first line and number of lines of each function; its docstring is not counted."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.lineno, (node.end_lineno or 0) - node.lineno + 1
+            first = node.body[0]
+            is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            docstring = first.end_lineno - first.lineno + 1 if is_text else 0
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1 - docstring
 
 
 def too_long(path: Path) -> list[str]:
