@@ -34,12 +34,12 @@ void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
   check(is_index_type(index.dtype()),
         "index_add_(): Expected dtype int32/int64 for index but got: ",
         pytorch_name_of(index.dtype()));
-  check_index(source.dim() > 0 || index.numel() == 1, "Dimension specified as ", dim,
-              " but tensor has no dimensions");
   check(self.dtype() == source.dtype(), "index_add_(): self (", pytorch_name_of(self.dtype()),
         ") and source (", pytorch_name_of(source.dtype()), ") must have the same scalar type");
   check(dim == 0 || dim < source.dim(), "index_add_(): Indexing dim ", dim,
         " is out of bounds of the source tensor with dim ", source.dim());
+  check_index(source.dim() > 0 || index.numel() == 1, "Dimension specified as ", dim,
+              " but tensor has no dimensions");
   const int64_t slices = source.dim() ? source.size(dim) : 1;
   check(index.numel() == slices, "index_add_(): Number of indices (", index.numel(),
         ") should be equal to source.size(dim): (", slices, "), for dim: ", dim);
