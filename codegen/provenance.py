@@ -31,8 +31,8 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     yield from _backends(op)
     yield _backward(op)
     yield _forward(op)
-    public = not op.schema.name.base.startswith("_") and not op.internal
-    yield Artefact("python", DERIVED if public else ABSENT, "binding and stub" if public else "internal")
+    bound = not op.internal
+    yield Artefact("python", DERIVED if bound else ABSENT, "binding and stub" if bound else "internal")
     undocumented = ABSENT if op.internal else MISSING
     yield Artefact("docs", GIVEN if op.doc else undocumented, op.doc.split("\n")[0])
     yield _samples(op)
