@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -32,6 +33,7 @@ def main(argv: list[str]) -> int:
         hint = did_you_mean(argv[0], COMMANDS, "commands")
         print(f"codegen: unknown command '{argv[0]}'; {hint}", file=sys.stderr)
         return 2
+    gc.disable()  # a run lives for a second and keeps nearly all that it makes
     try:
         code: int = import_module(f"codegen.commands.{argv[0]}").run(argv[1:])
         sys.stdout.flush()

@@ -23,6 +23,7 @@ class Sources:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._files: dict[Path, list[Definition]] = {}
+        self._families: dict[str, list[Definition]] = {}
 
     def _scan(self, path: Path) -> list[Definition]:
         if path not in self._files:
@@ -32,9 +33,11 @@ class Sources:
 
     def family(self, family: str) -> list[Definition]:
         """Return what a family's sources define."""
-        folder = self.root / "aten" / "ops" / family
-        paths = sorted(p for suffix in ("cpp", "cu", "cuh") for p in folder.glob(f"*.{suffix}"))
-        return [d for path in paths for d in self._scan(path)]
+        if family not in self._families:
+            folder = self.root / "aten" / "ops" / family
+            paths = sorted(p for suffix in ("cpp", "cu", "cuh") for p in folder.glob(f"*.{suffix}"))
+            self._families[family] = [d for path in paths for d in self._scan(path)]
+        return self._families[family]
 
     def generic_rules(self) -> list[Definition]:
         """Return the shape rules that serve many families."""
