@@ -48,9 +48,10 @@ void scan_fiber(int64_t n, const T* in, T* values, int64_t* places) {
   int64_t place = 0;
   for (int64_t i = 0; i < n; ++i) {
     const auto key = rank<kLargest>(in[i]);
-    const bool wins = key >= best;  // no branch: in short fibers it would be mispredicted
-    best = wins ? key : best;
-    place = wins ? i : place;
+    // Arithmetic, no branch: in short fibers it would be mispredicted.
+    const int64_t wins = -static_cast<int64_t>(key >= best);
+    best = std::max(best, key);
+    place = (i & wins) | (place & ~wins);
     places[i] = place;
     values[i] = in[place];
   }

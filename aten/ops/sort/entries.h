@@ -3,6 +3,7 @@
 // equal and ties go to the lower place, so every algorithm on them is stable.
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "aten/core/factory.h"
 #include "aten/core/view.h"
@@ -45,6 +46,23 @@ template <typename T>
   const uint64_t key =
       (static_cast<uint64_t>(static_cast<int64_t>(order_key(value))) + kBias) & kMask;
   return descending ? ~key & kMask : key;
+}
+
+// Rows of up to so many elements are ranked by comparing all pairs, without a branch.
+inline constexpr int64_t kShortRow = 16;
+
+// f(i, rank) for each of n <= kShortRow elements: how many entries come before its own.
+template <typename T, typename F>
+void for_each_rank(int64_t n, const T* in, bool descending, const F& f) {
+  using Word = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
+  Word keys[kShortRow];
+  for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Word>(key_of(in[i], descending));
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rank = 0;
+    for (int64_t j = 0; j < i; ++j) rank += keys[j] <= keys[i];
+    for (int64_t j = i + 1; j < n; ++j) rank += keys[j] < keys[i];
+    f(i, rank);
+  }
 }
 
 // Calls f.operator()<Entry>() with the entry that fits keys of T and places below n.

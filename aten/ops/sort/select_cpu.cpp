@@ -64,9 +64,27 @@ void keep_first(int64_t n, const T* in, int64_t k, bool largest, Entry* kept) {
   std::sort(kept, kept + k);
 }
 
-// The entry that has `rank` before it.
+template <typename T, typename Entry>
+void topk_row(int64_t n, const T* in, int64_t k, bool largest, Entry* kept, T* values, int64_t* places) {
+  if (n <= sorting::kShortRow) {
+    int64_t at[sorting::kShortRow];
+    sorting::for_each_rank(n, in, largest, [&](int64_t i, int64_t rank) { at[rank] = i; });
+    std::copy(at, at + k, places);
+  } else {
+    keep_first(n, in, k, largest, kept);
+    for (int64_t i = 0; i < k; ++i) places[i] = kept[i].place();
+  }
+  for (int64_t i = 0; i < k; ++i) values[i] = in[places[i]];
+}
+
+// The place of the entry that has `rank` before it.
 template <typename T, typename Entry>
 int64_t place_of_rank(int64_t n, const T* in, int64_t rank, Entry* buffer) {
+  if (n <= sorting::kShortRow) {
+    int64_t place = 0;
+    sorting::for_each_rank(n, in, false, [&](int64_t i, int64_t r) { place = r == rank ? i : place; });
+    return place;
+  }
   for (int64_t i = 0; i < n; ++i) buffer[i] = Entry::of(sorting::key_of(in[i], false), i);
   std::nth_element(buffer, buffer + rank, buffer + n);
   return buffer[rank].place();
@@ -121,13 +139,8 @@ void topk_cpu(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, Te
       parallel_for(0, in.numel() / n, n * 4, [&](int64_t begin, int64_t end) {
         const std::unique_ptr<Entry[]> kept(new Entry[static_cast<size_t>(capacity)]);
         for (int64_t row = begin; row < end; ++row) {
-          const T* from = in.data_as<T>() + row * n;
-          keep_first(n, from, k, largest, kept.get());
-          for (int64_t i = 0; i < k; ++i) {
-            const int64_t place = kept[static_cast<size_t>(i)].place();
-            values.data<T>()[row * k + i] = from[place];
-            places.data<int64_t>()[row * k + i] = place;
-          }
+          topk_row(n, in.data_as<T>() + row * n, k, largest, kept.get(), values.data<T>() + row * k,
+                   places.data<int64_t>() + row * k);
         }
       });
     });

@@ -53,6 +53,23 @@ Entry* sort_entries(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
                                                : radix_sort<11>(n, key_bits, entries, scratch);
 }
 
+template <typename T, typename Entry>
+void sort_row(int64_t n, const T* from, bool descending, Entry* buffer, T* to, int64_t* at) {
+  if (n <= sorting::kShortRow) {
+    sorting::for_each_rank(n, from, descending, [&](int64_t i, int64_t rank) {
+      at[rank] = i;
+      to[rank] = from[i];
+    });
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) buffer[i] = Entry::of(sorting::key_of(from[i], descending), i);
+  const Entry* sorted = sort_entries(n, sorting::kKeyBits<T>, buffer, buffer + n);
+  for (int64_t i = 0; i < n; ++i) {
+    at[i] = sorted[i].place();
+    to[i] = from[at[i]];
+  }
+}
+
 }  // namespace
 
 void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_out,
@@ -66,18 +83,8 @@ void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_o
       parallel_for(0, in.numel() / n, n * 16, [&](int64_t begin, int64_t end) {
         const std::unique_ptr<Entry[]> buffer(new Entry[static_cast<size_t>(2 * n)]);
         for (int64_t row = begin; row < end; ++row) {
-          const T* from = in.data_as<T>() + row * n;
-          for (int64_t i = 0; i < n; ++i) {
-            buffer[static_cast<size_t>(i)] = Entry::of(sorting::key_of(from[i], descending), i);
-          }
-          const Entry* sorted =
-              sort_entries(n, sorting::kKeyBits<T>, buffer.get(), buffer.get() + n);
-          T* to = values.data<T>() + row * n;
-          int64_t* at = places.data<int64_t>() + row * n;
-          for (int64_t i = 0; i < n; ++i) {
-            at[i] = sorted[i].place();
-            to[i] = from[at[i]];
-          }
+          sort_row(n, in.data_as<T>() + row * n, descending, buffer.get(),
+                   values.data<T>() + row * n, places.data<int64_t>() + row * n);
         }
       });
     });
