@@ -276,6 +276,16 @@ def test_new_scaffolds_an_operator_that_passes_check(repository: Path, kind: str
     assert "exists already" in again.stderr
 
 
+def test_a_scaffolded_kernel_compiles(repository: Path):
+    run_in(repository, "new", "brandnew", "--kind", "kernels")
+    assert run_in(repository, "generate").returncode == 0
+    kernel = repository / "aten" / "ops" / "brandnew" / "brandnew_cpu.cpp"
+    flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
+    command = ["g++", *flags, f"-I{repository}", f"-I{ROOT}", str(kernel)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 def test_diff_names_what_changed(repository: Path):
     def git(*args: str) -> None:
         identity = ("-c", "user.name=t", "-c", "user.email=t@t")
