@@ -5,6 +5,7 @@
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/strided.h"
+#include "aten/ops/index/pick.h"
 #include "torchgen_out/aten/index_kernels.h"
 
 namespace flambeau::ops {
@@ -24,22 +25,31 @@ struct Steps {
   int64_t dim;
 };
 
-// kDense: the row of the result and its positions are gapless, and so is the gathered dimension.
-template <typename T, bool kDense>
+template <typename T>
 void gather_row(const Row& row, const Steps& steps) {
-  const int64_t to_step = kDense ? static_cast<int64_t>(sizeof(T)) : steps.to;
-  const int64_t position_step = kDense ? static_cast<int64_t>(sizeof(int64_t)) : steps.positions;
-  const int64_t along = kDense ? static_cast<int64_t>(sizeof(T)) : steps.along;
-  const int64_t from_step = steps.from, size = steps.size;
+  const int64_t along = steps.along, size = steps.size;
   for (int64_t j = 0; j < row.count; ++j) {
-    const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * position_step);
+    const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * steps.positions);
     if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
       fail(ErrorKind::Runtime, "index ", at, " is out of bounds for dimension ", steps.dim,
            " with size ", size);
     }
-    *reinterpret_cast<T*>(row.to + j * to_step) =
-        *reinterpret_cast<const T*>(row.from + j * from_step + at * along);
+    *reinterpret_cast<T*>(row.to + j * steps.to) =
+        *reinterpret_cast<const T*>(row.from + j * steps.from + at * along);
   }
+}
+
+// A row along the gathered dimension, whose result and positions are gapless.
+template <typename T>
+void pick_row(const Row& row, const Steps& steps) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(T)), kPosition = int64_t{sizeof(int64_t)};
+  const int64_t done = indexing::pick(
+      reinterpret_cast<const T*>(row.from), steps.along / kItem, steps.size,
+      reinterpret_cast<const int64_t*>(row.positions), row.count, reinterpret_cast<T*>(row.to));
+  if (done == row.count) return;
+  // Names the index that stopped it.
+  gather_row<T>({row.count - done, row.to + done * kItem, row.positions + done * kPosition, row.from},
+                steps);
 }
 
 // Arrays: the result, the index, and the start of each fiber of `self`.
@@ -74,9 +84,9 @@ void gather_cpu(const Tensor& self, int64_t dim, const Tensor& index, bool, Tens
                     dim};
   const TileShape shape = buffered_tile_shape(nest);
   const Tiles tiles(nest, shape.columns, shape.rows);
-  const bool dense = steps.to == item && steps.positions == 8 && steps.along == item;
+  const bool picks = steps.to == item && steps.positions == 8 && steps.from == 0;
   dispatch_by_size(element_size(self.dtype()), "gather", [&]<typename T>() {
-    const auto run = dense ? gather_row<T, true> : gather_row<T, false>;
+    const auto run = picks ? pick_row<T> : gather_row<T>;
     parallel_for(0, tiles.count(), shape.columns * shape.rows * 3, [&](int64_t begin, int64_t end) {
       tiles.visit(begin, end, [&](const Tile& tile) {
         for (int64_t r = 0; r < tile.rows; ++r) {

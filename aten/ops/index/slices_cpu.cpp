@@ -5,6 +5,7 @@
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/ops/index/movement.h"
+#include "aten/ops/index/pick.h"
 #include "torchgen_out/aten/index_kernels.h"
 
 namespace flambeau::ops {
@@ -97,9 +98,24 @@ void fill_slices(Tensor& self, int64_t dim, const Tensor& index, const Scalar& v
   });
 }
 
+void select_elements(const Tensor& self, const Tensor& index, Tensor& result) {
+  const Tensor positions = indexing::as_positions(index);
+  const int64_t* const at = positions.data_as<int64_t>();
+  dispatch_by_size(element_size(self.dtype()), "index_select", [&]<typename T>() {
+    const T* const from = self.data_as<T>();
+    T* const to = result.data_as<T>();
+    parallel_for(0, positions.numel(), 4, [&](int64_t begin, int64_t end) {
+      const int64_t picked = indexing::pick(from, self.stride(0), self.size(0), at + begin,
+                                            end - begin, to + begin);
+      check_index(picked == end - begin, "index out of range in self");
+    });
+  });
+}
+
 }  // namespace
 
 void index_select_cpu(const Tensor& self, int64_t dim, const Tensor& index, Tensor& result) {
+  if (self.dim() == 1) return select_elements(self, index, result);
   dim = wrap_dim(dim, self.dim());
   // Which of PyTorch's two errors depends on the dimension.
   const bool by_range = self.dim() > 1 && (dim == 1 || self.numel() == 0);
