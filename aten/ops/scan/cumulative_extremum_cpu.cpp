@@ -42,18 +42,35 @@ void scan_block(const FiberGrid& grid, int64_t first, int64_t count, const T* in
   }
 }
 
+// In long fibers new extrema are rare and a branch is predicted; in short ones it is not, and
+// arithmetic is faster though each step waits for the one before.
+constexpr int64_t kShortFiber = 64;
+
 template <bool kLargest, typename T>
 void scan_fiber(int64_t n, const T* in, T* values, int64_t* places) {
   auto best = rank<kLargest>(in[0]);
   int64_t place = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const auto key = rank<kLargest>(in[i]);
-    // Arithmetic, no branch: in short fibers it would be mispredicted.
-    const int64_t wins = -static_cast<int64_t>(key >= best);
-    best = std::max(best, key);
-    place = (i & wins) | (place & ~wins);
+  const auto write = [&](int64_t i) {
     places[i] = place;
     values[i] = in[place];
+  };
+  if (n <= kShortFiber) {
+    for (int64_t i = 0; i < n; ++i) {
+      const auto key = rank<kLargest>(in[i]);
+      const int64_t wins = -static_cast<int64_t>(key >= best);
+      best = std::max(best, key);
+      place = (i & wins) | (place & ~wins);
+      write(i);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const auto key = rank<kLargest>(in[i]);
+    if (key >= best) {
+      best = key;
+      place = i;
+    }
+    write(i);
   }
 }
 
