@@ -41,5 +41,9 @@ class UserCodeScope {
 
 // The node that this thread's backward is running; null outside of one.
 Node* current_node();
+// A number for the pass that this thread is in; 0 outside of one.
+uint64_t current_pass();
+// Whether that pass computes a gradient for `node`.
+bool current_pass_reaches(Node& node);
 
 }  // namespace flambeau::autograd

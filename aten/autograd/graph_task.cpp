@@ -10,6 +10,19 @@
 
 namespace flambeau::autograd {
 
+namespace {
+
+std::atomic<uint64_t> last_id{0};
+thread_local constinit GraphTask* current_task = nullptr;
+
+}  // namespace
+
+uint64_t current_pass() { return current_task ? current_task->id() : 0; }
+bool current_pass_reaches(Node& node) { return current_task && current_task->wants(node); }
+
+GraphTask::GraphTask(const BackwardOptions& options)
+    : id_(last_id.fetch_add(1, std::memory_order_relaxed) + 1), options_(options) {}
+
 GraphTask::~GraphTask() {
   // A node that the pass did not reach in the end may be gone only after its owner is cleared here.
   for (const State& s : states_) {
@@ -277,6 +290,11 @@ void GraphTask::evaluate(uint32_t index) {
 }
 
 void GraphTask::run(ArrayRef<Edge> roots, Gradients&& grads) {
+  struct Current {
+    GraphTask* outer;
+    explicit Current(GraphTask* task) : outer(std::exchange(current_task, task)) {}
+    ~Current() { current_task = outer; }
+  } current(this);
   discover(roots);
   if (filtered_) restrict_to_targets();
   for (uint32_t i = 0; i < roots.size(); ++i) {

@@ -11,7 +11,7 @@ namespace flambeau::autograd {
 
 class GraphTask {
  public:
-  explicit GraphTask(const BackwardOptions& options) : options_(options) {}
+  explicit GraphTask(const BackwardOptions& options);
   ~GraphTask();
   GraphTask(const GraphTask&) = delete;
   GraphTask& operator=(const GraphTask&) = delete;
@@ -23,6 +23,7 @@ class GraphTask {
   Gradients take_captured() { return std::move(captured_); }
   // Whether the pass, restricted to its targets, has use for a gradient of `node`.
   bool wants(Node& node);
+  uint64_t id() const { return id_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -58,6 +59,7 @@ class GraphTask {
   void run_tensor_hooks(Node& node, Gradients& grads);
   void capture(const State& state, const Gradients& grads);
 
+  const uint64_t id_;
   BackwardOptions options_;
   std::vector<State> states_;
   std::unordered_map<Node*, uint32_t> shared_;  // nodes whose scratch another pass has

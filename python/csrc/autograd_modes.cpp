@@ -60,6 +60,17 @@ PyObject* grad(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* current_pass(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(autograd::current_pass());
+}
+PyObject* pass_reaches(PyObject*, PyObject* node) {
+  return guarded([&] {
+    check_type(PyObject_TypeCheck(node, node_type), "_pass_reaches: expected a Node, got ",
+               Py_TYPE(node)->tp_name);
+    return wrap(autograd::current_pass_reaches(*node_of(node)));
+  });
+}
+
 // --- modes ---------------------------------------------------------------------------------------
 
 int flag_from(PyObject* o, const char* what) {
@@ -160,6 +171,8 @@ PyObject* unpack_dual(PyObject*, PyObject* dual) {
 PyMethodDef functions[] = {
     {"_autograd_backward", backward, METH_VARARGS, nullptr},
     {"_autograd_grad", grad, METH_VARARGS, nullptr},
+    {"_current_pass", current_pass, METH_NOARGS, nullptr},
+    {"_pass_reaches", pass_reaches, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded now."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference_mode, METH_NOARGS,

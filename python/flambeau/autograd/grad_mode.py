@@ -97,7 +97,8 @@ class no_grad(_SetsModes):
 
     _off = _GRAD
 
-    def __new__(cls, function: Any = None) -> Any:  # `@no_grad` without parentheses
+    def __new__(cls, function: Any = None) -> Any:
+        """Decorate at once, if it is written without parentheses."""
         made = super().__new__(cls)
         return made if function is None else made(function)
 
@@ -108,6 +109,7 @@ class enable_grad(_SetsModes):
     _on = _GRAD
 
     def __new__(cls, function: Any = None) -> Any:
+        """Decorate at once, if it is written without parentheses."""
         made = super().__new__(cls)
         return made if function is None else made(function)
 
@@ -125,6 +127,7 @@ class set_grad_enabled(_Decorator):
         _C._set_grad_enabled(mode)
 
     def __call__(self, function: _F) -> _F:
+        """Decorate; the mode that was set at once is put back."""
         _C._set_grad_enabled(self._previous)
         return super().__call__(function)
 
@@ -150,8 +153,9 @@ class inference_mode(_Decorator):
     """
 
     def __new__(cls, mode: Any = True) -> Any:
+        """Decorate at once, if it is written without parentheses."""
         made = super().__new__(cls)
-        if callable(mode):  # `@inference_mode` without parentheses
+        if callable(mode):
             made.mode = True
             return made(mode)
         return made

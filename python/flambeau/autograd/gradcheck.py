@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import flambeau
@@ -42,16 +43,23 @@ def _is_differentiable(value: Any) -> bool:
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
-def _differentiable_outputs(result: Any) -> tuple[Tensor, ...]:
+def _floating(result: Any) -> list[Tensor]:
     items = result if isinstance(result, tuple | list) else (result,)
-    return tuple(t for t in items if _is_differentiable(t) and t.requires_grad)
+    return [t for t in items if _is_differentiable(t)]
+
+
+def _differentiable_positions(result: Any) -> tuple[list[Tensor], list[int]]:
+    """Outputs that require a gradient, and their places among those of floating numbers."""
+    tensors = _floating(result)
+    which = [i for i, t in enumerate(tensors) if t.requires_grad]
+    return [tensors[i] for i in which], which
 
 
 def _real(t: Tensor) -> Tensor:
     """All numbers as one row of float64; a complex number as two."""
     t = t.detach()
     if t.is_complex():
-        t = flambeau.view_as_real(t.resolve_conj() if hasattr(t, "resolve_conj") else t)
+        t = flambeau.view_as_real(t)
     return t.reshape(-1).to(flambeau.float64)
 
 
@@ -76,9 +84,7 @@ def _units(t: Tensor) -> Iterator[Tensor]:
 
 
 def _evaluate(function: _Function, inputs: Sequence[Any], which: Sequence[int]) -> list[Tensor]:
-    result = function(*inputs)
-    items = result if isinstance(result, tuple | list) else (result,)
-    tensors = [t for t in items if _is_differentiable(t)]
+    tensors = _floating(function(*inputs))
     return [_real(tensors[i]).clone() for i in which]
 
 
@@ -121,9 +127,7 @@ def _forward_columns(
         with dual_level():
             duals = list(inputs)
             duals[index] = make_dual(inputs[index].detach(), unit)
-            result = function(*duals)
-            items = result if isinstance(result, tuple | list) else (result,)
-            tensors = [t for t in items if _is_differentiable(t)]
+            tensors = _floating(function(*duals))
             for column, i in zip(columns, which, strict=True):
                 primal, tangent = unpack_dual(tensors[i])
                 column.append(_gradient_or_zeros(tangent, primal).clone())
@@ -169,9 +173,6 @@ def _check_inputs(inputs: Sequence[Any]) -> list[int]:
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call "
                 ".contiguous on the input before passing it to gradcheck."
             )
-        if x.is_leaf:
-            continue
-        x.retain_grad()
     return indices
 
 
@@ -196,6 +197,84 @@ def _check_repeatable(first: Sequence[Tensor], second: Sequence[Tensor], toleran
             )
 
 
+@dataclass
+class _Check:
+    """One call of gradcheck: what is compared, and how closely."""
+
+    func: _Function
+    arguments: tuple[Any, ...]
+    indices: list[int]  # of the arguments that are checked
+    eps: float
+    atol: float
+    rtol: float
+    backward: bool
+    forward: bool
+
+    def compare(self, analytical: Tensor, numerical: Tensor, place: tuple[int, int], mode: str = "") -> None:
+        _compare(analytical, numerical, place, self.atol, self.rtol, mode)
+
+    def jacobians(self) -> None:
+        """Compare all columns and rows."""
+        outputs, which = _differentiable_positions(self.func(*self.arguments))
+        xs = [self.arguments[i] for i in self.indices]
+        rows = [_backward_rows(o, xs) for o in outputs] if self.backward else []
+        for k, index in enumerate(self.indices):
+            numerical = _numerical(self.func, self.arguments, xs[k], which, self.eps)
+            for j, row in enumerate(rows):
+                self.compare(row[k], numerical[j], (j, index))
+            if self.forward:
+                for j, columns in enumerate(_forward_columns(self.func, self.arguments, index, which)):
+                    self.compare(columns, numerical[j], (j, index), "Forward mode: ")
+
+    def directions(self) -> None:
+        """Compare u.J.v for random u and v, one input at a time."""
+        outputs, which = _differentiable_positions(self.func(*self.arguments))
+        for index in self.indices:
+            x = self.arguments[index]
+            v = flambeau.randn_like(x.detach())
+            slopes = self._slopes(x, v, which)
+            for j, output in enumerate(outputs):
+                u = flambeau.randn_like(output.detach())
+                expected = (slopes[j] * _real(u)).sum()
+                if self.backward:
+                    (g,) = flambeau.autograd.grad(output, (x,), u, retain_graph=True, allow_unused=True)
+                    self.compare((_gradient_or_zeros(g, x) * _real(v)).sum(), expected, (j, index))
+                if self.forward:
+                    tangent = self._tangent(index, v, which[j])
+                    self.compare((tangent * _real(u)).sum(), expected, (j, index), "Forward mode: ")
+
+    def _slopes(self, x: Tensor, v: Tensor, which: list[int]) -> list[Tensor]:
+        original = x.detach().clone()
+        x.data.copy_(original + self.eps * v)
+        above = _evaluate(self.func, self.arguments, which)
+        x.data.copy_(original - self.eps * v)
+        below = _evaluate(self.func, self.arguments, which)
+        x.data.copy_(original)
+        return [(a - b) / (2 * self.eps) for a, b in zip(above, below, strict=True)]
+
+    def _tangent(self, index: int, v: Tensor, output: int) -> Tensor:
+        with dual_level():
+            duals = list(self.arguments)
+            duals[index] = make_dual(duals[index].detach(), v)
+            primal, tangent = unpack_dual(_floating(self.func(*duals))[output])
+            return _gradient_or_zeros(tangent, primal).clone()
+
+    def calls(self, nondet_tol: float, undefined: bool) -> None:
+        """Check that backward repeats itself and copes with absent gradients."""
+        outputs, _ = _differentiable_positions(self.func(*self.arguments))
+        if not outputs:
+            return
+        xs = [self.arguments[i] for i in self.indices]
+        weights = [flambeau.ones_like(o.detach()) for o in outputs]
+        runs = []
+        for _ in range(2):
+            grads = flambeau.autograd.grad(outputs, xs, weights, retain_graph=True, allow_unused=True)
+            runs.append([_gradient_or_zeros(g, x) for g, x in zip(grads, xs, strict=True)])
+        _check_repeatable(runs[0], runs[1], nondet_tol)
+        if undefined:
+            _check_undefined(outputs, xs)
+
+
 def gradcheck(
     func: _Function,
     inputs: Any,
@@ -210,30 +289,28 @@ def gradcheck(
     check_backward_ad: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Compare gradients with finite differences of width eps.
+    """Compare gradients with finite differences.
 
     Args:
         func: takes the inputs, returns a tensor or several.
-        inputs: a tensor or a tuple of arguments; those that require a gradient, in float64 or complex128,
-            are checked.
-        eps: step of the finite differences.
+        inputs: arguments; those that require a gradient, in float64 or complex128, are checked.
+        eps: step of the differences.
         atol: absolute tolerance.
         rtol: relative tolerance.
-        raise_exception: whether a mismatch raises or gives False.
+        raise_exception: whether a mismatch raises GradcheckError or gives False.
         nondet_tol: by how much two runs of the same backward may differ.
         check_undefined_grad: check that backward copes with absent gradients.
         check_forward_ad: check forward mode.
         check_backward_ad: check reverse mode.
-        fast_mode: compare along one random direction only, which is quicker and may miss a mistake.
-    Raises: GradcheckError on a mismatch.
+        fast_mode: compare along one random direction only: quicker, and may miss a mistake.
     """
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    indices = _check_inputs(arguments)
+    check = _Check(func, arguments, indices, eps, atol, rtol, check_backward_ad, check_forward_ad)
     try:
-        indices = _check_inputs(arguments)
-        check = _check_direction if fast_mode else _check_jacobians
-        check(func, arguments, indices, eps, atol, rtol, check_backward_ad, check_forward_ad)
+        check.directions() if fast_mode else check.jacobians()
         if check_backward_ad:
-            _check_backward_calls(func, arguments, indices, nondet_tol, check_undefined_grad)
+            check.calls(nondet_tol, check_undefined_grad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -241,150 +318,56 @@ def gradcheck(
     return True
 
 
-def _differentiable_positions(result: Any) -> tuple[list[Tensor], list[int]]:
-    items = result if isinstance(result, tuple | list) else (result,)
-    tensors = [t for t in items if _is_differentiable(t)]
-    which = [i for i, t in enumerate(tensors) if t.requires_grad]
-    return [tensors[i] for i in which], which
-
-
-def _check_jacobians(
-    func: _Function,
-    arguments: tuple[Any, ...],
-    indices: list[int],
-    eps: float,
-    atol: float,
-    rtol: float,
-    backward: bool,
-    forward: bool,
-) -> None:
-    outputs, which = _differentiable_positions(func(*arguments))
-    xs = [arguments[i] for i in indices]
-    rows = [_backward_rows(o, xs) for o in outputs] if backward else []
-    for k, index in enumerate(indices):
-        numerical = _numerical(func, arguments, arguments[index], which, eps)
-        for j in range(len(outputs)):
-            if backward:
-                _compare(rows[j][k], numerical[j], (j, index), atol, rtol, "")
-        if forward:
-            for j, columns in enumerate(_forward_columns(func, arguments, index, which)):
-                _compare(columns, numerical[j], (j, index), atol, rtol, "Forward mode: ")
-
-
-def _check_direction(
-    func: _Function,
-    arguments: tuple[Any, ...],
-    indices: list[int],
-    eps: float,
-    atol: float,
-    rtol: float,
-    backward: bool,
-    forward: bool,
-) -> None:
-    """Compare u.J.v for random u and v, one input at a time."""
-    outputs, which = _differentiable_positions(func(*arguments))
-    for index in indices:
-        x = arguments[index]
-        v = flambeau.randn_like(x.detach())
-        original = x.detach().clone()
-        x.data.copy_(original + eps * v)
-        above = _evaluate(func, arguments, which)
-        x.data.copy_(original - eps * v)
-        below = _evaluate(func, arguments, which)
-        x.data.copy_(original)
-        for j, output in enumerate(outputs):
-            u = flambeau.randn_like(output.detach())
-            slope = ((above[j] - below[j]) / (2 * eps) * _real(u)).sum()
-            if backward:
-                (g,) = flambeau.autograd.grad(output, (x,), u, retain_graph=True, allow_unused=True)
-                product = (_gradient_or_zeros(g, x) * _real(v)).sum()
-                _compare(product, slope, (j, index), atol, rtol, "")
-            if forward:
-                with dual_level():
-                    duals = list(arguments)
-                    duals[index] = make_dual(x.detach(), v)
-                    result = func(*duals)
-                    items = result if isinstance(result, tuple | list) else (result,)
-                    primal, tangent = unpack_dual([t for t in items if _is_differentiable(t)][which[j]])
-                    product = (_gradient_or_zeros(tangent, primal) * _real(u)).sum().clone()
-                _compare(product, slope, (j, index), atol, rtol, "Forward mode: ")
-
-
-def _check_backward_calls(
-    func: _Function, arguments: tuple[Any, ...], indices: list[int], nondet_tol: float, undefined: bool
-) -> None:
-    outputs = _differentiable_outputs(func(*arguments))
-    if not outputs:
-        return
-    xs = [arguments[i] for i in indices]
-    weights = [flambeau.ones_like(o.detach()) for o in outputs]
-    runs = []
-    for _ in range(2):
-        grads = flambeau.autograd.grad(outputs, xs, weights, retain_graph=True, allow_unused=True)
-        runs.append([_gradient_or_zeros(g, x) for g, x in zip(grads, xs, strict=True)])
-    _check_repeatable(runs[0], runs[1], nondet_tol)
-    if undefined:
-        _check_undefined(outputs, xs)
-
-
 def gradgradcheck(
     func: _Function,
     inputs: Any,
     grad_outputs: Any = None,
     *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
     gen_non_contig_grad_outputs: bool = False,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True,
     check_fwd_over_rev: bool = False,
     check_rev_over_rev: bool = True,
-    fast_mode: bool = False,
+    **options: Any,
 ) -> bool:
     """Compare second derivatives with finite differences of the gradients.
 
-    Args: as of gradcheck, and
+    Args:
+        func: as for gradcheck.
+        inputs: as for gradcheck.
         grad_outputs: weights of the outputs; random by default. They are inputs of the check as well.
         gen_non_contig_grad_outputs: make the random weights strided.
         check_fwd_over_rev: check forward mode through the backward pass.
         check_rev_over_rev: check double backward.
+        **options: as for gradcheck.
     """
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
-        outputs = _differentiable_outputs(func(*arguments))
+        outputs, _ = _differentiable_positions(func(*arguments))
         weights = tuple(_random_weight(o, gen_non_contig_grad_outputs) for o in outputs)
     else:
         weights = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-    count = len(weights)
-
-    def gradients(*args: Any) -> tuple[Tensor, ...]:
-        given = args[: len(args) - count]
-        given = tuple(
-            t.requires_grad_() if _wants_grad(t, a) else t for t, a in zip(given, arguments, strict=True)
-        )
-        with flambeau.enable_grad():
-            outputs = _differentiable_outputs(func(*given))
-        xs = tuple(t for t in given if isinstance(t, Tensor) and t.requires_grad)
-        grads = flambeau.autograd.grad(
-            outputs, xs, args[len(args) - count :], create_graph=True, allow_unused=True
-        )
-        return tuple(g for g in grads if g is not None)
-
     return gradcheck(
-        gradients,
+        _gradients(func, arguments, len(weights)),
         (*arguments, *weights),
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-        nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
-        fast_mode=fast_mode,
+        **options,
     )
+
+
+def _gradients(func: _Function, arguments: tuple[Any, ...], count: int) -> _Function:
+    """Make the function of the arguments and `count` weights that returns the gradients."""
+
+    def gradients(*args: Any) -> tuple[Tensor, ...]:
+        pairs = zip(args, arguments, strict=False)
+        given = tuple(t.requires_grad_() if _wants_grad(t, a) else t for t, a in pairs)
+        with flambeau.enable_grad():
+            outputs, _ = _differentiable_positions(func(*given))
+        xs = tuple(t for t in given if isinstance(t, Tensor) and t.requires_grad)
+        weights = args[len(args) - count :]
+        grads = flambeau.autograd.grad(outputs, xs, weights, create_graph=True, allow_unused=True)
+        return tuple(g for g in grads if g is not None)
+
+    return gradients
 
 
 def _wants_grad(given: Any, argument: Any) -> bool:

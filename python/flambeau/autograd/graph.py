@@ -126,10 +126,10 @@ def register_multi_grad_hook(
     passes: dict[int, list[Any]] = {}
 
     def arrived(index: int, grad: Tensor) -> None:
-        task = _C._current_graph_task_id()
+        task = _C._current_pass()
         gradients = passes.setdefault(task, [None] * len(tensors))
         gradients[index] = grad
-        expected = sum(_C._will_execute_node(node) for node in nodes)
+        expected = sum(_C._pass_reaches(node) for node in nodes)
         if sum(g is not None for g in gradients) == expected:
             fn(passes.pop(task))
 
@@ -140,7 +140,7 @@ def _first_gradient(tensors: Sequence[Tensor], fn: Callable[[Any], None]) -> _Ha
     seen: set[int] = set()
 
     def arrived(grad: Tensor) -> None:
-        task = _C._current_graph_task_id()
+        task = _C._current_pass()
         if task not in seen:
             seen.clear()
             seen.add(task)
