@@ -262,7 +262,7 @@ class _Check:
     def calls(self, nondet_tol: float, undefined: bool) -> None:
         """Check that backward repeats itself and copes with absent gradients."""
         outputs, _ = _differentiable_positions(self.func(*self.arguments))
-        if not outputs:
+        if not outputs or not self.backward:
             return
         xs = [self.arguments[i] for i in self.indices]
         weights = [flambeau.ones_like(o.detach()) for o in outputs]
@@ -309,8 +309,7 @@ def gradcheck(
     check = _Check(func, arguments, indices, eps, atol, rtol, check_backward_ad, check_forward_ad)
     try:
         check.directions() if fast_mode else check.jacobians()
-        if check_backward_ad:
-            check.calls(nondet_tol, check_undefined_grad)
+        check.calls(nondet_tol, check_undefined_grad)
     except GradcheckError:
         if raise_exception:
             raise
