@@ -12,7 +12,10 @@ class AccumulateGrad final : public Node {
   const Tensor& variable() const { return variable_; }
 
  protected:
-  void release_resources() override { variable_.reset(); }
+  void release_resources() override {
+    Node::release_resources();
+    variable_.reset();
+  }
 
  private:
   void accumulate(Tensor&& grad);

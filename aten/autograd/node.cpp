@@ -30,6 +30,11 @@ Node::Node() : sequence_nr_(next_sequence_nr++) {}
 
 Node::~Node() = default;
 
+void Node::release_resources() {
+  release_saved();
+  extras_.reset();
+}
+
 NodeExtras::~NodeExtras() {
   if (metadata && release_py_object) release_py_object(metadata);
 }

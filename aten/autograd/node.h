@@ -89,6 +89,9 @@ class Node : public RefCounted {
   void unlock() { busy_.store(false, std::memory_order_release); }
 
  protected:
+  // While only weak references are left. The edges stay for the destructor, which takes long chains
+  // apart without recursion.
+  void release_resources() override;
   void set_sequence_nr(uint64_t nr) { sequence_nr_ = nr; }
   void set_runs_user_code() { runs_user_code_ = true; }
   void set_accumulates() { accumulates_ = true; }

@@ -116,13 +116,9 @@ Tensor SavedTensor::unpack(Node& owner) const {
 Tensor SavedTensor::with_history(Tensor data, Node& owner) const {
   Tensor alias = shallow_alias(data);
   AutogradMeta& meta = make_meta(alias);
-  if (is_rebased_view_) {
-    meta.grad_fn = view_grad_fn_.lock();
-    check(static_cast<bool>(meta.grad_fn), owner.name(),
-          ": expected the view that was modified in place to be alive for double backward");
-  } else {
-    meta.grad_fn = is_output_ ? intrusive_ptr<Node>::share(&owner) : grad_fn_;
-  }
+  if (is_rebased_view_) meta.grad_fn = view_grad_fn_.lock();
+  // Of a view that has died since, `owner` computed the value as well.
+  if (!meta.grad_fn) meta.grad_fn = is_output_ ? intrusive_ptr<Node>::share(&owner) : grad_fn_;
   meta.output_nr = output_nr_;
   alias.impl()->add_keys(DispatchKey::Autograd);
   return alias;

@@ -114,7 +114,10 @@ Tensor shallow_alias(const Tensor& t) {
   alias.impl()->set_geometry(t.sizes(), t.strides(), t.storage_offset());
   alias.impl()->add_keys(t.keys() - DispatchKeySet(DispatchKey::Autograd));
   alias.impl()->set_wrapped_number(t.impl()->is_wrapped_number());
-  alias.impl()->set_inference(t.impl()->is_inference());
+  if (t.impl()->is_inference()) {
+    alias.impl()->set_inference(true);
+    alias.impl()->add_keys(DispatchKey::Autograd);
+  }
   return alias;
 }
 

@@ -11,8 +11,11 @@ namespace {
 Tensor over_new_storage(int64_t elements, ScalarType dtype, Device device) {
   const size_t bytes = static_cast<size_t>(elements) * element_size(dtype);
   auto impl = make_intrusive<TensorImpl>(make_intrusive<StorageImpl>(bytes, device), dtype, device);
-  if (thread_state.inference_mode) [[unlikely]]
+  if (thread_state.inference_mode) [[unlikely]] {
     impl->set_inference(true);
+    // Outside of inference mode the key leads to the wrappers, which refuse to change the tensor.
+    impl->add_keys(DispatchKey::Autograd);
+  }
   return Tensor(std::move(impl));
 }
 

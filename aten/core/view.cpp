@@ -12,6 +12,7 @@ Tensor view_of(const Tensor& self, const ViewGeometry& g, bool multi_output) {
   Tensor view = plain_view(self, g);
   if (self.impl()->is_inference()) {
     view.impl()->set_inference(true);
+    view.impl()->add_keys(DispatchKey::Autograd);
   } else if (note_view && !thread_state.inference_mode) {
     note_view(self, view, multi_output);
   }
@@ -33,7 +34,10 @@ Tensor as_view(const Tensor& self, const ViewGeometry& geometry) {
 
 Tensor detached_view(const Tensor& self, const ViewGeometry& geometry) {
   Tensor view = plain_view(self, geometry);
-  view.impl()->set_inference(self.impl()->is_inference());
+  if (self.impl()->is_inference()) {
+    view.impl()->set_inference(true);
+    view.impl()->add_keys(DispatchKey::Autograd);
+  }
   return view;
 }
 

@@ -15,7 +15,7 @@ FunctionNode::FunctionNode(PyObject* context) : context_(Py_NewRef(context)) {
   set_runs_user_code();
 }
 
-void FunctionNode::release_resources() {
+void FunctionNode::drop_context() {
   PyObject* context = std::exchange(context_, nullptr);
   if (!context || !Py_IsInitialized()) return;
   const WithGil gil;

@@ -152,6 +152,8 @@ Ref finish_outputs(const FunctionCall& call, PyObject* outputs) {
     Ref result = is_tensor(item) ? finish_output(call, item, nr) : Ref::share(item);
     PyTuple_SET_ITEM(results.get(), i, result.release());
     while (call.node && call.node->num_outputs() <= nr) call.node->add_undefined_output();
+    // Backward may ask for zeros in the place of any output.
+    if (call.node && is_tensor(item)) call.node->set_output(nr, tensor_of(item));
   }
   return results;
 }

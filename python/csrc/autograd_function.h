@@ -22,17 +22,21 @@ struct ContextObject {
 class FunctionNode final : public autograd::Node {
  public:
   explicit FunctionNode(PyObject* context);
-  ~FunctionNode() override { release_resources(); }
+  ~FunctionNode() override { drop_context(); }
   const char* name() const override;
   autograd::Gradients apply(autograd::Gradients&& grads) override;
   void release_saved() override;
   PyObject* context() const { return context_; }
 
  protected:
-  // The edges stay for the destructor, which takes long chains apart without recursion.
-  void release_resources() override;
+  void release_resources() override {
+    Node::release_resources();
+    drop_context();
+  }
 
  private:
+  void drop_context();
+
   PyObject* context_;
 };
 

@@ -87,6 +87,17 @@ PyObject* set_grad_enabled(PyObject*, PyObject* o) {
 }
 PyObject* is_inference_mode(PyObject*, PyObject*) { return wrap(thread_state.inference_mode); }
 
+// Without recording and versions to check, operations need no wrapper.
+void set_inference_mode(bool on) {
+  const uint64_t wrappers = DispatchKeySet(DispatchKey::Autograd).bits();
+  if (on) {
+    thread_state.excluded |= wrappers;
+  } else if (thread_state.inference_mode) {
+    thread_state.excluded &= ~wrappers;
+  }
+  thread_state.inference_mode = on;
+}
+
 // Modes in one number, for a context manager to put back: bit 0 grad, 1 inference, 2 forward grad.
 PyObject* get_modes(PyObject*, PyObject*) {
   return wrap(static_cast<int64_t>(thread_state.grad_enabled | thread_state.inference_mode << 1 |
@@ -96,7 +107,7 @@ PyObject* set_modes(PyObject*, PyObject* o) {
   return guarded([&] {
     const int64_t bits = integer_from(o);
     thread_state.grad_enabled = bits & 1;
-    thread_state.inference_mode = bits >> 1 & 1;
+    set_inference_mode(bits >> 1 & 1);
     thread_state.forward_grad_enabled = bits >> 2 & 1;
     return wrap_none();
   });
