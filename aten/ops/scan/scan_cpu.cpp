@@ -161,8 +161,8 @@ struct LogSumExpStep {
   }
 };
 
-// Sums or products. Converting float16 in bulk uses the processor's own instructions; one by one it costs
-// more than the scan.
+// Sums or products. Converting float16 in bulk uses the processor's own instructions; one by one it
+// costs more than the scan.
 template <template <typename> typename Step>
 void run(const char* op, const Tensor& self, int64_t dim, Tensor& out) {
   if (out.numel() == 0) return;

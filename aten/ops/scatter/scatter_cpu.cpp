@@ -151,7 +151,8 @@ void divide_by_count(const Tensor& out, int64_t dim, const Tensor& index, bool i
     const Tensor places = cast_tensor(index, ScalarType::Int64);
     const Tensor count = empty_tensor(out.sizes(), scalar_type_of<Count>);
     fill_with(count, include_self ? 1 : 0);
-    Nest(count, dim, places, {}).run(count.data_as<Count>(), places.data_as<int64_t>(), &one, Add());
+    Nest(count, dim, places, {})
+        .run(count.data_as<Count>(), places.data_as<int64_t>(), &one, Add());
     divide(out, count.data_as<Count>());
   };
   // The counts are the larger part of the memory traffic.

@@ -65,7 +65,8 @@ void keep_first(int64_t n, const T* in, int64_t k, bool largest, Entry* kept) {
 }
 
 template <typename T, typename Entry>
-void topk_row(int64_t n, const T* in, int64_t k, bool largest, Entry* kept, T* values, int64_t* places) {
+void topk_row(int64_t n, const T* in, int64_t k, bool largest, Entry* kept, T* values,
+              int64_t* places) {
   if (n <= sorting::kShortRow) {
     int64_t at[sorting::kShortRow];
     sorting::for_each_rank(n, in, largest, [&](int64_t i, int64_t rank) { at[rank] = i; });
@@ -82,7 +83,8 @@ template <typename T, typename Entry>
 int64_t place_of_rank(int64_t n, const T* in, int64_t rank, Entry* buffer) {
   if (n <= sorting::kShortRow) {
     int64_t place = 0;
-    sorting::for_each_rank(n, in, false, [&](int64_t i, int64_t r) { place = r == rank ? i : place; });
+    sorting::for_each_rank(n, in, false,
+                           [&](int64_t i, int64_t r) { place = r == rank ? i : place; });
     return place;
   }
   for (int64_t i = 0; i < n; ++i) buffer[i] = Entry::of(sorting::key_of(in[i], false), i);
