@@ -13,6 +13,7 @@ from pathlib import Path
 
 import seeded_cases
 import torch
+import torch.utils.data
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
@@ -21,6 +22,7 @@ if __name__ == "__main__":
         "torch": torch.__version__,
         "draws": seeded_cases.draws(torch),
         "samples": seeded_cases.samples(torch),
+        "orders": seeded_cases.orders(torch),
         "training": seeded_cases.training(torch),
     }
     text = json.dumps(record)

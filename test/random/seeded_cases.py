@@ -144,6 +144,31 @@ def samples(m: Module) -> dict[str, list[float]]:
     return found
 
 
+def _batches(loader: Any) -> list[list[int]]:
+    return [batch.tolist() for batch in loader]
+
+
+def orders(m: Module) -> dict[str, Any]:
+    """In which order data loaders and samplers visit samples, two epochs of each."""
+    data = m.utils.data
+    made: dict[str, Callable[[], list[Any]]] = {
+        "shuffled": lambda: _batches(data.DataLoader(range(23), batch_size=4, shuffle=True)),
+        "in order": lambda: _batches(data.DataLoader(range(5), batch_size=4)),
+        "own generator": lambda: _batches(
+            data.DataLoader(range(9), shuffle=True, generator=m.Generator().manual_seed(3))
+        ),
+        "with replacement": lambda: list(data.RandomSampler(range(9), replacement=True, num_samples=40)),
+        "more than once": lambda: list(data.RandomSampler(range(9), num_samples=20)),
+        "subset": lambda: list(data.SubsetRandomSampler([5, 6, 7, 8])),
+        "split": lambda: [list(part.indices) for part in data.random_split(range(10), [3, 7])],
+    }
+    found = {}
+    for name, make in made.items():
+        m.manual_seed(SEED)
+        found[name] = [make(), make(), m.randperm(5).tolist()]
+    return found
+
+
 # --- training --------------------------------------------------------------------------------------
 
 
@@ -179,6 +204,7 @@ NETWORKS = {"dense": dense, "convolutional": convolutional}
 OPTIMISERS: dict[str, Callable[[Module, Any], Any]] = {
     "SGD": lambda m, parameters: m.optim.SGD(parameters, lr=0.05, momentum=0.9),
     "Adam": lambda m, parameters: m.optim.Adam(parameters, lr=0.01),
+    "AdamW": lambda m, parameters: m.optim.AdamW(parameters, lr=0.01, weight_decay=0.1),
 }
 
 

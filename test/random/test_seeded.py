@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import flambeau as fb
+import flambeau.utils.data
 import numpy as np
 import pytest
 import seeded_cases
@@ -31,6 +32,11 @@ def test_draws_equal_pytorch(name: str):
 @pytest.mark.parametrize("name", RECORD["samples"])
 def test_samples_equal_pytorch(name: str):
     assert seeded_cases.samples(fb)[name] == RECORD["samples"][name]
+
+
+@pytest.mark.parametrize("name", RECORD["orders"])
+def test_samplers_visit_in_pytorchs_order(name: str):
+    assert seeded_cases.orders(fb)[name] == RECORD["orders"][name]
 
 
 @pytest.mark.parametrize("name", RECORD["training"])

@@ -117,10 +117,15 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0:
+            self._draw_seed()
             return self._stream() if self._streams else self._fetch()
         if self._pool is None or not self._pool.alive():
-            self._pool = WorkerPool(self)
+            self._pool = WorkerPool(self, self._draw_seed())
         return self._pool.batches(self._requests(), keep=self.persistent_workers)
+
+    def _draw_seed(self) -> int:
+        """Draw what seeds the workers; without workers as well, so that the order does not depend on them."""
+        return int(flambeau.empty((), dtype=flambeau.int64).random_(generator=self.generator).item())
 
     def _requests(self) -> Iterator[list[int] | None]:
         """Yield the indices of each batch; for streams None, which workers answer with their next batch."""

@@ -94,7 +94,7 @@ def _answerer(options: dict[str, Any], dataset: Any) -> Any:
 class WorkerPool:
     """The processes of one loader."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader, seed: int) -> None:
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
@@ -104,10 +104,9 @@ class WorkerPool:
         self.requests = [context.Queue() for _ in range(loader.num_workers)]
         names = ("worker_init_fn", "collate_fn", "batch_size", "drop_last")
         options = {name: getattr(loader, name) for name in names} | {"streams": loader._streams}
-        base = flambeau.empty((), dtype=flambeau.int64).random_(generator=loader.generator).item()
         self.processes = []
         for i, requests in enumerate(self.requests):
-            info = WorkerInfo(i, loader.num_workers, int(base) + i, loader.dataset)
+            info = WorkerInfo(i, loader.num_workers, seed + i, loader.dataset)
             process = context.Process(
                 target=_serve, args=(options, info, requests, self.answers), daemon=True
             )
