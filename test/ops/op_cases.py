@@ -280,5 +280,8 @@ def not_claimed(error: Exception) -> bool:
     """Whether an operator refused a dtype: a clean answer, with PyTorch's words."""
     text = str(error)
     return isinstance(error, RuntimeError | NotImplementedError | TypeError) and (
-        "not implemented for" in text or "expected" in text and "dtype" in text.lower()
+        "not implemented for" in text
+        or "is only supported for" in text
+        or "expected" in text
+        and "dtype" in text.lower()
     )
