@@ -56,7 +56,8 @@ Tensor add_tangents(const Tensor& a, const Tensor& b) {
 }
 
 Tensor fitted_tangent(const Tensor& tangent, const Tensor& result) {
-  if (!tangent.defined() || !result.defined()) return {};  // an output that was not asked for has none
+  if (!tangent.defined() || !result.defined())
+    return {};  // an output that was not asked for has none
   Tensor fitted = tangent;
   if (fitted.dtype() != result.dtype()) fitted = operators::to_dtype(fitted, result.dtype());
   if (!(fitted.sizes() == result.sizes())) {

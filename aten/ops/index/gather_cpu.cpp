@@ -43,13 +43,13 @@ void gather_row(const Row& row, const Steps& steps) {
 template <typename T>
 void pick_row(const Row& row, const Steps& steps) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T)), kPosition = int64_t{sizeof(int64_t)};
-  const int64_t done = indexing::pick(
-      reinterpret_cast<const T*>(row.from), steps.along / kItem, steps.size,
-      reinterpret_cast<const int64_t*>(row.positions), row.count, reinterpret_cast<T*>(row.to));
+  const int64_t done = indexing::pick(reinterpret_cast<const T*>(row.from), steps.along / kItem,
+                                      steps.size, reinterpret_cast<const int64_t*>(row.positions),
+                                      row.count, reinterpret_cast<T*>(row.to));
   if (done == row.count) return;
   // Names the index that stopped it.
-  gather_row<T>({row.count - done, row.to + done * kItem, row.positions + done * kPosition, row.from},
-                steps);
+  gather_row<T>(
+      {row.count - done, row.to + done * kItem, row.positions + done * kPosition, row.from}, steps);
 }
 
 // Arrays: the result, the index, and the start of each fiber of `self`.

@@ -7,8 +7,8 @@
 
 namespace flambeau::indexing {
 
-// to[j] = from[at[j] * step]. Stops at the first block with an index outside [0, size) and returns where
-// that block begins; n when there is none.
+// to[j] = from[at[j] * step]. Stops at the first block with an index outside [0, size) and returns
+// where that block begins; n when there is none.
 template <typename T>
 int64_t pick(const T* from, int64_t step, int64_t size, const int64_t* at, int64_t n, T* to) {
   constexpr int64_t kChecked = 64;

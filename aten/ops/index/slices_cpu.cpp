@@ -105,8 +105,8 @@ void select_elements(const Tensor& self, const Tensor& index, Tensor& result) {
     const T* const from = self.data_as<T>();
     T* const to = result.data_as<T>();
     parallel_for(0, positions.numel(), 4, [&](int64_t begin, int64_t end) {
-      const int64_t picked = indexing::pick(from, self.stride(0), self.size(0), at + begin,
-                                            end - begin, to + begin);
+      const int64_t picked =
+          indexing::pick(from, self.stride(0), self.size(0), at + begin, end - begin, to + begin);
       check_index(picked == end - begin, "index out of range in self");
     });
   });
