@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import Tensor, _C
 
 
 class Parameter(Tensor):
@@ -15,6 +15,9 @@ class Parameter(Tensor):
         data: the values; shared, not copied. An empty tensor by default.
         requires_grad: whether gradients are collected.
     """
+
+    # What is computed from parameters is no parameter.
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:

@@ -98,8 +98,8 @@ def _load_one(module: Module, name: str, target: Tensor, value: Any, assign: boo
         return f"expected a Tensor, got {type(value).__name__}"
     if value.shape != target.shape:
         return (
-            f"copying a param with shape {tuple(value.shape)} from checkpoint, "
-            f"the shape in current model is {tuple(target.shape)}"
+            f"copying a param with shape {value.shape} from checkpoint, "
+            f"the shape in current model is {target.shape}"
         )
     if not assign:
         with flambeau.no_grad():
