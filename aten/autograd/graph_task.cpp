@@ -244,6 +244,8 @@ Gradients GraphTask::call(Node& node, Gradients&& grads) {
     if (!options_.retain_graph) node.release_saved();
     return out;
   }
+  // A sink has a lock of its own around the sum alone: its hooks may run a pass over the same leaf.
+  if (node.accumulates()) return node.apply(std::move(grads));
   struct Hold {
     Node& node;
     explicit Hold(Node& n) : node(n) { node.lock(); }

@@ -9,7 +9,7 @@
 
 namespace flambeau::autograd {
 
-void (*note_creation)(Node& node) = nullptr;
+std::atomic<void (*)(Node& node)> note_creation{nullptr};
 thread_local constinit RunningNode running_node;
 
 namespace {
@@ -24,6 +24,9 @@ struct Graveyard {
 };
 thread_local constinit Graveyard graveyard;
 
+// Edges of expired nodes that wait until the node in progress on this thread has let go of its own.
+thread_local constinit std::vector<Edge>* loose_edges = nullptr;
+
 }  // namespace
 
 Node::Node() : sequence_nr_(next_sequence_nr++) {}
@@ -33,6 +36,16 @@ Node::~Node() = default;
 void Node::release_resources() {
   release_saved();
   extras_.reset();
+  const bool outermost = loose_edges == nullptr;
+  std::vector<Edge> own;
+  if (outermost) loose_edges = &own;
+  for (uint32_t i = 0; i < num_edges_; ++i) loose_edges->push_back(std::move(edges()[i]));
+  if (!outermost) return;
+  while (!own.empty()) {
+    const Edge edge = std::move(own.back());
+    own.pop_back();
+  }
+  loose_edges = nullptr;
 }
 
 NodeExtras::~NodeExtras() {

@@ -89,8 +89,8 @@ class Node : public RefCounted {
   void unlock() { busy_.store(false, std::memory_order_release); }
 
  protected:
-  // While only weak references are left. The edges stay for the destructor, which takes long chains
-  // apart without recursion.
+  // While only weak references are left. The edges go too, one node after the other: a node may lie
+  // behind itself through a weak reference (SavedTensor's view_grad_fn_).
   void release_resources() override;
   void set_sequence_nr(uint64_t nr) { sequence_nr_ = nr; }
   void set_runs_user_code() { runs_user_code_ = true; }
@@ -135,13 +135,13 @@ struct NodeExtras {
 };
 
 // Set while anomaly mode is on; called for each new node.
-extern void (*note_creation)(Node& node);
+extern std::atomic<void (*)(Node& node)> note_creation;
 
 template <typename T, typename... Args>
 intrusive_ptr<T> make_node(Args&&... args) {
   intrusive_ptr<T> node = make_intrusive<T>(std::forward<Args>(args)...);
-  if (note_creation) [[unlikely]]
-    note_creation(*node);
+  if (const auto note = note_creation.load(std::memory_order_relaxed)) [[unlikely]]
+    note(*node);
   return node;
 }
 

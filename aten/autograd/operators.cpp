@@ -14,7 +14,6 @@ void add_inplace(Tensor& a, const Tensor& b) { ops::add__Tensor::call(a, b); }
 Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim) {
   return ops::sum_dim_IntList::call(t, dims, keepdim, std::nullopt);
 }
-Tensor reshape(const Tensor& t, IntArrayRef sizes) { return ops::reshape::call(t, sizes); }
 Tensor clone(const Tensor& t) { return ops::clone::call(t); }
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
   return ops::as_strided::call(t, sizes, strides, storage_offset);

@@ -9,7 +9,6 @@ namespace flambeau::autograd::operators {
 Tensor add(const Tensor& a, const Tensor& b);
 void add_inplace(Tensor& a, const Tensor& b);
 Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim);
-Tensor reshape(const Tensor& t, IntArrayRef sizes);
 Tensor clone(const Tensor& t);
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
 void copy_inplace(Tensor& self, const Tensor& source);

@@ -49,6 +49,7 @@ void SavedTensor::reset() {
   data_.reset();
   hook_.reset();
   grad_fn_.reset();
+  view_grad_fn_ = {};
   released_ = true;
 }
 

@@ -145,6 +145,14 @@ void note_new_view(const Tensor& self, const Tensor& result, bool multi_output) 
 
 [[maybe_unused]] const bool installed = (note_view = note_new_view, true);
 
+// A tensor that retains its gradient retains the one of its newest value.
+void move_retained(const Tensor& t, const AutogradMeta& meta, Node& to, uint32_t output_nr) {
+  if (!meta.retains_grad || !meta.grad_fn || !meta.grad_fn->extras()) return;
+  std::erase_if(meta.grad_fn->extras()->retained,
+                [&](const NodeExtras::Retained& r) { return r.tensor.unsafe_get() == t.impl(); });
+  to.make_extras().retained.push_back({output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
+}
+
 }  // namespace
 
 ViewMeta::~ViewMeta() { unlink_view(*this); }
@@ -179,7 +187,9 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   check(view.base.dtype() == t.dtype(),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
         ", got ", t.dtype());
-  view.grad_fn = make_node<WindowBackward>(view.base, t);
+  intrusive_ptr<Node> window = make_node<WindowBackward>(view.base, t);
+  move_retained(t, view, *window, 0);
+  view.grad_fn = std::move(window);
   view.output_nr = 0;
   view.grad_version = version;
   return view.grad_fn;
@@ -237,18 +247,6 @@ void check_inplace_grad(const Tensor& self, bool records) {
   check(!requires_grad(self) || !is_leaf(self),
         "a leaf Variable that requires grad is being used in an in-place operation.");
 }
-
-namespace {
-
-// A tensor that retains its gradient retains the one of its newest value.
-void move_retained(const Tensor& t, AutogradMeta& meta, Node& to, uint32_t output_nr) {
-  if (!meta.retains_grad || !meta.grad_fn || !meta.grad_fn->extras()) return;
-  std::erase_if(meta.grad_fn->extras()->retained,
-                [&](const NodeExtras::Retained& r) { return r.tensor.unsafe_get() == t.impl(); });
-  to.make_extras().retained.push_back({output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
-}
-
-}  // namespace
 
 void rebase_history(const Tensor& self, Node& node) {
   if (!is_differentiable_type(self.dtype())) return;

@@ -103,6 +103,7 @@ using BoxOf = Box<std::conditional_t<std::is_same_v<P, Tensor&>, Tensor&, std::r
 template <typename R>
 struct Result {
   static void push(Stack& stack, R result) { stack.push(BoxOf<R>::box(static_cast<R&&>(result))); }
+  static constexpr size_t kCount = 1;
   static R take(Stack& stack, size_t at, [[maybe_unused]] Tensor* const* mutable_args) {
     if constexpr (std::is_same_v<R, Tensor&>) {
       return *mutable_args[at];
@@ -116,6 +117,7 @@ struct Result<std::tuple<Rs...>> {
   static void push(Stack& stack, std::tuple<Rs...> result) {
     std::apply([&](auto&... r) { (Result<Rs>::push(stack, static_cast<Rs&&>(r)), ...); }, result);
   }
+  static constexpr size_t kCount = sizeof...(Rs);
   static std::tuple<Rs...> take(Stack& stack, size_t, Tensor* const* mutable_args) {
     return take_each(stack, mutable_args, std::index_sequence_for<Rs...>());
   }
@@ -148,6 +150,9 @@ struct Signature<R (*)(DispatchKeySet, Args...)> {
     (stack.push(BoxOf<Args>::box(args)), ...);
     run_boxed(Op::entry, keys, stack);
     if constexpr (!std::is_void_v<R>) {
+      check(stack.size() == Result<R>::kCount, Op::entry.name,
+            ": expected the boxed kernel to leave ", Result<R>::kCount, " results, got ",
+            stack.size());
       Tensor* mutable_args[sizeof...(Args) + 1];
       Tensor** next = mutable_args;
       (note_mutable<Args>(next, static_cast<Args&&>(args)), ...);

@@ -28,9 +28,11 @@ struct OperatorEntry {
 
   // The kernel to run for a non-empty key set; Error(NotImplemented) naming op and backend if none.
   void* lookup(DispatchKeySet keys) const {
-    void* kernel = kernels[keys.highest()];
+    void* kernel = kernel_at(keys.highest());
     return kernel ? kernel : lookup_slow(keys);
   }
+  // Kernels may be replaced while other threads call: a plain load on the usual machines.
+  void* kernel_at(int key) const { return __atomic_load_n(&kernels[key], __ATOMIC_ACQUIRE); }
   // Falls through keys without a kernel; uses per-key global boxed fallbacks.
   void* lookup_slow(DispatchKeySet keys) const;
 };

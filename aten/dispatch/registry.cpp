@@ -21,6 +21,11 @@ std::mutex& registration_mutex() {
 
 std::atomic<BoxedKernel> fallbacks[kNumDispatchKeys];
 
+template <typename T>
+void publish(T& slot, T value) {
+  __atomic_store_n(&slot, value, __ATOMIC_RELEASE);
+}
+
 bool by_name(const OperatorEntry* a, std::string_view name) { return a->name < name; }
 
 }  // namespace
@@ -53,29 +58,32 @@ void set_boxed_fallback(DispatchKey key, BoxedKernel fallback) {
 
 void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed) {
   const std::lock_guard lock(registration_mutex());
-  op.kernels[static_cast<int>(key)] = unboxed;
-  op.boxed[static_cast<int>(key)] = nullptr;
+  publish(op.kernels[static_cast<int>(key)], unboxed);
+  publish(op.boxed[static_cast<int>(key)], BoxedKernel(nullptr));
 }
 
 void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
   const std::lock_guard lock(registration_mutex());
   check(!kernel || op.boxing_adapter, op.name, ": expected an operator that can be boxed");
-  op.boxed[static_cast<int>(key)] = kernel;
-  op.kernels[static_cast<int>(key)] = kernel ? op.boxing_adapter : nullptr;
+  // A call that sees the adapter must find what it runs, so the order depends on the direction.
+  void* const adapter = kernel ? op.boxing_adapter : nullptr;
+  if (!kernel) publish(op.kernels[static_cast<int>(key)], adapter);
+  publish(op.boxed[static_cast<int>(key)], kernel);
+  if (kernel) publish(op.kernels[static_cast<int>(key)], adapter);
 }
 
 namespace {
 
 BoxedKernel boxed_kernel_of(const OperatorEntry& op, int key) {
-  if (op.boxed[key]) return op.boxed[key];
-  return op.kernels[key] ? nullptr : fallbacks[key].load(std::memory_order_acquire);
+  if (const BoxedKernel kernel = __atomic_load_n(&op.boxed[key], __ATOMIC_ACQUIRE)) return kernel;
+  return op.kernel_at(key) ? nullptr : fallbacks[key].load(std::memory_order_acquire);
 }
 
 // The outermost key that has a kernel or a fallback; -1 if there is none.
 int runnable_key(const OperatorEntry& op, DispatchKeySet keys) {
   while (!keys.empty()) {
     const int key = keys.highest();
-    if (op.kernels[key] || (op.boxing_adapter && boxed_kernel_of(op, key))) return key;
+    if (op.kernel_at(key) || (op.boxing_adapter && boxed_kernel_of(op, key))) return key;
     keys = keys.below(static_cast<DispatchKey>(key));
   }
   return -1;
@@ -100,7 +108,8 @@ int runnable_key(const OperatorEntry& op, DispatchKeySet keys) {
 void* OperatorEntry::lookup_slow(DispatchKeySet keys) const {
   const int key = runnable_key(*this, keys);
   if (key < 0) fail_lookup(*this, keys);
-  return kernels[key] ? kernels[key] : boxing_adapter;
+  void* const kernel = kernel_at(key);
+  return kernel ? kernel : boxing_adapter;
 }
 
 void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {

@@ -31,6 +31,11 @@ inline void report(bool ok, const char* file, int line, const std::string& what)
   std::fprintf(stderr, "%s:%d: failed: %s\n", file, line, what.c_str());
 }
 
+template <typename A, typename B>
+void report_equal(const A& a, const B& b, const char* file, int line, const char* what) {
+  report(a == b, file, line, text_of(what, ", got ", a, " and ", b));
+}
+
 // Whether `body` throws an Error of this kind whose message contains `phrase`.
 template <typename Body>
 bool throws(ErrorKind kind, std::string_view phrase, const Body& body) {
@@ -70,6 +75,5 @@ inline int run_all(std::string_view only) {
   static void test_##name()
 #define EXPECT(...) \
   ::flambeau::testing::report(static_cast<bool>(__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
-#define EXPECT_EQ(a, b)                                       \
-  ::flambeau::testing::report((a) == (b), __FILE__, __LINE__, \
-                              ::flambeau::text_of(#a " == " #b ", got ", (a), " and ", (b)))
+#define EXPECT_EQ(a, b) \
+  ::flambeau::testing::report_equal((a), (b), __FILE__, __LINE__, #a " == " #b)
