@@ -220,6 +220,18 @@ TEST(engine_million_nodes_in_a_row) {
   y.reset();  // the graph goes without recursion
 }
 
+TEST(engine_chains_of_nodes_that_are_weakly_referred_to) {
+  const Tensor x = vector_of({1}, true);
+  std::vector<weak_intrusive_ptr<autograd::Node>> weak;
+  Tensor y = x;
+  for (int i = 0; i < 100'000; ++i) {
+    y = identity_chain(y, 1);
+    weak.emplace_back(autograd::grad_fn(y));
+  }
+  y.reset();
+  for (const auto& node : weak) EXPECT(node.expired());
+}
+
 TEST(engine_many_edges_and_outputs) {
   struct Fan final : autograd::Node {
     const char* name() const override { return "FanBackward0"; }
