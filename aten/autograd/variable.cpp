@@ -69,7 +69,8 @@ void set_history(const Tensor& t, Node& node, uint32_t output_nr) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   check(!value || is_differentiable_type(t.dtype()),
-        "only Tensors of floating point and complex dtype can require gradients, got ", t.dtype());
+        "only Tensors of floating point dtype can require gradients (or complex ones), got ",
+        t.dtype());
   check(!value || !t.impl()->is_inference() || thread_state.inference_mode,
         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
   if (!is_leaf(t)) {

@@ -51,7 +51,7 @@ Gradients gradients_from(const FunctionNode& node, PyObject* values) {
     PyObject* value = PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i));
     if (!ctx.is_tensor_input[i]) {
       check(value == Py_None, "function ", node.name(),
-            " returned a gradient different from None at position ", i + 1,
+            " returned a gradient different than None at position ", i + 1,
             ", but the corresponding forward input was not a Variable");
       continue;
     }

@@ -133,17 +133,24 @@ Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i) {
   return result;
 }
 
-void check_dirty(const ContextObject& ctx, PyObject* arguments) {
+// Forward may have changed memory by other means than operators, which count by themselves.
+void count_changes(const ContextObject& ctx, PyObject* arguments) {
   if (!ctx.dirty) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ctx.dirty); ++i) {
-    check(holds(arguments, PyTuple_GET_ITEM(ctx.dirty, i)),
-          "mark_dirty: expected tensors that were given to forward, got another at index ", i,
-          ". Only input Tensors should be given to ctx.mark_dirty().");
+    PyObject* item = PyTuple_GET_ITEM(ctx.dirty, i);
+    check_type(is_tensor(item), "mark_dirty can only accept variables, but argument ", i,
+               " is of type ", Py_TYPE(item)->tp_name);
+    tensor_of(item).impl()->bump_version();
+    if (holds(arguments, item)) continue;
+    checked(PyErr_WarnEx(PyExc_UserWarning,
+                         "ctx.mark_dirty() received a tensor that was not an input: only inputs "
+                         "that forward has changed should be given to it.",
+                         1));
   }
 }
 
 Ref finish_outputs(const FunctionCall& call, PyObject* outputs) {
-  check_dirty(call.ctx(), call.arguments);
+  count_changes(call.ctx(), call.arguments);
   const Py_ssize_t n = PyTuple_GET_SIZE(outputs);
   Ref results = Ref::checked(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {

@@ -34,8 +34,7 @@ Ref as_tuple(const Gradients& grads) {
 // What a hook gave for a gradient; None keeps it.
 Tensor replacement(PyObject* result, const Tensor& grad) {
   if (result == Py_None) return {};
-  check_type(is_tensor(result), "hook: expected a Tensor or None to be returned, got ",
-             type_name(result));
+  check_type(is_tensor(result), "expected Variable, but hook returned '", type_name(result), "'");
   const Tensor& given = tensor_of(result);
   check(!grad.defined() || given.sizes() == grad.sizes(),
         "hook: has changed the size of value, expected ", grad.sizes(), ", got ", given.sizes());

@@ -127,7 +127,7 @@ PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     if (a.inputs != Py_None) {
       inputs = is_tensor(a.inputs) ? std::vector<Tensor>{tensor_of(a.inputs)}
                                    : tensors_from(a.inputs, "backward");
-      check(!inputs.empty(), "'inputs' argument to backward() cannot be empty.");
+      check(!inputs.empty(), "`inputs` argument to `backward()` cannot be empty.");
     }
     BackwardOptions options;
     options.create_graph = truth(a.create_graph);

@@ -6,7 +6,7 @@ import weakref
 import flambeau as fb
 import pytest
 from flambeau.autograd import Function
-from flambeau.autograd.function import NestedIOFunction, once_differentiable
+from flambeau.autograd.function import once_differentiable
 
 
 def leaf(*values):
@@ -215,7 +215,7 @@ def test_mark_dirty():
     y = x * 1
     z = Double.apply(y)
     assert z is y
-    assert y._version == 1
+    assert y._version == 2  # by mul_ and by mark_dirty, for forwards that change memory otherwise
     assert y.grad_fn.name() == "DoubleBackward"
     y.sum().backward()
     assert x.grad.tolist() == [2]
@@ -254,8 +254,8 @@ def test_mark_dirty_of_something_else():
         def backward(ctx, grad):
             return grad
 
-    with pytest.raises(RuntimeError, match="Only input Tensors should be given to ctx.mark_dirty"):
-        Wrong.apply(leaf(1))
+    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+        assert Wrong.apply(leaf(1)).requires_grad
 
 
 def test_an_input_returned_as_it_is():
@@ -296,7 +296,7 @@ def test_a_view_from_a_custom_function_cannot_change_in_place():
     [
         ((1,), RuntimeError, r"incorrect number of gradients \(expected 2, got 1\)"),
         ((1, 2, 3), RuntimeError, r"incorrect number of gradients \(expected 2, got 3\)"),
-        ((1, 2), RuntimeError, "gradient different from None at position 2"),
+        ((1, 2), RuntimeError, "gradient different than None at position 2"),
         ((None, None, None), None, None),
         ((None, None), None, None),
     ],
@@ -377,7 +377,7 @@ def test_missing_methods():
         Nothing.apply(leaf(1))
     with pytest.raises(NotImplementedError, match="implement either the backward or vjp"):
         Forward.apply(leaf(1)).sum().backward()
-    with pytest.raises(RuntimeError, match="should not be instantiated"):
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         Forward()
 
 
@@ -479,19 +479,3 @@ def test_a_chain_of_100000_custom_nodes():
     y.sum().backward(retain_graph=True)
     assert x.grad.tolist() == [1]
     del y
-
-
-def test_nested_arguments():
-    class Nested(NestedIOFunction):
-        @staticmethod
-        def forward_extended(ctx, pair, table):
-            return [pair[0] * 2, {"sum": pair[1] + table["x"]}]
-
-        @staticmethod
-        def backward_extended(ctx, grads):
-            return (grads[0] * 2, grads[1]["sum"]), {"x": grads[1]["sum"]}
-
-    a, b, c = leaf(1), leaf(2), leaf(3)
-    first, rest = Nested.apply((a, b), {"x": c})
-    (first + 10 * rest["sum"]).sum().backward()
-    assert (a.grad.item(), b.grad.item(), c.grad.item()) == (2, 10, 10)

@@ -35,9 +35,13 @@ def test_jacobian_can_be_differentiated():
 
 
 def test_strict():
-    with pytest.raises(RuntimeError, match="independent of input 1"):
+    with pytest.raises(
+        RuntimeError, match="Output 0 of the user-provided function is independent of input 1"
+    ):
         F.jacobian(lambda a, b: a * 2, (value(1), value(1)), strict=True)
-    with pytest.raises(RuntimeError, match="independent of the inputs"):
+    with pytest.raises(
+        RuntimeError, match="Output 0 of the user-provided function does not require gradients"
+    ):
         F.jacobian(lambda a: fb.ones(1), value(1), strict=True)
 
 
@@ -50,7 +54,7 @@ def test_hessian(strategy):
 
 
 def test_hessian_needs_a_scalar_function():
-    with pytest.raises(RuntimeError, match="should return a single Tensor with one element"):
+    with pytest.raises(RuntimeError, match="should contain a single element"):
         F.hessian(lambda t: t * 2, value(1, 2))
 
 

@@ -57,7 +57,7 @@ def test_wrong_gradients_are_found(fast):
 
 
 def test_wrong_tangents_are_found():
-    with pytest.raises(GradcheckError, match="Forward mode: Jacobian mismatch"):
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch"):
         gradcheck(Wrong.apply, leaf(1.5), check_forward_ad=True, check_backward_ad=False)
 
 
@@ -87,11 +87,25 @@ def test_gradient_that_is_not_repeatable():
         @staticmethod
         def backward(ctx, grad):
             state[0] += 1e-7
-            return grad + state[0]
+            return grad * (1 + state[0])
 
     with pytest.raises(GradcheckError, match="Backward is not reentrant"):
         gradcheck(Drifts.apply, leaf(1), check_undefined_grad=False)
     assert gradcheck(Drifts.apply, leaf(1), check_undefined_grad=False, nondet_tol=1e-3)
+
+
+def test_gradient_that_ignores_its_weight():
+    class Ignores(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            return fb.ones_like(grad)
+
+    with pytest.raises(GradcheckError, match="backward not multiplied by grad_output"):
+        gradcheck(Ignores.apply, leaf(1), check_undefined_grad=False)
 
 
 def test_gradient_from_nothing_is_found():

@@ -60,7 +60,7 @@ def test_hook_that_removes_itself():
 @pytest.mark.parametrize(
     ("result", "error", "match"),
     [
-        (3, TypeError, "expected a Tensor or None to be returned, got int"),
+        (3, TypeError, "expected Variable, but hook returned 'int'"),
         (fb.ones(2, dtype=fb.float64), RuntimeError, "has changed the size of value"),
         (fb.ones(1), RuntimeError, "has changed the type of value"),
     ],

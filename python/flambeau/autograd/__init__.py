@@ -16,7 +16,7 @@ from flambeau import _C
 from flambeau._C import Tensor
 from flambeau.autograd import forward_ad, functional, graph
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from flambeau.autograd.function import Function, NestedIOFunction
+from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -29,7 +29,6 @@ from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 __all__ = [
     "Function",
     "GradcheckError",
-    "NestedIOFunction",
     "Variable",
     "backward",
     "detect_anomaly",
@@ -94,7 +93,7 @@ def backward(
         grad_tensors = grad_variables
     wanted = () if inputs is None else _as_tuple(inputs)
     if inputs is not None and not wanted:
-        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = _as_tuple(tensors)
     gradients = _gradients_of(outputs, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import FunctionCtx, Tensor
 
-__all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 # The engine names the node of a Function by the class of its context.
 BackwardCFunction = FunctionCtx
@@ -65,9 +66,11 @@ class Function(metaclass=FunctionMeta):
             cls.backward = cls.vjp  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
+        warnings.warn(
             f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all "
-            "static, so you should invoke them on the class itself: use .apply()."
+            "static, so you should invoke them on the class itself: use .apply().",
+            DeprecationWarning,
+            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,13 +128,6 @@ class Function(metaclass=FunctionMeta):
         return bound.args
 
 
-class InplaceFunction(Function):
-    """A Function that may change its input; kept for PyTorch's programs."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-
-
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a backward whose result must not be differentiated again.
 
@@ -155,59 +151,3 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         return refusing[0] if single else refusing
 
     return wrapper
-
-
-class NestedIOFunction(Function):
-    """A Function whose arguments and results may be nested lists, tuples and dicts of tensors.
-
-    ``forward_extended`` and ``backward_extended`` see the nested structure.
-    """
-
-    @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Flatten the arguments, call, and give the result its structure."""
-        if kwargs:
-            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
-        flat: list[Any] = []
-        layout = _flatten(args, flat)
-        shape: list[Any] = []
-        result = _C._apply_function(cls, (layout, shape, *flat))
-        items = iter(result if isinstance(result, tuple) else (result,))
-        return _unflatten(shape[0], items)
-
-    @staticmethod
-    def forward(ctx: Any, layout: Any, shape: list[Any], *flat: Any) -> Any:
-        """Call forward_extended on the nested arguments."""
-        ctx._layout = layout
-        result = ctx._forward_cls.forward_extended(ctx, *_unflatten(layout, iter(flat)))
-        items: list[Any] = []
-        ctx._shape = _flatten(result, items)
-        shape.append(ctx._shape)
-        return tuple(items)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Call backward_extended on nested gradients."""
-        nested = _unflatten(ctx._shape, iter(grads))
-        result = ctx._forward_cls.backward_extended(ctx, nested)
-        flat: list[Any] = []
-        _flatten(result, flat)
-        return (None, None, *flat)
-
-
-def _flatten(value: Any, into: list[Any]) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value), [_flatten(v, into) for v in value]
-    if isinstance(value, dict):
-        return dict, {k: _flatten(v, into) for k, v in value.items()}
-    into.append(value)
-    return None
-
-
-def _unflatten(layout: Any, items: Any) -> Any:
-    if layout is None:
-        return next(items)
-    kind, parts = layout
-    if kind is dict:
-        return {k: _unflatten(v, items) for k, v in parts.items()}
-    return kind(_unflatten(part, items) for part in parts)

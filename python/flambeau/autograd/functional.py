@@ -49,7 +49,7 @@ def _grad(
     weights: tuple[Tensor | None, ...] | None,
     create_graph: bool,
     strict: bool = False,
-    what: str = "The output of the user-provided function",
+    what: str = "Output {} of the user-provided function",
     retain_graph: bool = True,
 ) -> tuple[Tensor, ...]:
     """Gradients, zero where an input is not used; with `strict` that is an error."""
@@ -57,7 +57,11 @@ def _grad(
         (o, w) for o, w in zip(outputs, weights or (None,) * len(outputs), strict=True) if o.requires_grad
     ]
     if strict and len(pairs) < len(outputs):
-        raise RuntimeError(f"{what} is independent of the inputs, which is not allowed when strict=True.")
+        index = next(i for i, o in enumerate(outputs) if not o.requires_grad)
+        raise RuntimeError(
+            f"{what.format(index)} does not require gradients. The outputs must be computed in a "
+            "differentiable manner from the input when running in strict mode."
+        )
     if not pairs:
         return tuple(flambeau.zeros_like(x) for x in inputs)
     grads = flambeau.autograd.grad(
@@ -70,11 +74,15 @@ def _grad(
     )
     if strict and any(g is None for g in grads):
         index = next(i for i, g in enumerate(grads) if g is None)
-        raise RuntimeError(f"{what} is independent of input {index}, which is not allowed when strict=True.")
+        raise RuntimeError(
+            f"{what.format(0)} is independent of input {index}. This is not allowed in strict mode."
+        )
     return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(grads, inputs, strict=True))
 
 
 def _check_like(vectors: tuple[Tensor, ...], others: tuple[Tensor, ...], is_tuple: bool) -> None:
+    if not is_tuple and len(others) > 1:
+        raise RuntimeError("The given v should be a tuple of Tensors, as there are several to match.")
     if len(vectors) != len(others):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(vectors)}.")
     for i, (v, other) in enumerate(zip(vectors, others, strict=True)):
@@ -147,7 +155,9 @@ def jvp(
 def _scalar_output(func: _Function, xs: tuple[Tensor, ...], function: str) -> Tensor:
     is_tuple, outputs = _as_tuple(func(*xs), "outputs of the user-provided function", function)
     if is_tuple or outputs[0].numel() != 1:
-        raise RuntimeError(f"The function given to {function} should return a single Tensor with one element")
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {function} should contain a single element"
+        )
     return outputs[0]
 
 

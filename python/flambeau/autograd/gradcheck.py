@@ -146,7 +146,7 @@ def _compare(
         return
     worst = (analytical - numerical).abs().max().item()
     raise GradcheckError(
-        f"{mode}Jacobian mismatch for output {place[0]} with respect to input {place[1]},\n"
+        f"Jacobian {mode}mismatch for output {place[0]} with respect to input {place[1]},\n"
         f"numerical:{numerical}\nanalytical:{analytical}\nlargest difference: {worst}"
     )
 
@@ -183,8 +183,14 @@ def _check_undefined(outputs: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
     if any(g is not None and bool((g != 0).any().item()) for g in grads):
         raise GradcheckError(
             "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
-            "Please look at 'Notes about undefined output gradients' in 'tools/autograd/derivatives.yaml'"
         )
+
+
+def _check_weighted(outputs: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
+    weights = [flambeau.zeros_like(o.detach()) for o in outputs]
+    grads = flambeau.autograd.grad(outputs, xs, weights, retain_graph=True, allow_unused=True)
+    if any(g is not None and bool((g != 0).any().item()) for g in grads):
+        raise GradcheckError("backward not multiplied by grad_output")
 
 
 def _check_repeatable(first: Sequence[Tensor], second: Sequence[Tensor], tolerance: float) -> None:
@@ -224,7 +230,7 @@ class _Check:
                 self.compare(row[k], numerical[j], (j, index))
             if self.forward:
                 for j, columns in enumerate(_forward_columns(self.func, self.arguments, index, which)):
-                    self.compare(columns, numerical[j], (j, index), "Forward mode: ")
+                    self.compare(columns, numerical[j], (j, index), "computed with forward mode ")
 
     def directions(self) -> None:
         """Compare u.J.v for random u and v, one input at a time."""
@@ -241,7 +247,9 @@ class _Check:
                     self.compare((_gradient_or_zeros(g, x) * _real(v)).sum(), expected, (j, index))
                 if self.forward:
                     tangent = self._tangent(index, v, which[j])
-                    self.compare((tangent * _real(u)).sum(), expected, (j, index), "Forward mode: ")
+                    self.compare(
+                        (tangent * _real(u)).sum(), expected, (j, index), "computed with forward mode "
+                    )
 
     def _slopes(self, x: Tensor, v: Tensor, which: list[int]) -> list[Tensor]:
         original = x.detach().clone()
@@ -271,6 +279,7 @@ class _Check:
             grads = flambeau.autograd.grad(outputs, xs, weights, retain_graph=True, allow_unused=True)
             runs.append([_gradient_or_zeros(g, x) for g, x in zip(grads, xs, strict=True)])
         _check_repeatable(runs[0], runs[1], nondet_tol)
+        _check_weighted(outputs, xs)
         if undefined:
             _check_undefined(outputs, xs)
 
