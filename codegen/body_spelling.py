@@ -308,7 +308,9 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield from _assign(op, form, "result")
         return
     if body.cpp is not None:
-        yield f'#line {body.position.line} "{body.position.file}"'
+        # Lines are counted from the entry's `cpp:`, so that an edit above moves nothing in the output.
+        # The brackets tell ccache not to look for such a file.
+        yield f'#line 1 "<{body.position.file}: {op.name}>"'
         yield from body.cpp.rstrip("\n").split("\n")
         return
     assert body.expr is not None

@@ -150,6 +150,15 @@ def test_one_formula_changes_its_family_only(repository: Path):
     assert all("activation" in name for name in changed)
 
 
+def test_lines_that_move_in_the_specification_move_nothing_in_the_outputs(repository: Path):
+    out, native = repository / "torchgen_out", repository / "native_functions.yaml"
+    run_in(repository, "generate")
+    before = outputs(out)
+    native.write_text("# One line\n# and another.\n" + native.read_text())
+    run_in(repository, "generate")
+    assert outputs(out) == before
+
+
 def test_check_of_the_manifest(repository: Path):
     run_in(repository, "generate", "--manifest")
     assert run_in(repository, "generate", "--check").returncode == 0
