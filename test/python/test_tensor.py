@@ -136,7 +136,9 @@ def test_identity_survives_the_graph():
 def test_argument_errors_show_signatures():
     with pytest.raises(TypeError, match=r"softmax"):
         fb.softmax(fb.zeros(2), "a")
-    with pytest.raises(RuntimeError, match=r"The size of tensor a \(2\) must match the size of tensor b \(3\)"):
+    with pytest.raises(
+        RuntimeError, match=r"The size of tensor a \(2\) must match the size of tensor b \(3\)"
+    ):
         fb.zeros(2) + fb.zeros(3)
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         fb.zeros(2, 3) @ fb.zeros(2, 3)
@@ -153,7 +155,9 @@ def test_compatible_program_runs(tmp_path):
     import sys
 
     script = tmp_path / "program.py"
-    script.write_text("import torch, torch.nn as nn\nprint(torch.ones(2).sum().item(), nn.Linear(1, 1).bias.shape)")
+    script.write_text(
+        "import torch, torch.nn as nn\nprint(torch.ones(2).sum().item(), nn.Linear(1, 1).bias.shape)"
+    )
     command = [sys.executable, "-m", "flambeau.compat", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("2.0 ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau import Tensor, _C
+from flambeau import _C, Tensor
 
 
 class Parameter(Tensor):
