@@ -19,6 +19,13 @@ namespace {
 
 std::atomic<int> wanted_threads{0};
 
+// GNU OpenMP's barriers are invisible to ThreadSanitizer: under it, loops run in their caller.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kSerial = true;
+#else
+constexpr bool kSerial = false;
+#endif
+
 #if __has_include(<cblas.h>)
 // OpenBLAS brings a thread pool that would fight OpenMP's for the cores: it gets our threads
 // instead.
@@ -64,7 +71,7 @@ void parallel_ranges(int64_t begin, int64_t end, int64_t grain,
                      void (*run)(void* context, int64_t begin, int64_t end), void* context) {
   const int64_t total = end - begin;
   const int64_t parts = std::min<int64_t>(get_num_threads(), total / std::max<int64_t>(grain, 1));
-  if (parts <= 1 || omp_in_parallel()) {
+  if (kSerial || parts <= 1 || omp_in_parallel()) {
     run(context, begin, end);
     return;
   }
