@@ -60,6 +60,44 @@ PyObject* grad(PyObject*, PyObject* args) {
   });
 }
 
+std::vector<autograd::Edge> edges_from(PyObject* pairs) {
+  std::vector<autograd::Edge> edges;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); ++i) {
+    PyObject* node;
+    unsigned int output_nr;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "O!I", node_type, &node, &output_nr))
+      throw PythonError();
+    edges.push_back({node_of(node), output_nr});
+    check_index(output_nr < edges.back().function->num_outputs(), "GradientEdge: node ",
+                edges.back().function->name(), " has no output ", output_nr);
+  }
+  return edges;
+}
+
+// _autograd_edges(roots, gradients, captures, retain_graph, create_graph): grad by places in the
+// graph, which are pairs (node, output_nr).
+PyObject* grad_of_edges(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *roots, *gradients, *captures;
+    int retain_graph, create_graph;
+    if (!PyArg_ParseTuple(args, "O!OO!pp", &PyTuple_Type, &roots, &gradients, &PyTuple_Type,
+                          &captures, &retain_graph, &create_graph))
+      return nullptr;
+    const std::vector<autograd::Edge> from = edges_from(roots), to = edges_from(captures);
+    autograd::Gradients grads;
+    for (Tensor& t : tensors_from(gradients, "grad")) grads.push_back(std::move(t));
+    BackwardOptions options;
+    options.retain_graph = retain_graph;
+    options.create_graph = create_graph;
+    autograd::Gradients result;
+    {
+      const WithoutGil released;
+      result = autograd::run_backward(from, std::move(grads), to, false, options);
+    }
+    return wrap(std::vector<Tensor>(result.begin(), result.end()));
+  });
+}
+
 PyObject* current_pass(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(autograd::current_pass());
 }
@@ -182,6 +220,7 @@ PyObject* unpack_dual(PyObject*, PyObject* dual) {
 PyMethodDef functions[] = {
     {"_autograd_backward", backward, METH_VARARGS, nullptr},
     {"_autograd_grad", grad, METH_VARARGS, nullptr},
+    {"_autograd_edges", grad_of_edges, METH_VARARGS, nullptr},
     {"_current_pass", current_pass, METH_NOARGS, nullptr},
     {"_pass_reaches", pass_reaches, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded now."},

@@ -128,7 +128,11 @@ PyObject* call_overridden(const char* name, PyObject* a, PyObject* b) {
 }
 
 Tensor with_requires_grad(Tensor tensor, bool requires_grad) {
-  if (requires_grad) autograd::set_requires_grad(tensor, true);
+  if (requires_grad) {
+    check(is_differentiable_type(tensor.dtype()),
+          "Only Tensors of floating point and complex dtype can require gradients");
+    autograd::set_requires_grad(tensor, true);
+  }
   return tensor;
 }
 

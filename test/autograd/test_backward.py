@@ -173,6 +173,11 @@ def test_grad_of_an_unused_input():
         fb.autograd.grad(x.sum(), (y,), materialize_grads=True, allow_unused=False)
 
 
+def test_grad_needs_inputs():
+    with pytest.raises(RuntimeError, match=r"`inputs` argument to `grad\(\)` cannot be empty"):
+        fb.autograd.grad(leaf(1).sum(), [])
+
+
 def test_grad_of_an_input_without_requires_grad():
     with pytest.raises(RuntimeError, match="does not require grad"):
         fb.autograd.grad(leaf(1).sum(), fb.ones(1))

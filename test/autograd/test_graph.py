@@ -60,6 +60,23 @@ def test_gradient_edge():
         graph.get_gradient_edge(fb.ones(1))
 
 
+def test_grad_by_edges():
+    x = leaf(3)
+    y = x * x
+    z = y * y
+    ones = fb.ones(1, dtype=fb.float64)
+    y_edge, z_edge, x_edge = map(graph.get_gradient_edge, (y, z, x))
+    assert fb.autograd.grad(z.sum(), y_edge, retain_graph=True)[0].tolist() == [18]
+    assert fb.autograd.grad(z_edge, x, ones, retain_graph=True)[0].tolist() == [108]
+    assert fb.autograd.grad(z_edge, (x_edge, y), ones, retain_graph=True)[0].tolist() == [108]
+    other = graph.get_gradient_edge(leaf(1))
+    assert fb.autograd.grad(z.sum(), other, retain_graph=True, allow_unused=True) == (None,)
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        fb.autograd.grad(z.sum(), other, retain_graph=True)
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        fb.autograd.grad(z_edge, x)
+
+
 def test_saved_tensors_hooks():
     packed, unpacked = [], []
 

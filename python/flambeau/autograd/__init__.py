@@ -51,7 +51,7 @@ _Gradients = Tensor | Sequence[Tensor | None] | None
 
 
 def _as_tuple(tensors: Any) -> tuple[Any, ...]:
-    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    return (tensors,) if isinstance(tensors, Tensor | graph.GradientEdge) else tuple(tensors)
 
 
 def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
@@ -113,8 +113,8 @@ def grad(
     """Return the gradients of the sum of outputs with respect to inputs; no ``.grad`` changes.
 
     Args:
-        outputs: what is differentiated.
-        inputs: with respect to what.
+        outputs: what is differentiated: tensors, or places in the graph (GradientEdge).
+        inputs: with respect to what: tensors, or places in the graph.
         grad_outputs: weights, one per output and of its shape; None: one, for an output of one element.
         retain_graph: keep what the graph saved, for a further pass; default: as create_graph.
         create_graph: record the pass itself, so that the results can be differentiated.
@@ -130,11 +130,44 @@ def grad(
         )
     allow = materialize_grads if allow_unused is None else allow_unused
     results, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     weights = _gradients_of(results, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
+    if any(isinstance(item, graph.GradientEdge) for item in results + wanted):
+        return _of_edges(results, weights, wanted, retain, create_graph, allow)
     if is_grads_batched:
         return _batched(results, weights, wanted, retain, create_graph, allow, materialize_grads)
     return _C._autograd_grad(results, weights, wanted, retain, create_graph, allow, materialize_grads)
+
+
+def _edge(place: Any) -> tuple[Any, int]:
+    edge = place if isinstance(place, graph.GradientEdge) else graph.get_gradient_edge(place)
+    return edge.node, edge.output_nr
+
+
+def _of_edges(
+    results: tuple[Any, ...],
+    weights: tuple[Any, ...],
+    wanted: tuple[Any, ...],
+    retain: bool,
+    create: bool,
+    allow: bool,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients where some outputs or inputs are places in the graph, not tensors."""
+    given = []
+    for result, weight in zip(results, weights, strict=True):
+        if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
+    roots, captures = tuple(map(_edge, results)), tuple(map(_edge, wanted))
+    grads = _C._autograd_edges(roots, tuple(given), captures, retain, create)
+    if not allow and any(g is None for g in grads):
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior."
+        )
+    return grads
 
 
 def _batched(
