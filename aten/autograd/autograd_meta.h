@@ -45,7 +45,8 @@ struct ViewMeta final : AutogradMeta {
   TensorImpl* self = nullptr;
   // Links in base's list of views, so that they learn when the base starts to require a gradient.
   ViewMeta* next = nullptr;
-  ViewMeta** link = nullptr;
+  ViewMeta** link = nullptr;  // under the base's lock: other threads link and unlink neighbours
+  bool is_linked = false;     // the view's own, so that it needs no lock to see that it is not
   uint32_t grad_version = 0;  // of the storage, when grad_fn was made
   ViewOrigin origin = ViewOrigin::Default;
 

@@ -112,14 +112,15 @@ void link_view(const Tensor& base, ViewMeta& view) {
   view.link = &meta.views;
   if (meta.views) meta.views->link = &view.next;
   meta.views = &view;
+  view.is_linked = true;
 }
 
 void unlink_view(ViewMeta& view) {
-  if (!view.link) return;
+  if (!view.is_linked) return;
   const MetaLock lock(*meta_of(view.base));
   *view.link = view.next;
   if (view.next) view.next->link = view.link;
-  view.link = nullptr;
+  view.is_linked = false;
 }
 
 void note_new_view(const Tensor& self, const Tensor& result, bool multi_output) {
