@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen.model import Argument, Model
+from codegen.model import Argument, BaseType, ListType, Model
 from codegen.python_types import shown_default, stub_result, stub_type
 from codegen.render import File, render
-from codegen.signatures import Callable, Infix, Signature, functions, infixes, methods, python_name
+from codegen.signatures import (
+    Callable,
+    Infix,
+    Signature,
+    functions,
+    infixes,
+    is_factory,
+    methods,
+    python_name,
+)
 
 _IMPORTS = (
     "from collections.abc import Sequence",
     "from typing import Any, NamedTuple, overload",
     "",
     "import flambeau",
-    "from flambeau import Generator, Size, Tensor, device, dtype, layout, memory_format",
-    "",
-    "Number = bool | int | float | complex",
-    "DeviceLike = device | str | int",
+    "from flambeau._C import DeviceLike, Generator, Number, Tensor, device, dtype, layout, memory_format",
+    "from flambeau._size import Size",
 )
 # Python's special methods by infix symbol and arity; in-place and reflected ones follow by prefix.
 _SPECIAL = {
@@ -42,15 +49,29 @@ def _parameter(arg: Argument, method: bool) -> str:
     return f"{python_name(arg, method)}: {stub_type(arg.type)}{default}"
 
 
-def _definition(callable_: Callable, signature: Signature) -> str:
+def _takes_ints(callable_: Callable, signature: Signature) -> bool:
+    """Whether the first argument's integers may be given one by one: zeros(2, 3), x.view(2, 3)."""
+    args = signature.args[1:] if callable_.namespace is None else signature.args
+    ints = (ListType(BaseType("int"), None), ListType(BaseType("SymInt"), None))
+    return bool(args) and args[0].type in ints and all(a.default is not None for a in args[1:])
+
+
+def _definition(callable_: Callable, signature: Signature, one_by_one: bool = False) -> str:
     method = callable_.namespace is None
     parts = ["self"] if method else []
-    starred = False
-    for arg in signature.args[1:] if method else signature.args:
+    args = signature.args[1:] if method else signature.args
+    starred = one_by_one
+    if one_by_one:
+        parts.append(f"*{python_name(args[0], method)}: int")
+        args = args[1:]
+    for arg in args:
         if arg.kwarg_only and not starred:
             parts.append("*")
             starred = True
         parts.append(_parameter(arg, method))
+    if is_factory(signature.form):
+        parts += [*(["*"] * (not starred)), "requires_grad: bool = False"]
+        starred = True
     if signature.out is not None:
         parts += ["*"] * (not starred)
         many = len(signature.out_args) > 1
@@ -62,11 +83,16 @@ def _definition(callable_: Callable, signature: Signature) -> str:
 
 def _stub(callable_: Callable, indent: str = "") -> StubDecl:
     lines: list[str] = []
-    summary = callable_.signatures[0].op.doc.strip().split("\n")[0].replace("\\", "\\\\").replace('"', "'")
-    for signature in callable_.signatures:
-        if len(callable_.signatures) > 1:
+    summary = callable_.signatures[0].op.doc.strip().split("\n")[0]
+    summary = summary.replace("\\", "\\\\").replace('"', "'")
+    definitions = [_definition(callable_, signature) for signature in callable_.signatures]
+    definitions += [
+        _definition(callable_, s, True) for s in callable_.signatures if _takes_ints(callable_, s)
+    ]
+    for definition in definitions:
+        if len(definitions) > 1:
             lines.append(f"{indent}@overload")
-        lines.append(indent + _definition(callable_, signature))
+        lines.append(indent + definition)
         lines.append(f'{indent}    """{summary}"""')
     return StubDecl(tuple(lines))
 

@@ -8,7 +8,21 @@ tensor([1, 2, 3])
 from __future__ import annotations
 
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
+
+if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the explicit ones below do not
+    from flambeau._C import *  # noqa: F403
+    from flambeau._conversion import *  # noqa: F403
+    from flambeau._einsum import *  # noqa: F403
+    from flambeau._functions import *  # noqa: F403
+    from flambeau._info import *  # noqa: F403
+    from flambeau._inquiry import *  # noqa: F403
+    from flambeau._size import *  # noqa: F403
+    from flambeau.autograd.grad_mode import *  # noqa: F403
+    from flambeau.functional import *  # noqa: F403
+    from flambeau.random import *  # noqa: F403
+    from flambeau.serialization import *  # noqa: F403
 
 from flambeau import _C
 from flambeau._C import (
