@@ -126,6 +126,10 @@ oracle: $(VENV)/.oracle.installed  ## install PyTorch, which comparison tests an
 bench: build $(VENV)/.test.installed  ## time against PyTorch when it is installed (make oracle)
 	@$(PY) benchmarks/run.py --output build/bench
 
+.PHONY: parity
+parity: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## run PyTorch's operator database: make parity [OPS="linalg.* fft.*"]
+	@PYTHONPATH=python:test $(PY) -m parity $(OPS)
+
 .PHONY: reproducible
 reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel
 	@$(PY) python/build_support/reproducible.py

@@ -1,0 +1,1 @@
+"""PyTorch's own operator database run against flambeau: `make parity`."""

@@ -1,0 +1,82 @@
+"""The table of verdicts, counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+FORMS = ("function", "method", "inplace", "out")
+CHECKS = {
+    "forward": "(operator, dtype) pairs: value, shape, dtype, all forms",
+    "function": "  of these the function form",
+    "method": "  of these the method form",
+    "inplace": "  of these the in-place form",
+    "out": "  of these the out= form",
+    "backward": "differentiable operators: gradients",
+    "second": "  second order",
+    "tangent": "  forward mode",
+    "error": "error inputs: same type of exception",
+}
+
+
+class Summary:
+    """Counts of what agrees: `rows[check]` is (passed, total)."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        self.entries = len(table)
+        self.crashes = sorted(f"{name}: {cells['crashed']}" for name, cells in table.items() if "crashed" in cells)
+        passed: Counter[str] = Counter()
+        total: Counter[str] = Counter()
+        for name, cells in table.items():
+            for check, ok in _counted(name, cells):
+                total[check] += 1
+                passed[check] += ok
+        self.rows = {check: (passed[check], total[check]) for check in CHECKS}
+
+
+def _counted(name: str, cells: dict[str, Any]) -> list[tuple[str, bool]]:
+    """(check, whether it holds) once per pair of operator and dtype, per operator, or per error input."""
+    if "crashed" in cells:
+        return [("forward", False), ("function", False)]
+    found: list[tuple[str, bool]] = []
+    dtypes: dict[str, dict[str, bool]] = {}
+    for key, cell in cells.items():
+        check, dtype = key.split()
+        if check == "error":
+            found += [(check, True)] * cell["passed"] + [(check, False)] * cell["failed"]
+        elif check in FORMS:
+            dtypes.setdefault(dtype, {})[check] = not cell["failed"]
+    for forms in dtypes.values():
+        found.append(("forward", all(forms.values())))
+        found += forms.items()
+    for check in ("backward", "second", "tangent"):
+        held = [not cell["failed"] for key, cell in cells.items() if key.split()[0] == check]
+        if held:
+            found.append((check, all(held)))
+    return found
+
+
+def print_summary(summary: Summary) -> None:
+    """One line per group."""
+    print(f"{summary.entries} entries of PyTorch's operator database")
+    for check, meaning in CHECKS.items():
+        passed, total = summary.rows[check]
+        share = f"{100 * passed / total:6.2f}%" if total else "     -"
+        print(f"  {meaning:62} {passed:5} of {total:5}  {share}")
+    print(f"  {'crashes and timeouts':62} {len(summary.crashes):5}")
+    for crash in summary.crashes:
+        print(f"    {crash}")
+
+
+def print_details(table: dict[str, Any]) -> None:
+    """Every check that does not hold, once per distinct causes, with the dtypes it concerns."""
+    for name, cells in table.items():
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for key, cell in cells.items():
+            if key != "crashed" and cell["failed"]:
+                check, dtype = key.split()
+                alike.setdefault((check, *cell["causes"]), []).append(dtype)
+        for (check, *causes), dtypes in alike.items():
+            print(f"{name} [{check}: {' '.join(dtypes)}]")
+            for cause in causes:
+                print(f"    {cause}")

@@ -1,0 +1,53 @@
+"""Runs entries of the database one after another: an index per line in, a line of JSON out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from . import checks
+
+
+def _verdicts(op: Any) -> dict[str, Any]:
+    """Per check and dtype: how many samples agreed, how many did not, and the first cause."""
+    table: dict[str, Any] = OrderedDict()
+    plan = [(checks.forward, name) for name in checks.DTYPES]
+    plan += [(run, name) for run in (checks.backward, checks.tangent) for name in checks.GRADIENT_DTYPES]
+    plan.append((checks.errors, "float32"))
+    supported = op.supported_dtypes("cpu")
+    for run, name in plan:
+        dtype = getattr(torch, name)
+        if dtype not in supported and run is not checks.errors:
+            continue
+        try:
+            found = list(run(op, dtype))
+        except Exception as error:  # PyTorch could not make its own samples
+            print(f"{op.name} {name}: {error}", file=sys.stderr)
+            continue
+        for verdict in found:
+            cell = table.setdefault(f"{verdict.check} {name}", {"passed": 0, "failed": 0, "causes": []})
+            cell["failed" if verdict.cause else "passed"] += 1
+            if verdict.cause and verdict.cause not in cell["causes"][:3]:
+                cell["causes"] = [*cell["causes"], verdict.cause][:3]
+    return table
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what operators print must not mix with the answers
+    print("ready", file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(_verdicts(op_db[int(line)])), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
