@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import keys
@@ -34,6 +34,7 @@ class Draft:
     infix: str | None
     doc: str
     tags: tuple[str, ...]
+    aliases: tuple[str, ...]
     broken: bool  # a mistake was found that leaves the operator unusable
     forms: tuple[Form, ...] = ()
 
@@ -74,6 +75,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     infix = fields.choice("infix", keys.INFIX)
     doc = _doc(fields)
     tags = tuple(tag for tag, _ in fields.choices("tags", keys.TAGS) or ())
+    aliases = tuple(_aliases(fields))
     if func is None or parsed is None or kind_key is None:
         return None
     schema, offsets, broken = parsed
@@ -82,7 +84,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     scalars = _scalars(fields, schema)
     return Draft(
         fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
-        namespace, infix, doc, tags, broken,
+        namespace, infix, doc, tags, aliases, broken,
     )  # fmt: skip
 
 
@@ -143,6 +145,18 @@ def _doc(fields: Fields) -> str:
         hint = "begin with one line that says what the operator computes"
         fields.collector.add(text.position, "FB0103", "doc is empty", hint)
     return text.value.strip() if text is not None else ""
+
+
+def _aliases(fields: Fields) -> Iterator[str]:
+    """`aliases: [absolute, special.expit]`: names, in a namespace of their own where one is given."""
+    for text in fields.texts("aliases"):
+        namespace, _, name = text.value.rpartition(".")
+        if is_identifier(name) and (not namespace or namespace in keys.NAMESPACES):
+            yield text.value
+            continue
+        message = f"aliases: expected name or namespace.name, got '{text.value}'"
+        hint = did_you_mean(namespace, keys.NAMESPACES, "namespaces")
+        fields.collector.add(text.position, "FB0103", message, hint, text.length)
 
 
 def _variants(fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None) -> tuple[str, ...]:

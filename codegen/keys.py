@@ -42,6 +42,7 @@ ENTRY: dict[str, Key] = {
     "family": Key("The family: the stem of its kernels, tests and outputs.", required=True),
     "variants": Key("The forms that users see; default [function, method].", "list", VARIANTS),
     "namespace": Key("Where the function lives; default the top level.", values=NAMESPACES),
+    "aliases": Key("Further names in Python, of all overloads: name, or namespace.name.", "list"),
     "infix": Key("The Python operator that means this operator, on tensors.", values=INFIX),
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
     "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),

@@ -173,6 +173,7 @@ def _operator(
         internal=False,
         position=draft.position,
         tags=draft.tags,
+        aliases=draft.aliases,
     )
 
 

@@ -404,6 +404,7 @@ class Operator:
     internal: bool  # made by the generator (a fused derivative): no Python binding
     position: Position = field(compare=False)
     tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
+    aliases: tuple[str, ...] = ()  # further Python names: "absolute", "special.expit"
 
     @property
     def name(self) -> str:

@@ -33,6 +33,15 @@ class Callable:
     family: str
     namespace: str | None
     signatures: tuple[Signature, ...]
+    aliases: tuple[Alias, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A further name of a callable. namespace: as Callable's."""
+
+    name: str
+    namespace: str | None
 
 
 def call_name(form: Form) -> str:
@@ -60,6 +69,7 @@ def _method_args(form: Form) -> tuple[Argument, ...]:
 def _collect(model: Model, methods: bool) -> Iterator[Callable]:
     found: dict[tuple[str, str], list[Signature]] = {}
     families: dict[tuple[str, str], str] = {}
+    aliases: dict[tuple[str, str], list[Alias]] = {}
     for op, form in slots.forms(model.operators):
         if op.internal or form.kind is FormKind.OUT:
             continue
@@ -67,13 +77,26 @@ def _collect(model: Model, methods: bool) -> Iterator[Callable]:
             continue
         key = (call_name(form), "" if methods else op.namespace)
         families.setdefault(key, op.family)
+        aliases.setdefault(key, []).extend(_aliases(op, form, methods))
         args = _method_args(form) if methods else form.schema.args
         out = None if methods or form.kind is not FormKind.FUNCTIONAL else _out_form(op, form)
         found.setdefault(key, []).append(Signature(op, form, out, args))
     for key, signatures in found.items():
         name, namespace = key
         ordered = tuple(sorted(signatures, key=_weight))
-        yield Callable(name, families[key], None if methods else namespace, ordered)
+        own = None if methods else namespace
+        yield Callable(name, families[key], own, ordered, tuple(dict.fromkeys(aliases[key])))
+
+
+def _aliases(op: Operator, form: Form, methods: bool) -> Iterator[Alias]:
+    """Names without a namespace are for functions and methods, the others for functions alone."""
+    for text in op.aliases:
+        namespace, _, name = text.rpartition(".")
+        name += "_" * form.schema.name.inplace
+        if methods and not namespace:
+            yield Alias(name, None)
+        elif not methods and not (namespace and form.kind is FormKind.INPLACE):
+            yield Alias(name, namespace)
 
 
 def functions(model: Model) -> tuple[Callable, ...]:

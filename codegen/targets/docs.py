@@ -47,6 +47,9 @@ def _forms(op: Operator) -> Iterator[str]:
     for form in op.forms:
         yield show_schema(form.schema) + _where(form)
     yield "```"
+    if op.aliases:
+        yield ""
+        yield "Also called " + ", ".join(f"`flambeau.{name}`" for name in op.aliases) + "."
 
 
 def _where(form: Form) -> str:

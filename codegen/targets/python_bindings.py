@@ -346,20 +346,21 @@ def emit(model: Model) -> Iterator[File]:
 
 
 def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
-    entries = [(c, TableEntry(c.name, _symbol(c))) for c in found]
-    names = sorted({c.namespace for c, _ in entries if c.namespace is not None} | {""})
+    entries = [(c.namespace, TableEntry(c.name, _symbol(c))) for c in found]
+    named = [*entries, *((a.namespace, TableEntry(a.name, _symbol(c))) for c in found for a in c.aliases)]
+    names = sorted({namespace for namespace, _ in named if namespace is not None} | {""})
     known = {slot.symbol for slot in number_slots}
     wanted = [f"slot_{stem}" for stem in python_spelling.COMPARISON_ORDER]
     return render(
         "python_tables.cpp.j2",
         "python/tables.cpp",
         callables=tuple(entry for _, entry in entries),
-        methods=tuple(entry for c, entry in entries if c.namespace is None),
+        methods=tuple(entry for namespace, entry in named if namespace is None),
         namespaces=tuple(
             NamespaceDecl(
                 f'{{"{name}", {name or "top"}_functions}}',
                 f"{name or 'top'}_functions",
-                tuple(e for c, e in entries if c.namespace == name),
+                tuple(e for namespace, e in named if namespace == name),
             )
             for name in names
         ),

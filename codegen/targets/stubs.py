@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.model import Argument, BaseType, ListType, Model
 from codegen.python_types import shown_default, stub_result, stub_type
@@ -97,6 +97,18 @@ def _stub(callable_: Callable, indent: str = "") -> StubDecl:
     return StubDecl(tuple(lines))
 
 
+def _stubs(found: Iterable[Callable], namespace: str | None, indent: str = "") -> tuple[StubDecl, ...]:
+    """The callables of one namespace under all their names, sorted; None: methods."""
+    named: dict[str, StubDecl] = {}
+    for callable_ in found:
+        if callable_.namespace == namespace:
+            named[callable_.name] = _stub(callable_, indent)
+        for alias in callable_.aliases:
+            if alias.namespace == namespace:
+                named[alias.name] = _stub(replace(callable_, name=alias.name), indent)
+    return tuple(named[name] for name in sorted(named))
+
+
 def _special(infix: Infix) -> StubDecl:
     stem = _SPECIAL[infix.symbol, infix.arity]
     if infix.arity == 1:
@@ -113,19 +125,17 @@ def _is_special(infix: Infix) -> bool:
     return not (infix.inplace and _SPECIAL[infix.symbol, infix.arity] in _COMPARISONS)
 
 
-def _module(name: str, found: Iterable[Callable]) -> File:
-    stubs = tuple(_stub(c) for c in sorted(found, key=lambda c: c.name))
+def _module(name: str, stubs: tuple[StubDecl, ...]) -> File:
     return render("functions.pyi.j2", f"stubs/{name}.pyi", name=name, imports=_IMPORTS, functions=stubs)
 
 
 def emit(model: Model) -> Iterator[File]:
     """Yield one stub per namespace, and one for the methods of Tensor."""
     found = functions(model)
-    for namespace in sorted({c.namespace or "" for c in found} | {""}):
-        yield _module(
-            f"_{namespace}" if namespace else "_functions", [c for c in found if c.namespace == namespace]
-        )
-    own = [_stub(c, "    ") for c in sorted(methods(model), key=lambda c: c.name)]
+    places = [c.namespace or "" for c in found] + [a.namespace or "" for c in found for a in c.aliases]
+    for namespace in sorted({*places, ""}):
+        yield _module(f"_{namespace}" if namespace else "_functions", _stubs(found, namespace))
+    own = _stubs(methods(model), None, "    ")
     special = [_special(i) for i in infixes(model) if _is_special(i)]
     lines = StubDecl(("class TensorMethods:", '    """Methods of Tensor."""'))
     yield render(
