@@ -1,6 +1,7 @@
 """`python -m parity [PATTERN ...]`: the operator database of PyTorch, run against flambeau.
 
-Each entry runs in a worker process with a time limit: a crash or a hang counts against that entry and ends nothing.
+Each entry runs in a worker process with a time limit: a crash or a hang counts against that entry and
+ends nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +32,20 @@ class Worker:
         self.process: subprocess.Popen[str] | None = None
 
     def _start(self) -> subprocess.Popen[str]:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join((str(ROOT / "python"), str(ROOT / "test")))}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "python"), str(ROOT / "test"))),
+        }
         process = subprocess.Popen(
             [sys.executable, "-m", "parity.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=ROOT, env=environment,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
         if process.stdout.readline().strip() != "ready":
             raise SystemExit("parity: a worker did not start; its message is in the log")
         return process
@@ -66,9 +76,11 @@ def entries(patterns: list[str]) -> list[tuple[int, str]]:
     """Index and full name of the entries that match; names are read where the database can be imported."""
     code = (
         "from torch.testing._internal.common_methods_invocations import op_db\n"
-        "for o in op_db: print(o.formatted_name if not o.variant_test_name else f'{o.name}.{o.variant_test_name}')"
+        "for o in op_db: print('.'.join(filter(None, (o.name, o.variant_test_name))))"
     )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"parity needs PyTorch's operator database: make oracle\n{done.stderr.strip()}")
     names = list(enumerate(done.stdout.split()))
@@ -82,7 +94,9 @@ def run(chosen: list[tuple[int, str]], jobs: int, log: Path) -> dict[str, Any]:
         waiting.put(entry)
     table: dict[str, Any] = {}
     with log.open("w") as errors:
-        threads = [threading.Thread(target=_work, args=(waiting, table, errors, len(chosen))) for _ in range(jobs)]
+        threads = [
+            threading.Thread(target=_work, args=(waiting, table, errors, len(chosen))) for _ in range(jobs)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -106,7 +120,9 @@ def _work(waiting: queue.Queue[tuple[int, str]], table: dict[str, Any], errors: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m parity", description=__doc__)
-    parser.add_argument("patterns", nargs="*", help="names of entries, as shell patterns; all of them if none")
+    parser.add_argument(
+        "patterns", nargs="*", help="names of entries, as shell patterns; all of them if none"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "parity")
     parser.add_argument("--details", action="store_true", help="each failing cell with its first causes")

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-# Relative to the larger of the element and the result's root mean square: two libraries add in different orders,
-# which moves an element that nearly cancels by the rounding of its terms.
+# Relative to the larger of the element and the result's root mean square: two libraries add in different
+# orders, which moves an element that nearly cancels by the rounding of its terms.
 RELATIVE = {
     torch.float64: 1e-7, torch.float32: 1e-4, torch.bfloat16: 2e-2, torch.float16: 2e-3,
     torch.complex128: 1e-7, torch.complex64: 1e-4,
@@ -40,7 +40,9 @@ def same(ours: Any, theirs: Any, where: str = "result", values: bool = True) -> 
 
 
 def _kind(value: Any) -> str:
-    return f"{type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
+    return (
+        f"{type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
+    )
 
 
 def _same_tensor(ours: Any, theirs: torch.Tensor, where: str, values: bool) -> None:

@@ -24,7 +24,9 @@ class Summary:
 
     def __init__(self, table: dict[str, Any]) -> None:
         self.entries = len(table)
-        self.crashes = sorted(f"{name}: {cells['crashed']}" for name, cells in table.items() if "crashed" in cells)
+        self.crashes = sorted(
+            f"{name}: {cells['crashed']}" for name, cells in table.items() if "crashed" in cells
+        )
         passed: Counter[str] = Counter()
         total: Counter[str] = Counter()
         for name, cells in table.items():

@@ -1,7 +1,7 @@
 """The same thing in the other framework: functions, tensors, dtypes, containers.
 
-Nothing here knows an operator: a function of torch is found under the same dotted path in flambeau, and a Python
-function of the operator database is rebuilt with `flambeau` where its globals say `torch`.
+Nothing here knows an operator: a function of torch is found under the same dotted path in flambeau, and a
+Python function of the operator database is rebuilt with `flambeau` where its globals say `torch`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 import flambeau
+import torch
 
 # Where the functions of the database live, outermost spelling first.
 NAMESPACES = (
-    "", "nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "sparse", "Tensor", "ops.aten",
+    "", "nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "sparse", "Tensor",
 )  # fmt: skip
 REBOUND = ("torch.testing._internal",)
 
@@ -42,8 +41,6 @@ def _paths() -> dict[int, str]:
         except AttributeError:
             continue
         for name in dir(space):
-            if namespace == "ops.aten":
-                continue
             value = getattr(space, name, None)
             if callable(value):
                 found.setdefault(id(value), f"{namespace}.{name}".lstrip("."))
