@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from layer_references import *  # noqa: F403  (found here under one name)
 
 Sizes = int | Sequence[int]
 Windows = list[list[range]]

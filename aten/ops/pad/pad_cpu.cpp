@@ -1,0 +1,131 @@
+// Padding on CPU. Constant: the input's place in the result is copied, the rest filled. At edges,
+// along one dimension of size n, output o is a copy of the input's element at p = o - before:
+//   reflect    |p| mirrored at n - 1 as well, so before, after < n;
+//   replicate  p limited to [0, n - 1];
+//   circular   p modulo n, at most once around.
+// Copies are exact; the transposed map sums in the accumulate type.
+#include <algorithm>
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/view.h"
+#include "aten/ops/resample/taps.h"
+#include "torchgen_out/aten/pad_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+resample::Taps edge_taps(int64_t n, int64_t before, int64_t after, std::string_view mode) {
+  std::vector<int64_t> index;
+  if (mode == "circular") {  // what is cut off does not come back around
+    const int64_t first = std::max<int64_t>(0, -before);
+    const int64_t kept = n - first - std::max<int64_t>(0, -after);
+    for (int64_t p = std::max<int64_t>(0, before); p > 0; --p)
+      index.push_back(first + (kept - p % kept) % kept);
+    for (int64_t p = 0; p < kept + std::max<int64_t>(0, after); ++p)
+      index.push_back(first + p % kept);
+    return resample::copying(std::move(index));
+  }
+  for (int64_t p = -before; p < n + after; ++p) {
+    if (mode == "reflect") {
+      const int64_t q = p < 0 ? -p : p;
+      index.push_back(q < n ? q : 2 * (n - 1) - q);
+    } else {
+      index.push_back(std::clamp<int64_t>(p, 0, n - 1));
+    }
+  }
+  return resample::copying(std::move(index));
+}
+
+}  // namespace
+
+void constant_pad_nd_cpu(const Tensor& self, IntArrayRef pad, const Scalar& value, Tensor& out) {
+  ViewGeometry from{DimVector(self.sizes()), DimVector(self.strides()), self.storage_offset(),
+                    self.dtype()};
+  ViewGeometry to{DimVector(out.sizes()), DimVector(out.strides()), out.storage_offset(),
+                  out.dtype()};
+  bool grows = false;
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t d = self.sizes().size() - 1 - i;
+    const int64_t before = pad[2 * i], after = pad[2 * i + 1];
+    from.storage_offset += std::max<int64_t>(0, -before) * from.strides[d];
+    to.storage_offset += std::max<int64_t>(0, before) * to.strides[d];
+    const int64_t kept =
+        self.sizes()[d] - std::max<int64_t>(0, -before) - std::max<int64_t>(0, -after);
+    from.sizes[d] = to.sizes[d] = std::max<int64_t>(0, kept);
+    grows |= before > 0 || after > 0;
+  }
+  if (grows) fill_with(out, value);
+  if (numel_of(to.sizes) > 0) copy_into(plain_view(out, to), plain_view(self, from));
+}
+
+void pad_edge_cpu(const Tensor& self, int64_t dim, int64_t before, int64_t after,
+                  std::string_view mode, Tensor& out) {
+  if (out.numel() == 0) return;
+  resample::apply(edge_taps(self.size(dim), before, after, mode), self, dim, out);
+}
+
+void pad_edge_backward_cpu(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,
+                           std::string_view mode, Tensor& out) {
+  if (out.numel() == 0) return;
+  const int64_t n = out.size(dim);
+  resample::apply(resample::transposed(edge_taps(n, before, after, mode), n), grad_output, dim,
+                  out);
+}
+
+}  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
+  check(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ",
+        int64_t(pad.size()), ": it must be a multiple of 2");
+  check(pad.size() <= 2 * self.sizes().size(),
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad "
+        "length is ",
+        int64_t(pad.size()), " while the input has ", self.dim(), " dimensions.");
+  DimVector sizes(self.sizes());
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    int64_t& size = sizes[sizes.size() - 1 - i];
+    const int64_t was = size;
+    size += pad[2 * i] + pad[2 * i + 1];
+    check(size >= 0, "The input size ", was, ", plus negative padding ", pad[2 * i], " and ",
+          pad[2 * i + 1], " resulted in a negative output size, which is invalid. Check dimension ",
+          int64_t(sizes.size() - 1 - i), " of your input.");
+  }
+  *out = {sizes, {}, self.dtype(), self.device()};
+}
+
+void pad_edge(const Tensor& self, int64_t dim, int64_t before, int64_t after, std::string_view mode,
+              OutSpec* out) {
+  check(mode == "reflect" || mode == "replicate" || mode == "circular",
+        "pad: Unrecognised padding mode ", mode);
+  dim = wrap_dim(dim, self.dim());
+  const int64_t n = self.size(dim);
+  if (mode == "reflect") {
+    check(before < n && after < n,
+          "Padding size should be less than the corresponding input dimension, but got: padding (",
+          before, ", ", after, ") at dimension ", dim, " of input ", self.sizes());
+  } else if (mode == "circular") {
+    check(before <= n && after <= n, "Padding value causes wrapping around more than once.");
+  }
+  const bool copies_nothing = n == 0 && before <= 0 && after <= 0;
+  check(n > 0 || copies_nothing, "pad: Expected a non-empty dimension ", dim,
+        ", got input of size ", self.sizes());
+  check(n + before + after >= (n > 0),
+        mode == "circular" ? "Negative padding value is resulting in an empty dimension"
+                           : "pad: input is too small for the padding",
+        ": input ", self.sizes(), ", padding (", before, ", ", after, ") at dimension ", dim);
+  DimVector sizes(self.sizes());
+  sizes[static_cast<size_t>(dim)] = n + before + after;
+  *out = {sizes, {}, self.dtype(), self.device()};
+}
+
+void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,
+                       OutSpec* out) {
+  DimVector sizes(grad_output.sizes());
+  sizes[static_cast<size_t>(wrap_dim(dim, grad_output.dim()))] -= before + after;
+  *out = {sizes, {}, grad_output.dtype(), grad_output.device()};
+}
+
+}  // namespace flambeau::shape

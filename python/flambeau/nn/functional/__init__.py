@@ -1,0 +1,34 @@
+"""The functions behind the layers, with PyTorch's names and arguments.
+
+Most translate arguments (``reduction="mean"``, ``inplace=True``, ``training``) and leave the computing to
+operators; operators that need no translation are here under their own names.
+"""
+
+from __future__ import annotations
+
+from flambeau import Tensor
+from flambeau import conv1d as conv1d
+from flambeau import conv2d as conv2d
+from flambeau import conv3d as conv3d
+from flambeau import conv_tbc as conv_tbc
+from flambeau import conv_transpose1d as conv_transpose1d
+from flambeau import conv_transpose2d as conv_transpose2d
+from flambeau import conv_transpose3d as conv_transpose3d
+from flambeau import einsum as _einsum
+from flambeau._C._nn import linear as linear
+from flambeau.nn.functional._activation import *  # noqa: F403
+from flambeau.nn.functional._distance import *  # noqa: F403
+from flambeau.nn.functional._dropout import *  # noqa: F403
+from flambeau.nn.functional._embedding import *  # noqa: F403
+from flambeau.nn.functional._loss import *  # noqa: F403
+from flambeau.nn.functional._margin_loss import *  # noqa: F403
+from flambeau.nn.functional._normalization import *  # noqa: F403
+from flambeau.nn.functional._padding import *  # noqa: F403
+from flambeau.nn.functional._pooling import *  # noqa: F403
+from flambeau.nn.functional._resample import *  # noqa: F403
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1^T W_k x2 + b_k for each output k; weight (out, in1, in2)."""
+    result = _einsum("...i,kij,...j->...k", input1, weight, input2)
+    return result if bias is None else result + bias

@@ -1,0 +1,127 @@
+"""Rows of tables, and sums of such rows."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau._C import _nn
+
+__all__ = ["embedding", "embedding_bag", "one_hot"]
+
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale those rows of `weight` that `input` names and that are longer than max_norm, in place."""
+    with flambeau.no_grad():
+        rows = input.reshape(-1)
+        found = weight[rows]  # where an index repeats, equal rows are written
+        norms = found.norm(norm_type, 1, True)
+        weight[rows] = found * flambeau.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Look up rows of `weight`; rows longer than `max_norm` are first shortened in place."""
+    if padding_idx is None:
+        padding_idx = -1
+    elif padding_idx >= weight.size(0) or padding_idx < -weight.size(0):
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    elif padding_idx < 0:
+        padding_idx += weight.size(0)
+    if max_norm is not None:
+        _shorten(weight, input, max_norm, norm_type)
+    return flambeau.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Integers (*) to rows (*, num_classes) with a single 1; -1: the largest integer + 1 classes."""
+    return _nn.one_hot(tensor, num_classes)
+
+
+def _bags(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the indices as a vector, and where each bag begins in it."""
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+                f"length sequences. However, found offsets of type {type(offsets)}"
+            )
+        count, length = input.shape
+        return input.reshape(-1), flambeau.arange(0, count, dtype=input.dtype, device=input.device) * length
+    if input.dim() != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    return input, offsets
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sum, mean or maximum of rows of `weight`, bag by bag.
+
+    Args:
+        input: indices, (B, n) for B bags of n, or (N) together with `offsets`.
+        weight: the table, (count, length).
+        offsets: where each bag begins in a vector of indices.
+        max_norm: rows longer than this are first shortened in place.
+        norm_type: order of that norm.
+        scale_grad_by_freq: divide a row's gradient by its count in `input`.
+        mode: sum, mean or max.
+        sparse: has no effect, gradients are dense.
+        per_sample_weights: scale of each row, of input's shape; for mode sum.
+        include_last_offset: whether offsets end with the number of indices.
+        padding_idx: this index counts nothing.
+    """
+    if weight.dtype == flambeau.long and input.is_floating_point():
+        input, weight = weight, input
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
+            f"then it must have the same shape as the input ({input.shape})"
+        )
+    indices, starts = _bags(input, offsets)
+    if per_sample_weights is not None:
+        per_sample_weights = per_sample_weights.reshape(-1)
+    if mode not in _BAG_MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if max_norm is not None:
+        _shorten(weight, indices, max_norm, norm_type)
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        )
+    return flambeau.embedding_bag(
+        weight,
+        indices,
+        starts,
+        scale_grad_by_freq,
+        _BAG_MODES[mode],
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )[0]

@@ -1,0 +1,322 @@
+"""Losses of classes, values and likelihoods; those of margins and ranks are in `_margin_loss`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau._C import _nn
+from flambeau.nn.functional._reduction import named, number_of
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "linear_cross_entropy",
+    "mse_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+]
+
+
+def _warn_of_sizes(input: Tensor, target: Tensor) -> None:
+    if target.shape != input.shape:
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+            "This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def _difference_loss(
+    loss: Callable[..., Tensor],
+    input: Tensor,
+    target: Tensor,
+    reduction: str,
+    weight: Tensor | None,
+    *options: float,
+) -> Tensor:
+    """Apply an elementwise `loss`; the mean of a weighted one is by weight."""
+    input, target = flambeau.broadcast_tensors(input, target)
+    if weight is None:
+        return loss(input, target, number_of(reduction), *options)
+    if weight.size() != input.size():
+        raise ValueError("Weights and input must have the same size.")
+    each = loss(input, target, 0, *options) * weight
+    if reduction == "mean":
+        return each.sum() / weight.sum()
+    return each.sum() if number_of(reduction) == 2 else each
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Squared difference; `weight` scales each element."""
+    _warn_of_sizes(input, target)
+    return _difference_loss(_nn.mse_loss, input, target, named(size_average, reduce, reduction), weight)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Absolute difference; `weight` scales each element."""
+    _warn_of_sizes(input, target)
+    return _difference_loss(_nn.l1_loss, input, target, named(size_average, reduce, reduction), weight)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Squared difference / (2 beta) below `beta`, absolute difference - beta / 2 above."""
+    _warn_of_sizes(input, target)
+    reduction = named(size_average, reduce, reduction)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0.0:
+        return _difference_loss(_nn.l1_loss, input, target, reduction, None)
+    return _difference_loss(_nn.smooth_l1_loss, input, target, reduction, None, beta)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Half the squared difference below `delta`, linear above; `weight` scales each element."""
+    _warn_of_sizes(input, target)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return _difference_loss(_nn.huber_loss, input, target, reduction, weight, delta)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log probability (N, C, *) of the target class (N, *)."""
+    reduction = named(size_average, reduce, reduction)
+    return _nn.nll_loss_nd(input, target, weight, number_of(reduction), ignore_index)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of scores (N, C, *) and class indices (N, *) or probabilities (N, C, *).
+
+    Args:
+        input: unnormalised scores.
+        target: the classes, or their probabilities.
+        weight: scale of each class.
+        size_average: PyTorch's older switch, as `reduce`, for `reduction`.
+        ignore_index: this class index counts nothing.
+        reduce: see `size_average`.
+        reduction: mean, sum or none.
+        label_smoothing: share of the target that is spread over all classes, in [0, 1].
+    """
+    reduction = named(size_average, reduce, reduction)
+    return _nn.cross_entropy_loss(input, target, weight, number_of(reduction), ignore_index, label_smoothing)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """Cross entropy of the scores `linear(input, linear_weight, linear_bias)`.
+
+    Args:
+        input: features, (in) or (N, in).
+        linear_weight: (C, in), or (C, d_1, ..., d_K, in) for scores (N, C, d_1, ..., d_K).
+        target: classes or probabilities, as for `cross_entropy`.
+        linear_bias: of the shape of linear_weight without its last dimension, or (C,).
+        weight: scale of each class.
+        reduction: mean, sum or none.
+        ignore_index: class index that counts nothing; None: -100.
+        label_smoothing: as for `cross_entropy`.
+        options: how PyTorch splits the work; has no effect on the value.
+    """
+    out = linear_weight.shape[:-1]
+    scores = input @ linear_weight.reshape(-1, linear_weight.shape[-1]).t()
+    scores = scores.reshape(*input.shape[:-1], *out)
+    if linear_bias is not None:
+        shape = [*linear_bias.shape] + [1] * (len(out) - linear_bias.dim())
+        scores = scores + linear_bias.reshape(shape)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        scores,
+        target,
+        weight,
+        ignore_index=ignored,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(t ln p + (1 - t) ln(1 - p)); logarithms are limited to at least -100."""
+    reduction = named(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
+            "deprecated. Please ensure they have the same size."
+        )
+    if weight is not None:
+        weight = weight.expand(flambeau.broadcast_shapes(target.size(), weight.size()))
+    return _nn.binary_cross_entropy(input, target, weight, number_of(reduction))
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy of sigmoid(input), without overflow."""
+    reduction = named(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    return flambeau.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number_of(reduction))
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Divergence of log probabilities `input` from `target`; batchmean divides the sum by the batch size."""
+    reduction = named(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. "
+            "'batchmean' divides only by the batch size, and aligns with the KL div math definition. "
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            stacklevel=2,
+        )
+    if reduction != "batchmean":
+        return flambeau.kl_div(input, target, number_of(reduction), log_target=log_target)
+    total = flambeau.kl_div(input, target, 2, log_target=log_target)
+    return total / input.size(0) if input.dim() else total
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log likelihood of counts whose rate is `input`, or e^input; `full` adds Stirling's term."""
+    reduction = named(size_average, reduce, reduction)
+    return flambeau.poisson_nll_loss(input, target, log_input, full, eps, number_of(reduction))
+
+
+def _variances(var: Tensor | float, input: Tensor) -> Tensor:
+    """Return `var` as a tensor that broadcasts against `input`."""
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        return flambeau.full_like(input, var)
+    if bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    if var.size() == input.size():
+        return var
+    if input.size()[:-1] == var.size():
+        return var.unsqueeze(-1)
+    one_per_row = input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1
+    squeezable = var.dim() == input.dim() and all(
+        v in (1, n) for v, n in zip(var.shape, input.shape, strict=True)
+    )
+    if not (one_per_row or squeezable):
+        raise ValueError("var is of incorrect size")
+    return var
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log likelihood of `target` under normal distributions.
+
+    Args:
+        input: the means.
+        target: the values.
+        var: the variances, one number, or a tensor of input's shape or without its last size.
+        full: add the constant ln(2 pi) / 2.
+        eps: least variance.
+        reduction: mean, sum or none.
+    """
+    var = _variances(var, input)
+    chosen = number_of(reduction)
+    limited = var.clone()
+    with flambeau.no_grad():
+        limited.clamp_(min=eps)
+    loss = 0.5 * (limited.log() + (input - target) ** 2 / limited)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return loss.mean() if chosen == 1 else loss.sum() if chosen == 2 else loss

@@ -1,0 +1,63 @@
+"""Padding of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import flambeau
+from flambeau import Tensor
+from flambeau._C import _functions
+
+__all__ = ["pad"]
+
+# Number of padded dimensions -> numbers of dimensions of the inputs that take them.
+_FITTING = {1: (2, 3), 2: (3, 4), 3: (4, 5)}
+
+
+def _check_edges(input: Tensor, pad: Sequence[int], mode: str) -> None:
+    dims = len(pad) // 2
+    if dims not in _FITTING or input.dim() not in _FITTING[dims]:
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
+            f"got {len(pad)} numbers for {input.dim()} dimensions in mode {mode}"
+        )
+    batched = input.dim() == _FITTING[dims][1]
+    for d in range(1 if batched else 0, input.dim()):
+        if input.size(d) == 0:
+            raise RuntimeError(
+                f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with possibly 0 batch size "
+                f"and other non-zero dimensions for input, but got: {list(input.shape)}"
+            )
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Pad a tensor at its edges.
+
+    Args:
+        input: the tensor.
+        pad: (before, after) of the last dimension, then of the one before it, ...; negative: cut off.
+        mode: "constant", "reflect" (mirrored at the edge), "replicate" (the edge repeated) or "circular".
+            All but the first take 1 to 3 padded dimensions after the batch and channel dimensions.
+        value: of constant padding, 0 by default.
+    Raises: RuntimeError for padding that does not fit, NotImplementedError for an unknown mode.
+    """
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) > 2 * input.dim():
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension "
+            f"but got padding length {len(pad)}"
+            f" and input of dimension {input.dim()}"
+        )
+    if mode == "constant":
+        return flambeau.constant_pad_nd(input, pad, 0.0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    _check_edges(input, pad, mode)
+    for i in range(len(pad) // 2):
+        before, after = pad[2 * i : 2 * i + 2]
+        if before or after:
+            input = _functions._pad_edge(input, -1 - i, before, after, mode)
+    return input if any(pad) else input.clone()
