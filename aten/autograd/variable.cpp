@@ -13,10 +13,8 @@ AutogradMeta::~AutogradMeta() = default;
 
 AutogradMeta& make_meta(const Tensor& t) {
   if (AutogradMeta* meta = meta_of(t)) return *meta;
-  auto meta = std::make_unique<AutogradMeta>();
-  AutogradMeta& made = *meta;
-  t.impl()->set_autograd_meta(std::move(meta));
-  return made;
+  return static_cast<AutogradMeta&>(
+      *t.impl()->offer_autograd_meta(std::make_unique<AutogradMeta>()));
 }
 
 // --- asking

@@ -26,7 +26,7 @@ void TensorImpl::release_resources() {
     py_slot_.owned_by_impl = false;
     release_py_object(std::exchange(py_slot_.object, nullptr));
   }
-  autograd_meta_.reset();
+  set_autograd_meta(nullptr);
   storage_.reset();
 }
 

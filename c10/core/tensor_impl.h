@@ -1,6 +1,7 @@
 #pragma once
 // The object behind a Tensor handle: storage, geometry, dtype, dispatch keys, autograd and Python
 // slots.
+#include <atomic>
 #include <memory>
 
 #include "c10/core/dispatch_key.h"
@@ -82,9 +83,18 @@ class TensorImpl final : public RefCounted {
   bool is_inference() const { return inference_; }
   void set_inference(bool value) { inference_ = value; }
 
-  AutogradMetaBase* autograd_meta() const { return autograd_meta_.get(); }
+  AutogradMetaBase* autograd_meta() const { return autograd_meta_.load(std::memory_order_acquire); }
   void set_autograd_meta(std::unique_ptr<AutogradMetaBase> meta) {
-    autograd_meta_ = std::move(meta);
+    const AutogradMetaBase* replaced = autograd_meta_.load(std::memory_order_relaxed);
+    autograd_meta_.store(meta.release(), std::memory_order_release);
+    delete replaced;
+  }
+  // Threads that take views of one tensor may both want to give it its metadata: the first does.
+  AutogradMetaBase* offer_autograd_meta(std::unique_ptr<AutogradMetaBase> meta) {
+    AutogradMetaBase* present = nullptr;
+    const bool first =
+        autograd_meta_.compare_exchange_strong(present, meta.get(), std::memory_order_acq_rel);
+    return first ? meta.release() : present;
   }
 
   PyObjectSlot& py_slot() { return py_slot_; }
@@ -98,7 +108,7 @@ class TensorImpl final : public RefCounted {
   void refresh_flags();
 
   Storage storage_;
-  std::unique_ptr<AutogradMetaBase> autograd_meta_;
+  std::atomic<AutogradMetaBase*> autograd_meta_ = nullptr;  // owned
   PyObjectSlot py_slot_;
   SizesAndStrides geometry_;
   int64_t storage_offset_ = 0;

@@ -93,6 +93,14 @@ TEST(threads_ask_for_one_accumulator) {
   }
 }
 
+TEST(threads_take_the_first_views_of_one_base) {
+  std::vector<Tensor> bases;
+  for (int i = 0; i < 2000; ++i) bases.push_back(vector_of({1, 2, 3}));
+  in_threads([&](int) {
+    for (const Tensor& base : bases) EXPECT(autograd::base_of(slice(base, 0, 2)).is_same(base));
+  });
+}
+
 TEST(threads_make_and_drop_views_of_one_base) {
   Tensor base = vector_of({1, 2, 3});
   in_threads([&](int) {
