@@ -25,35 +25,62 @@ inline uint32_t divides_by_zero(T divisor) {
 }
 
 // The five loops of one reduction. Long fibers are halved down to blocks, and a block keeps kLanes
-// partial results, so that the rounding error of a sum grows with log2(n) + kBlock / kLanes.
+// partial results, so that the rounding error of a sum grows with log2(n) + kBlock / kLanes /
+// kDepth.
 template <typename F>
 struct Reduction {
   using Acc = typename F::Acc;
-  static constexpr int64_t kLanes = 64 / sizeof(Acc) * 4;
-  static constexpr int64_t kBlock = kLanes * 64;
+  static constexpr int64_t kLanes = 128 / sizeof(Acc);
+  // Lanes live in memory: kDepth elements are combined in registers for each access to a lane.
+  static constexpr int64_t kDepth = 4;
+  static constexpr int64_t kBlock = kLanes * kDepth * 32;
 
+  template <int64_t kCount>
+  [[gnu::always_inline]] static Acc column(int64_t i, char* const* in, const void* params) {
+    if constexpr (kCount == 1) {
+      return F::map(in, i, params);
+    } else {
+      constexpr int64_t kHalf = kCount / 2;
+      return F::combine(column<kHalf>(i, in, params),
+                        column<kHalf>(i + kHalf * kLanes, in, params));
+    }
+  }
+  template <int64_t kCount>
+  [[gnu::always_inline]] static void step(int64_t i, char* const* in, const void* params,
+                                          Acc* lanes) {
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l)
+      lanes[l] = F::combine(lanes[l], column<kCount>(i + l, in, params));
+  }
+  // Widths known at compile time let each halving be one vector operation.
+  template <int64_t kWidth>
+  [[gnu::always_inline]] static Acc fold(Acc* lanes) {
+    if constexpr (kWidth == 1) {
+      return lanes[0];
+    } else {
+#pragma omp simd
+      for (int64_t l = 0; l < kWidth / 2; ++l)
+        lanes[l] = F::combine(lanes[l], lanes[l + kWidth / 2]);
+      return fold<kWidth / 2>(lanes);
+    }
+  }
   static Acc block(int64_t begin, int64_t end, char* const* in, const void* params) {
     Acc lanes[kLanes];
     for (int64_t l = 0; l < kLanes; ++l) lanes[l] = F::identity();
     int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-#pragma omp simd
-      for (int64_t l = 0; l < kLanes; ++l) {
-        lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
-      }
-    }
+    for (; i + kDepth * kLanes <= end; i += kDepth * kLanes) step<kDepth>(i, in, params, lanes);
+    for (; i + kLanes <= end; i += kLanes) step<1>(i, in, params, lanes);
     for (int64_t l = 0; i + l < end; ++l)
       lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-      for (int64_t l = 0; l < width; ++l) lanes[l] = F::combine(lanes[l], lanes[l + width]);
-    }
-    return lanes[0];
+    return fold<kLanes>(lanes);
   }
   static Acc range(int64_t begin, int64_t end, char* const* in, const void* params) {
     if (end - begin <= kBlock) return block(begin, end, in, params);
     const int64_t blocks = (end - begin + kBlock - 1) / kBlock;
     const int64_t middle = begin + blocks / 2 * kBlock;
-    return F::combine(range(begin, middle, in, params), range(middle, end, in, params));
+    // In the order of memory, which arguments of one call need not be: prefetchers follow it.
+    const Acc first = range(begin, middle, in, params);
+    return F::combine(first, range(middle, end, in, params));
   }
 
   static void init(int64_t n, void* acc) {

@@ -339,7 +339,7 @@ void Reduction::run_over_outputs() const {
 void Reduction::run_over_fibers(int parts) const {
   const size_t stride = static_cast<size_t>(outputs_) * acc_size_;
   const std::unique_ptr<char[]> acc(new char[stride * static_cast<size_t>(parts)]);
-  parallel_for(0, parts, kSerialCost, [&](int64_t begin, int64_t end) {
+  parallel_for(0, parts, 2 * kSerialCost, [&](int64_t begin, int64_t end) {  // one part a thread
     for (int64_t p = begin; p < end; ++p) {
       accumulate({0, outputs_}, {count_ * p / parts, count_ * (p + 1) / parts},
                  acc.get() + stride * static_cast<size_t>(p));

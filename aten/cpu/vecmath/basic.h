@@ -146,21 +146,26 @@ template <typename T>
 
 // --- the larger and the smaller: max and min propagate NaN, fmax and fmin drop it
 
+// Two selects each: one on a joint condition is not vectorised where it is nested.
 template <Ordered T>
 [[gnu::always_inline]] inline T max(T a, same_t<T> b) {
-  return (a > b) | (a != a) ? a : b;
+  const T larger = a > b ? a : b;
+  return a != a ? a : larger;
 }
 template <Ordered T>
 [[gnu::always_inline]] inline T min(T a, same_t<T> b) {
-  return (a < b) | (a != a) ? a : b;
+  const T smaller = a < b ? a : b;
+  return a != a ? a : smaller;
 }
 template <Ordered T>
 [[gnu::always_inline]] inline T fmax(T a, same_t<T> b) {
-  return (a > b) | (b != b) ? a : b;
+  const T larger = a > b ? a : b;
+  return b != b ? a : larger;
 }
 template <Ordered T>
 [[gnu::always_inline]] inline T fmin(T a, same_t<T> b) {
-  return (a < b) | (b != b) ? a : b;
+  const T smaller = a < b ? a : b;
+  return b != b ? a : smaller;
 }
 
 // --- rounding; `round` goes to even at halves
