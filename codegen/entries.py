@@ -177,9 +177,9 @@ def _variants(fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...
 def _variant_problem(variant: str, schema: Schema, has_self: bool) -> tuple[str, str] | None:
     if variant == "method" and not has_self:
         return "variant method without an argument 'self'", "remove it, or call the tensor self"
-    if variant in ("inplace", "out") and schema.name.inplace:
+    if variant != "function" and variant != "method" and schema.name.inplace:
         return f"variant {variant} of an in-place operator", "declare the functional operator"
-    if variant == "inplace" and not can_inplace(schema):
+    if variant.startswith("inplace") and not can_inplace(schema):
         hint = "an in-place form takes a Tensor self and returns one Tensor"
         return "variant inplace does not fit the schema", hint
     if variant == "out" and not can_out(schema):

@@ -55,8 +55,8 @@ def derive(
         variant = with_numbers(schema, numbers)
         functional.append(Form(variant, FormKind.FUNCTIONAL, numbers, function, on_self))
     yield from functional
-    if "inplace" in variants:
-        unary = sum(arg.type == TENSOR for arg in schema.args) == 1
+    if "inplace" in variants or "inplace_function" in variants:
+        unary = "inplace_function" in variants or sum(arg.type == TENSOR for arg in schema.args) == 1
         for form in functional:
             if "self" not in form.numbers:
                 inplace = inplace_schema(form.schema)

@@ -204,6 +204,16 @@ def is_condition(expr: Expr, primitives: Mapping[str, Primitive]) -> bool:
     return isinstance(expr, Prim) and primitives[expr.name].result == "bool"
 
 
+def _is_real(expr: Expr, primitives: Mapping[str, Primitive]) -> bool:
+    """Whether the value is real in loops over complex numbers too."""
+    if isinstance(expr, Number):
+        return not isinstance(expr.value, complex)
+    if not isinstance(expr, Prim):
+        return False
+    result = primitives[expr.name].result
+    return result != "same" or all(_is_real(arg, primitives) for arg in expr.args)
+
+
 DOMAINS = ("bool", "integral", "floating", "complex")
 
 
@@ -217,6 +227,8 @@ def domains(expr: Expr, primitives: Mapping[str, Primitive]) -> tuple[set[str], 
     here: set[str] = allowed
     if isinstance(expr, Prim):
         here = set(primitives[expr.name].domains)
+        if "floating" in here and all(_is_real(arg, primitives) for arg in expr.args):
+            here.add("complex")  # which its operands have left
     elif isinstance(expr, Number) and isinstance(expr.value, complex):
         here = {"complex"}
     elif isinstance(expr, Number) and isinstance(expr.value, float):

@@ -85,6 +85,17 @@ template <Floating T>
 FLAMBEAU_HOST_DEVICE inline T nextafter(T x, same_t<T> y) {
   return ::nextafter(x, y);
 }
+template <Floating T>
+FLAMBEAU_HOST_DEVICE inline T frexp_mantissa(T x) {
+  int exponent;
+  return ::frexp(x, &exponent);
+}
+template <Floating T>
+FLAMBEAU_HOST_DEVICE inline T frexp_exponent(T x) {
+  int exponent = 0;
+  if (isfinite(x)) ::frexp(x, &exponent);
+  return static_cast<T>(exponent);
+}
 template <Ordered T>
 FLAMBEAU_HOST_DEVICE inline T abs(T x) {
   if constexpr (Floating<T>) {

@@ -143,6 +143,15 @@ template <Complex T>
 FLAMBEAU_HOST_DEVICE inline T tan(T z) {
   return turned_back(tanh(turned(z)));
 }
+// log(e^a + e^b) from the operand of larger real part, so that nothing overflows.
+template <Complex T>
+FLAMBEAU_HOST_DEVICE inline T logaddexp(T a, same_t<T> b) {
+  const T high = a.re >= b.re ? a : b, low = a.re >= b.re ? b : a;
+  if (isinf(high.re) && high.re == low.re) {
+    return high.re < 0 ? high : log(exp(high) + exp(low));
+  }
+  return high + log1p(exp(low - high));
+}
 template <Complex T>
 FLAMBEAU_HOST_DEVICE inline T sinc(T z) {
   const T angle = z * T(real_t<T>(gamma_series::kPi));

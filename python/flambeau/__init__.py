@@ -53,7 +53,9 @@ from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, fr
 from flambeau._einsum import einsum, tensordot  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
     is_complex,
+    is_conj,
     is_floating_point,
+    is_neg,
     is_nonzero,
     is_storage,
     is_tensor,

@@ -48,6 +48,16 @@ def is_complex(input: Tensor) -> bool:
     return input.is_complex()
 
 
+def is_conj(input: Tensor) -> bool:
+    """Whether conjugation is pending: never, it is done at once."""
+    return input.is_conj()
+
+
+def is_neg(input: Tensor) -> bool:
+    """Whether negation is pending: never, it is done at once."""
+    return input.is_neg()
+
+
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
     if input.numel() != 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flambeau import _C
@@ -83,6 +83,63 @@ class _TensorMethods:
 
     def __abs__(self: Any) -> Tensor:
         return self.abs()
+
+    def __pos__(self: Any) -> Tensor:
+        return self.positive()
+
+    def __div__(self: Any, other: Any) -> Tensor:
+        return self / other
+
+    def __idiv__(self: Any, other: Any) -> Tensor:
+        self /= other
+        return self
+
+    def __rdiv__(self: Any, other: Any) -> Tensor:
+        return other / self
+
+    # --- complex numbers ---------------------------------------------------------------------------
+
+    @property
+    def real(self: Any) -> Tensor:
+        """The real part, as a view; the tensor itself where it is real."""
+        return _C._functions.real(self)
+
+    @real.setter
+    def real(self: Any, value: Any) -> None:
+        _C._functions.real(self).copy_(_as_source(value))
+
+    @property
+    def imag(self: Any) -> Tensor:
+        """The imaginary part of a complex tensor, as a view."""
+        return _C._functions.imag(self)
+
+    @imag.setter
+    def imag(self: Any, value: Any) -> None:
+        _C._functions.imag(self).copy_(_as_source(value))
+
+    def is_conj(self: Any) -> bool:
+        """Whether conjugation is pending: never, it is done at once."""
+        return False
+
+    def is_neg(self: Any) -> bool:
+        """Whether negation is pending: never, it is done at once."""
+        return False
+
+    # --- Python functions, element by element ------------------------------------------------------
+
+    def apply_(self: Any, callable: Any) -> Tensor:
+        """Replace each element by what the Python function gives for it; slow."""
+        return _fill_from(self, map(callable, self.detach().flatten().tolist()))
+
+    def map_(self: Any, tensor: Tensor, callable: Any) -> Tensor:
+        """Replace each element by what the Python function gives for it and that of `tensor`; slow."""
+        other = tensor.expand(self.shape).detach().flatten().tolist()
+        return _fill_from(self, map(callable, self.detach().flatten().tolist(), other))
+
+    def map2_(self: Any, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+        """Replace each element by what the Python function gives for it and those of `x` and `y`; slow."""
+        others = [t.expand(self.shape).detach().flatten().tolist() for t in (x, y)]
+        return _fill_from(self, map(callable, self.detach().flatten().tolist(), *others))
 
     def __len__(self: Any) -> int:
         if self.dim() == 0:
@@ -240,6 +297,39 @@ class _TensorMethods:
                 f"tensor.mT is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."
             )
         return self.transpose(-2, -1)
+
+    @property
+    def mH(self: Any) -> Tensor:
+        """The last two dimensions swapped, complex numbers conjugated."""
+        if self.dim() < 2:
+            raise RuntimeError(
+                f"tensor.mH is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."
+            )
+        return self.mT.conj()
+
+    @property
+    def H(self: Any) -> Tensor:
+        """The conjugate transpose of a matrix; a tensor without dimensions is its own."""
+        if self.dim() not in (0, 2):
+            raise RuntimeError(
+                "tensor.H is only supported on matrices (2-D tensors). "
+                f"Got {self.dim()}-D tensor. For batches of matrices, consider using tensor.mH"
+            )
+        return self.mH if self.dim() else self.conj()
+
+
+def _as_source(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else _C._functions.scalar_tensor(value)
+
+
+def _fill_from(target: Any, values: Iterable[Any]) -> Tensor:
+    """Write one value per element, in row-major order."""
+    if target.requires_grad:
+        raise RuntimeError("expected a tensor that does not require grad: the values have no history")
+    import flambeau
+
+    flat = flambeau.tensor(list(values), dtype=target.dtype)
+    return target.copy_(flat.reshape(target.shape))
 
 
 def _rebuild_tensor(

@@ -123,6 +123,26 @@ template <Ordered T>
 [[gnu::always_inline]] inline double nextafter(double x, double y) {
   return __builtin_nextafter(x, y);
 }
+// Mantissa in [0.5, 1) and exponent of two, 0 for what has none. glibc's exponent of infinities and
+// NaN is not specified.
+[[gnu::always_inline]] inline float frexp_mantissa(float x) {
+  int exponent;
+  return __builtin_frexpf(x, &exponent);
+}
+[[gnu::always_inline]] inline double frexp_mantissa(double x) {
+  int exponent;
+  return __builtin_frexp(x, &exponent);
+}
+[[gnu::always_inline]] inline float frexp_exponent(float x) {
+  int exponent = 0;
+  if (isfinite(x)) __builtin_frexpf(x, &exponent);
+  return static_cast<float>(exponent);
+}
+[[gnu::always_inline]] inline double frexp_exponent(double x) {
+  int exponent = 0;
+  if (isfinite(x)) __builtin_frexp(x, &exponent);
+  return exponent;
+}
 [[gnu::always_inline]] inline float sqrt(float x) { return __builtin_sqrtf(x); }
 [[gnu::always_inline]] inline double sqrt(double x) { return __builtin_sqrt(x); }
 

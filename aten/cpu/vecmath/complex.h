@@ -138,6 +138,16 @@ template <Complex T>
 inline T sigmoid(T z) {
   return T(1) / (T(1) + exp(-z));
 }
+// log(e^a + e^b) from the operand of larger real part, so that nothing overflows.
+template <Complex T>
+inline T logaddexp(T a, same_t<T> b) {
+  const T high = a.re >= b.re ? a : b, low = a.re >= b.re ? b : a;
+  if (isinf(high.re) && high.re == low.re) {
+    // Infinitely small sums stay at their end; infinitely large ones add up.
+    return high.re < 0 ? high : log(exp(high) + exp(low));
+  }
+  return high + log1p(exp(low - high));
+}
 template <Complex T>
 inline T sinc(T z) {
   const T angle = z * T(static_cast<real_t<T>>(3.14159265358979323846));
