@@ -17,9 +17,11 @@ from flambeau import conv_transpose3d as conv_transpose3d
 from flambeau import einsum as _einsum
 from flambeau._C._nn import linear as linear
 from flambeau.nn.functional._activation import *  # noqa: F403
+from flambeau.nn.functional._attention import *  # noqa: F403
 from flambeau.nn.functional._distance import *  # noqa: F403
 from flambeau.nn.functional._dropout import *  # noqa: F403
 from flambeau.nn.functional._embedding import *  # noqa: F403
+from flambeau.nn.functional._fold import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
 from flambeau.nn.functional._margin_loss import *  # noqa: F403
 from flambeau.nn.functional._normalization import *  # noqa: F403

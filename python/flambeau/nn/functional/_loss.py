@@ -16,6 +16,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "ctc_loss",
     "gaussian_nll_loss",
     "huber_loss",
     "kl_div",
@@ -320,3 +321,33 @@ def gaussian_nll_loss(
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return loss.mean() if chosen == 1 else loss.sum() if chosen == 2 else loss
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Connectionist temporal classification (Graves et al. 2006).
+
+    Args:
+        log_probs: (T, N, C), or (T, C) without batch.
+        targets: (N, S), or all targets in a vector.
+        input_lengths: number of times of each sequence, tensor or list.
+        target_lengths: length of each target.
+        blank: the class that stands for nothing.
+        reduction: mean (each loss divided by its target's length first), sum or none.
+        zero_infinity: targets that do not fit count 0.
+    """
+    if log_probs.dim() == 2:
+        input_lengths, target_lengths = (
+            n if isinstance(n, Tensor) else list(n) if isinstance(n, tuple | list) else [n]
+            for n in (input_lengths, target_lengths)
+        )
+    return flambeau.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, number_of(reduction), zero_infinity
+    )

@@ -1,0 +1,236 @@
+// Sampling of images and volumes at the places of a grid on CPU. The weight of an element is the
+// product of its weights along the axes (grid_taps.h); elements outside count as zero. Places are
+// computed in float32 (double for double), sums in the same type. A NaN place is outside, or at the
+// first edge. Error bound: 16 eps of the largest magnitude.
+#include "aten/core/factory.h"
+#include "aten/core/shape_rules.h"
+#include "aten/cpu/parallel.h"
+#include "aten/ops/vision/grid_taps.h"
+#include "c10/core/dtype_dispatch.h"
+#include "torchgen_out/aten/vision_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+using vision::AxisTaps;
+using vision::Sampling;
+
+constexpr int64_t kPlaces = 2048;  // whose taps are kept at a time
+
+struct Shape {
+  int64_t batch, channels, dims;
+  std::array<int64_t, 3> in{1, 1, 1};
+  int64_t in_size, places;
+  Shape(const Tensor& input, const Tensor& grid)
+      : batch(input.size(0)), channels(input.size(1)), dims(input.dim() - 2) {
+    for (int64_t d = 0; d < dims; ++d) in[static_cast<size_t>(3 - dims + d)] = input.size(d + 2);
+    in_size = in[0] * in[1] * in[2];
+    places = grid.numel() / std::max<int64_t>(1, batch * dims);
+  }
+};
+
+// One element that a place takes; slope: derivatives of the weight by the grid's numbers, x first.
+template <typename T>
+struct Tap {
+  int64_t offset;
+  T weight;
+  std::array<T, 3> slope;
+};
+
+// All taps of some places: place i has those from first[i] to first[i + 1].
+template <typename T>
+struct TapList {
+  std::vector<int64_t> first;
+  std::vector<Tap<T>> taps;
+};
+
+template <typename T>
+void append_taps(const Shape& shape, const Sampling& s, const T* g, TapList<T>& list) {
+  std::array<AxisTaps<T>, 3> axes;  // depth, height, width
+  axes[0] = {1, {0, -1, -1, -1}, {1, 0, 0, 0}, {0, 0, 0, 0}};
+  for (int64_t d = 0; d < shape.dims; ++d) {
+    const auto at = static_cast<size_t>(2 - d);
+    axes[at] = vision::axis_taps(g[d], shape.in[at], s);
+  }
+  for (size_t i = 0; i < static_cast<size_t>(axes[0].count); ++i) {
+    for (size_t j = 0; j < static_cast<size_t>(axes[1].count); ++j) {
+      for (size_t k = 0; k < static_cast<size_t>(axes[2].count); ++k) {
+        const int64_t x = axes[0].index[i], y = axes[1].index[j], z = axes[2].index[k];
+        if (x < 0 || y < 0 || z < 0) continue;
+        const T a = axes[0].weight[i], b = axes[1].weight[j], c = axes[2].weight[k];
+        list.taps.push_back(
+            {(x * shape.in[1] + y) * shape.in[2] + z,
+             a * b * c,
+             {a * b * axes[2].slope[k], a * axes[1].slope[j] * c, axes[0].slope[i] * b * c}});
+      }
+    }
+  }
+  list.first.push_back(static_cast<int64_t>(list.taps.size()));
+}
+
+// body(batch element, first place, taps) for stretches of places.
+template <typename T, typename Body>
+void for_each_stretch(const Shape& shape, const Sampling& s, const Tensor& grid, const Body& body) {
+  const int64_t per_batch = (shape.places + kPlaces - 1) / kPlaces;
+  const int64_t cost = std::min(kPlaces, shape.places) * (shape.channels + 8) * 4;
+  parallel_for(0, shape.batch * per_batch, cost, [&](int64_t begin, int64_t end) {
+    TapList<T> list;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / per_batch, from = i % per_batch * kPlaces;
+      list.first.assign(1, 0);
+      list.taps.clear();
+      for (int64_t p = from; p < std::min(from + kPlaces, shape.places); ++p) {
+        append_taps(shape, s, grid.data_as<T>() + (n * shape.places + p) * shape.dims, list);
+      }
+      body(n, from, list);
+    }
+  });
+}
+
+template <typename T>
+void sample(const Shape& shape, const Sampling& s, const Tensor& in, const Tensor& grid,
+            const Tensor& out) {
+  for_each_stretch<T>(shape, s, grid, [&](int64_t n, int64_t from, const TapList<T>& list) {
+    for (int64_t c = 0; c < shape.channels; ++c) {
+      const T* image = in.data_as<T>() + (n * shape.channels + c) * shape.in_size;
+      T* to = out.data_as<T>() + (n * shape.channels + c) * shape.places + from;
+      for (size_t p = 0; p + 1 < list.first.size(); ++p) {
+        T sum = 0;
+        for (int64_t t = list.first[p]; t < list.first[p + 1]; ++t) {
+          const Tap<T>& tap = list.taps[static_cast<size_t>(t)];
+          sum += tap.weight * image[tap.offset];
+        }
+        to[p] = sum;
+      }
+    }
+  });
+}
+
+template <typename T>
+void grid_grads(const Shape& shape, const Sampling& s, const Tensor& grad, const Tensor& in,
+                const Tensor& grid, const Tensor& out) {
+  for_each_stretch<T>(shape, s, grid, [&](int64_t n, int64_t from, const TapList<T>& list) {
+    const T* image = in.data_as<T>() + n * shape.channels * shape.in_size;
+    const T* g = grad.data_as<T>() + n * shape.channels * shape.places + from;
+    T* to = out.data_as<T>() + (n * shape.places + from) * shape.dims;
+    for (size_t p = 0; p + 1 < list.first.size(); ++p) {
+      std::array<T, 3> sum{};
+      for (int64_t t = list.first[p]; t < list.first[p + 1]; ++t) {
+        const Tap<T>& tap = list.taps[static_cast<size_t>(t)];
+        T dot = 0;
+        for (int64_t c = 0; c < shape.channels; ++c)
+          dot += image[c * shape.in_size + tap.offset] * g[c * shape.places + int64_t(p)];
+        for (size_t d = 0; d < 3; ++d) sum[d] += tap.slope[d] * dot;
+      }
+      for (int64_t d = 0; d < shape.dims; ++d)
+        to[int64_t(p) * shape.dims + d] = sum[static_cast<size_t>(d)];
+    }
+  });
+}
+
+// Places of one image share elements, so that threads share out whole images.
+template <typename T>
+void input_grads(const Shape& shape, const Sampling& s, const Tensor& grad, const Tensor& grid,
+                 const Tensor& out) {
+  parallel_for(0, shape.batch, shape.places * shape.channels * 4, [&](int64_t begin, int64_t end) {
+    TapList<T> list;
+    for (int64_t n = begin; n < end; ++n) {
+      for (int64_t p = 0; p < shape.places; ++p) {
+        list.first.assign(1, 0);
+        list.taps.clear();
+        append_taps(shape, s, grid.data_as<T>() + (n * shape.places + p) * shape.dims, list);
+        for (int64_t c = 0; c < shape.channels; ++c) {
+          T* image = out.data_as<T>() + (n * shape.channels + c) * shape.in_size;
+          const T g = grad.data_as<T>()[(n * shape.channels + c) * shape.places + p];
+          for (const Tap<T>& tap : list.taps) image[tap.offset] += tap.weight * g;
+        }
+      }
+    }
+  });
+}
+
+Sampling sampling_of(int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
+  return {static_cast<vision::Filter>(interpolation_mode),
+          static_cast<vision::Border>(padding_mode), align_corners};
+}
+
+Tensor usable(const Tensor& t) {
+  return contiguous_tensor(cast_tensor(t, compute_type(t.dtype())));
+}
+
+}  // namespace
+
+void grid_sampler_cpu(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                      int64_t padding_mode, bool align_corners, Tensor& out) {
+  if (out.numel() == 0) return;
+  const Sampling s = sampling_of(interpolation_mode, padding_mode, align_corners);
+  const Tensor in = usable(input), places = usable(grid);
+  const Tensor target = out.dtype() == in.dtype() ? out : empty_tensor(out.sizes(), in.dtype());
+  dispatch_types<ScalarType::Float32, ScalarType::Float64>(
+      in.dtype(), "grid_sampler",
+      [&]<typename T>() { sample<T>(Shape(input, grid), s, in, places, target); });
+  if (target.impl() != out.impl()) copy_into(out, target);
+}
+
+void grid_sampler_backward_cpu(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
+                               int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
+                               Tensor& grad_input, Tensor& grad_grid) {
+  const Sampling s = sampling_of(interpolation_mode, padding_mode, align_corners);
+  const Tensor in = usable(input), places = usable(grid), grad = usable(grad_output);
+  const Tensor sums = zeros_tensor(grad_input.sizes(), in.dtype());
+  const Tensor slopes = zeros_tensor(grad_grid.sizes(), in.dtype());
+  dispatch_types<ScalarType::Float32, ScalarType::Float64>(
+      in.dtype(), "grid_sampler", [&]<typename T>() {
+        const Shape shape(input, grid);
+        if (grad.numel() == 0) return;
+        input_grads<T>(shape, s, grad, places, sums);
+        grid_grads<T>(shape, s, grad, in, places, slopes);
+      });
+  copy_into(grad_input, sums);
+  copy_into(grad_grid, slopes);
+}
+
+}  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                  int64_t padding_mode, OutSpec* out) {
+  check(input.dtype() == grid.dtype(),
+        "grid_sampler(): expected input and grid to have same dtype, but input has ",
+        pytorch_name_of(input.dtype()), " and grid has ", pytorch_name_of(grid.dtype()));
+  const int64_t dims = input.dim() - 2;
+  check((dims == 2 || dims == 3) && grid.dim() == input.dim(),
+        "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
+        "input with sizes ",
+        input.sizes(), " and grid with sizes ", grid.sizes());
+  check(
+      input.size(0) == grid.size(0),
+      "grid_sampler(): expected grid and input to have same batch size, but got input with sizes ",
+      input.sizes(), " and grid with sizes ", grid.sizes());
+  check(grid.size(-1) == dims, "grid_sampler(): expected grid to have size ", dims,
+        " in last dimension, but got grid with sizes ", grid.sizes());
+  for (int64_t d = 2; d < input.dim(); ++d) {
+    check(
+        input.size(d) > 0,
+        "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes ",
+        input.sizes(), " with dimension ", d, " being empty");
+  }
+  check(
+      interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
+      "grid_sampler(): expected modes of 0, 1 or 2, got ", interpolation_mode, " and ",
+      padding_mode);
+  check(dims == 2 || interpolation_mode != 2,
+        "grid_sampler(): bicubic interpolation only supports 4D input");
+  if (!is_floating_type(input.dtype())) fail_dtype("grid_sampler", input.dtype());
+  DimVector sizes{input.size(0), input.size(1)};
+  for (int64_t d = 1; d <= dims; ++d) sizes.push_back(grid.size(d));
+  *out = {sizes, {}, input.dtype(), input.device()};
+}
+
+void grid_sampler_backward(const Tensor& input, const Tensor& grid, OutSpec* out) {
+  like(input, out);
+  like(grid, out + 1);
+}
+
+}  // namespace flambeau::shape

@@ -1,0 +1,298 @@
+"""Attention: the scaled dot product, and heads of it with their projections."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau._C import _nn
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+scaled_dot_product_attention = _nn.scaled_dot_product_attention
+
+
+def _float_mask(mask: Tensor | None, name: str, dtype: flambeau.dtype) -> Tensor | None:
+    """Return a mask that is added to scores; True in a bool mask means: takes no part."""
+    if mask is None:
+        return None
+    if mask.dtype == flambeau.bool:
+        return flambeau.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, float("-inf"))
+    if not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    return mask
+
+
+def _check_shapes(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    num_heads: int,
+) -> bool:
+    """Check dimensions; return whether the arguments have a batch dimension."""
+    if query.dim() not in (2, 3):
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
+        )
+    batched = query.dim() == 3
+    kind = "batched" if batched else "unbatched"
+    if key.dim() != query.dim() or value.dim() != query.dim():
+        raise AssertionError(
+            f"For {kind} (`query.dim() == {query.dim()}`) `query`, expected `key` and `value` to be "
+            f"{query.dim()}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != query.dim() - 1:
+        raise AssertionError(
+            f"For {kind} (`query.dim() == {query.dim()}`) `query`, expected `key_padding_mask` to be "
+            f"`None` or {query.dim() - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
+        )
+    if attn_mask is None:
+        return batched
+    if attn_mask.dim() not in (2, 3):
+        raise AssertionError(
+            f"For {kind} (`query.dim() == {query.dim()}`) `query`, expected `attn_mask` to be `None`, 2-D or 3-D "
+            f"but found {attn_mask.dim()}-D tensor instead"
+        )
+    if not batched and attn_mask.dim() == 3:
+        expected = (num_heads, query.shape[0], key.shape[0])
+        if tuple(attn_mask.shape) != expected:
+            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}")
+    return batched
+
+
+def _packed_projection(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None) -> list[Tensor]:
+    width = q.size(-1)
+    if k is v and q is k:
+        return list(_nn.linear(q, w, b).chunk(3, -1))
+    weights = w.split([width] * 3)
+    biases = [None] * 3 if b is None else b.split([width] * 3)
+    return [_nn.linear(x, wx, bx) for x, wx, bx in zip((q, k, v), weights, biases, strict=True)]
+
+
+def _projections(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    packed: Tensor | None,
+    separate: tuple[Tensor | None, Tensor | None, Tensor | None] | None,
+    bias: Tensor | None,
+) -> list[Tensor]:
+    if separate is None:
+        if packed is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        return _packed_projection(q, k, v, packed, bias)
+    for weight, name in zip(separate, "qkv", strict=True):
+        if weight is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+    biases = [None] * 3 if bias is None else bias.chunk(3)
+    return [_nn.linear(x, w, b) for x, w, b in zip((q, k, v), separate, biases, strict=True)]
+
+
+def _checked_attn_mask(
+    attn_mask: Tensor | None, shape: tuple[int, int, int], is_causal: bool
+) -> Tensor | None:
+    """Return the mask with a leading dimension for batch and heads."""
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    if attn_mask is None:
+        return None
+    rows, target, source = shape
+    if attn_mask.dim() == 2:
+        if tuple(attn_mask.shape) != (target, source):
+            raise RuntimeError(
+                f"The shape of the 2D attn_mask is {attn_mask.shape}, but should be {(target, source)}."
+            )
+        return attn_mask.unsqueeze(0)
+    if attn_mask.dim() != 3:
+        raise RuntimeError(f"attn_mask's dimension {attn_mask.dim()} is not supported")
+    if tuple(attn_mask.shape) != shape:
+        raise RuntimeError(f"The shape of the 3D attn_mask is {attn_mask.shape}, but should be {shape}.")
+    return attn_mask
+
+
+def _heads(x: Tensor, batch: int, heads: int) -> Tensor:
+    """(length, batch, heads * width) to (batch * heads, length, width)."""
+    return x.reshape(x.shape[0], batch * heads, -1).transpose(0, 1)
+
+
+def _checked_heads(x: Tensor, name: str, q: Tensor) -> Tensor:
+    """Check keys or values that are given by head already."""
+    for d in (0, 2):
+        if x.size(d) != q.size(d):
+            raise AssertionError(f"expecting {name}.size({d}) of {q.size(d)}, but got {x.size(d)}")
+    return x
+
+
+def _as_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Add a batch dimension; tensors that are one stay one, which spares projections."""
+    added = query.unsqueeze(1)
+    keys = added if key is query else key.unsqueeze(1)
+    return added, keys, keys if value is key else value.unsqueeze(1)
+
+
+def _check_widths(
+    query: Tensor, key: Tensor, value: Tensor, expected: int, num_heads: int, separate: bool
+) -> None:
+    width = query.shape[-1]
+    if width != expected:
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+    if width % num_heads:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    if separate and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+        )
+    if not separate and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
+class _Masks:
+    """The two masks, which grow with the keys and are merged in the end."""
+
+    def __init__(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, dtype: flambeau.dtype
+    ) -> None:
+        self.attn = _float_mask(attn_mask, "attn_mask", dtype)
+        self.padding = _float_mask(key_padding_mask, "key_padding_mask", dtype)
+
+    def add_key(self) -> None:
+        """Let one more key take part."""
+        if self.attn is not None:
+            self.attn = flambeau.constant_pad_nd(self.attn, (0, 1))
+        if self.padding is not None:
+            self.padding = flambeau.constant_pad_nd(self.padding, (0, 1))
+
+    def merged(self, batch: int, heads: int, source: int) -> Tensor | None:
+        """Return one mask that broadcasts to (batch * heads, target, source)."""
+        if self.padding is None:
+            return self.attn
+        if tuple(self.padding.shape) != (batch, source):
+            raise AssertionError(
+                f"expecting key_padding_mask shape of {(batch, source)}, but got {self.padding.shape}"
+            )
+        padding = self.padding.reshape(batch, 1, 1, source).expand(-1, heads, -1, -1)
+        padding = padding.reshape(batch * heads, 1, source)
+        return padding if self.attn is None else self.attn + padding
+
+
+def _with_bias(
+    k: Tensor,
+    v: Tensor,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    static_k: Tensor | None,
+    static_v: Tensor | None,
+    masks: _Masks,
+) -> tuple[Tensor, Tensor]:
+    """Append the learned key and value."""
+    if bias_k is None or bias_v is None:
+        if bias_k is not bias_v:
+            raise AssertionError("bias_k and bias_v must be given together")
+        return k, v
+    if static_k is not None:
+        raise AssertionError("bias cannot be added to static key.")
+    if static_v is not None:
+        raise AssertionError("bias cannot be added to static value.")
+    masks.add_key()
+    batch = k.shape[1]
+    return flambeau.cat([k, bias_k.repeat(1, batch, 1)]), flambeau.cat([v, bias_v.repeat(1, batch, 1)])
+
+
+def _with_weights(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
+) -> tuple[Tensor, Tensor]:
+    scores = (q * (1.0 / q.size(-1)) ** 0.5) @ k.transpose(-2, -1)
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    if dropout_p > 0.0:
+        weights = flambeau.dropout(weights, dropout_p, True)
+    return weights @ v, weights
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Multi-head attention with its projections (Vaswani et al. 2017); see `nn.MultiheadAttention`.
+
+    Args:
+        query: (L, N, E), or (L, E) without batch.
+        key: (S, N, E) or (S, E).
+        value: like `key`.
+        embed_dim_to_check: E.
+        num_heads: divides E.
+        in_proj_weight: (3 E, E), of query, key and value below each other.
+        in_proj_bias: (3 E).
+        bias_k: one more key, (1, 1, E).
+        bias_v: its value.
+        add_zero_attn: one more key and value of zeros.
+        dropout_p: probability of dropping an attention weight in training.
+        out_proj_weight: (E, E).
+        out_proj_bias: (E).
+        training: whether to drop.
+        key_padding_mask: (N, S); True, or minus infinity: a key that takes no part.
+        need_weights: also return the attention weights.
+        attn_mask: (L, S) or (N * num_heads, L, S), of the same meaning.
+        use_separate_proj_weight: use the three weights below instead of in_proj_weight.
+        q_proj_weight: (E, E).
+        k_proj_weight: (E, size of key's features).
+        v_proj_weight: (E, size of value's features).
+        static_k: keys by head, (N * num_heads, S, E / num_heads), in place of the projected ones.
+        static_v: values by head.
+        average_attn_weights: return the mean of the heads' weights.
+        is_causal: says that attn_mask is the causal mask.
+    Returns: the output, shaped like query, and the weights (N, L, S), (N, num_heads, L, S), or None.
+    """
+    batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if not batched:
+        query, key, value = _as_batch(query, key, value)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    target, batch, width = query.shape
+    _check_widths(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
+    attn_mask = _checked_attn_mask(attn_mask, (batch * num_heads, target, key.shape[0]), is_causal)
+    masks = _Masks(attn_mask, key_padding_mask, query.dtype)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _projections(query, key, value, in_proj_weight, separate, in_proj_bias)
+    k, v = _with_bias(k, v, bias_k, bias_v, static_k, static_v, masks)
+    q = _heads(q, batch, num_heads)
+    k = _heads(k, batch, num_heads) if static_k is None else _checked_heads(static_k, "static_k", q)
+    v = _heads(v, batch, num_heads) if static_v is None else _checked_heads(static_v, "static_v", q)
+    if add_zero_attn:
+        k, v = (flambeau.constant_pad_nd(x, (0, 0, 0, 1)) for x in (k, v))
+        masks.add_key()
+    mask = masks.merged(batch, num_heads, k.size(1))
+    dropped = dropout_p if training else 0.0
+    weights = None
+    if need_weights:
+        output, weights = _with_weights(q, k, v, mask, dropped)
+        weights = weights.reshape(batch, num_heads, target, -1)
+        weights = weights.mean(1) if average_attn_weights else weights
+        weights = weights if batched else weights.squeeze(0)
+    else:
+        output = scaled_dot_product_attention(q, k, v, mask, dropped)
+    output = output.transpose(0, 1).reshape(target * batch, width)
+    output = _nn.linear(output, out_proj_weight, out_proj_bias).reshape(target, batch, -1)
+    return (output if batched else output.squeeze(1)), weights
