@@ -130,6 +130,21 @@ bench: build $(VENV)/.test.installed  ## time against PyTorch when it is install
 parity: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## run PyTorch's operator database: make parity [OPS="linalg.* fft.*"]
 	@PYTHONPATH=python:test $(PY) -m parity $(OPS)
 
+.PHONY: fuzz
+fuzz: build $(VENV)/.test.installed  ## call every operator with random arguments: make fuzz [OPS="Tensor.add linalg.*"] [EXAMPLES=200]
+	$(call say,Calling operators with random arguments)
+	@PYTHONPATH=python:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),200)
+
+# The library that watches memory must be loaded before Python itself is.
+.PHONY: fuzz-asan
+fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call say,Compiling with sanitizers)
+	@[ -f build/asan/build.ninja ] || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build/asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DFLAMBEAU_INPLACE=OFF -DFLAMBEAU_SANITIZE=address,undefined -DCMAKE_INSTALL_PREFIX=$(CURDIR)/build/asan/package/flambeau --log-level=WARNING > /dev/null
+	@mkdir -p build/asan/package/flambeau && cp -r python/flambeau build/asan/package/ && rm -f build/asan/package/flambeau/*.so
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build/asan -j $(JOBS) install > build/asan/install.log || { tail -30 build/asan/install.log; exit 1; }
+	$(call say,Calling operators with random arguments under sanitizers)
+	@FLAMBEAU_PACKAGE=build/asan/package LD_PRELOAD=$$($${CXX:-g++} -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048 PYTHONPATH=build/asan/package:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),20)
+
 .PHONY: reproducible
 reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel
 	@$(PY) python/build_support/reproducible.py

@@ -39,7 +39,8 @@ def build(place: Path, env: dict[str, str]) -> Path:
 
 
 def digests(wheel: Path) -> dict[str, str]:
-    """sha256 of the wheel and of every file in it."""
+    """sha256 of the wheel and of every file in it; says how large the wheel is."""
+    print(f"{wheel.stat().st_size / 1e6:.1f} MB  {wheel.name}")
     table = {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest()}
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(archive.namelist()):

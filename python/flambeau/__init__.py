@@ -8,6 +8,7 @@ tensor([1, 2, 3])
 from __future__ import annotations
 
 from importlib import import_module as _import_module
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -93,11 +94,14 @@ from flambeau.random import (  # noqa: E402
 )
 from flambeau.serialization import load, save  # noqa: E402
 
+newaxis = None
 __version__ = "0.1.0"
 
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
-    "autograd compat cpu linalg nn optim overrides random serialization special testing utils".split()
+    (
+        "array_api autograd compat cpu linalg nn optim overrides random serialization special testing utils"
+    ).split()
 )
 
 

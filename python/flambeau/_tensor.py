@@ -169,6 +169,17 @@ class _TensorMethods:
         source = self.detach().cpu() if force else self
         return numpy.asarray(_SharedArray(source))
 
+    def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
+        """Return the namespace of the array API standard.
+
+        Raises: ValueError for a version that it does not follow.
+        """
+        from flambeau import array_api
+
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", array_api.__array_api_version__):
+            raise ValueError(f"__array_namespace__: expected version 2024.12 or earlier, got {api_version!r}")
+        return array_api
+
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:

@@ -10,70 +10,21 @@ import argparse
 import fnmatch
 import json
 import os
-import queue
-import select
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
-from .report import Summary, print_details, print_summary
+from workers import ROOT, Worker, ask_all
+
+from .report import Summary, markdown, print_details, print_summary
 
 TIME_LIMIT = 120  # seconds per entry
-ROOT = Path(__file__).resolve().parents[2]
+FLOOR = Path(__file__).with_name("floor.json")  # the percentages that were reached: they only rise
 
 
-class Worker:
-    """A process that answers one index at a time."""
-
-    def __init__(self, errors: Any) -> None:
-        self.errors = errors
-        self.process: subprocess.Popen[str] | None = None
-
-    def _start(self) -> subprocess.Popen[str]:
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join((str(ROOT / "python"), str(ROOT / "test"))),
-        }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "parity.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            cwd=ROOT,
-            env=environment,
-        )
-        if process.stdout.readline().strip() != "ready":
-            raise SystemExit("parity: a worker did not start; its message is in the log")
-        return process
-
-    def ask(self, index: int) -> dict[str, Any] | str:
-        """The verdicts of an entry, or what became of its process."""
-        if self.process is None:
-            self.process = self._start()
-        self.process.stdin.write(f"{index}\n")
-        self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], TIME_LIMIT)
-        line = self.process.stdout.readline() if ready else ""
-        if line:
-            return json.loads(line)
-        if not ready:
-            self.process.kill()
-        status = self.process.wait()
-        self.process = None
-        return f"crash: signal {-status}" if ready else f"timeout after {TIME_LIMIT} s"
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.stdin.close()
-            self.process.wait()
-
-
-def entries(patterns: list[str]) -> list[tuple[int, str]]:
-    """Index and full name of the entries that match; names are read where the database can be imported."""
+def entries(patterns: list[str]) -> list[tuple[str, str]]:
+    """Full name and index of the entries that match; names are read where the database can be imported."""
     code = (
         "from torch.testing._internal.common_methods_invocations import op_db\n"
         "for o in op_db: print('.'.join(filter(None, (o.name, o.variant_test_name))))"
@@ -83,59 +34,59 @@ def entries(patterns: list[str]) -> list[tuple[int, str]]:
     )
     if done.returncode:
         raise SystemExit(f"parity needs PyTorch's operator database: make oracle\n{done.stderr.strip()}")
-    names = list(enumerate(done.stdout.split()))
-    return [(i, n) for i, n in names if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
+    names = [(name, str(index)) for index, name in enumerate(done.stdout.split())]
+    return [(n, i) for n, i in names if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
 
 
-def run(chosen: list[tuple[int, str]], jobs: int, log: Path) -> dict[str, Any]:
+def run(chosen: list[tuple[str, str]], jobs: int, log: Path) -> dict[str, Any]:
     """The table of all chosen entries, by name."""
-    waiting: queue.Queue[tuple[int, str]] = queue.Queue()
-    for entry in chosen:
-        waiting.put(entry)
-    table: dict[str, Any] = {}
-    with log.open("w") as errors:
-        threads = [
-            threading.Thread(target=_work, args=(waiting, table, errors, len(chosen))) for _ in range(jobs)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return dict(sorted(table.items()))
+    done = 0
 
-
-def _work(waiting: queue.Queue[tuple[int, str]], table: dict[str, Any], errors: Any, total: int) -> None:
-    worker = Worker(errors)
-    while True:
-        try:
-            index, name = waiting.get_nowait()
-        except queue.Empty:
-            break
-        answer = worker.ask(index)
-        table[name] = {"crashed": answer} if isinstance(answer, str) else answer
+    def show(name: str) -> None:
+        nonlocal done
+        done += 1
         if sys.stderr.isatty():
-            print(f"\r  {len(table)}/{total} {name:60.60}", end="", file=sys.stderr, flush=True)
-    worker.close()
+            print(f"\r  {done}/{len(chosen)} {name:60.60}", end="", file=sys.stderr, flush=True)
+
+    with log.open("w") as errors:
+        workers = [Worker("parity.worker", TIME_LIMIT, errors) for _ in range(jobs)]
+        answers = ask_all(chosen, workers, show)
+    return {name: {"crashed": a} if isinstance(a, str) else a for name, a in answers.items()}
 
 
 def main() -> int:
+    """Run, store the full table, print the summary."""
     parser = argparse.ArgumentParser(prog="python -m parity", description=__doc__)
-    parser.add_argument(
-        "patterns", nargs="*", help="names of entries, as shell patterns; all of them if none"
-    )
+    parser.add_argument("patterns", nargs="*", help="names of entries, as shell patterns; all if none")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "parity")
     parser.add_argument("--details", action="store_true", help="each failing cell with its first causes")
+    parser.add_argument("--page", action="store_true", help="write docs/parity.md")
+    parser.add_argument("--floor", action="store_true", help="fail below what was reached before")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     chosen = entries(options.patterns)
     table = run(chosen, min(options.jobs, len(chosen) or 1), options.output / "workers.log")
     if not options.patterns:
         (options.output / "table.json").write_text(json.dumps(table, indent=1) + "\n")
-    print_summary(Summary(table))
+    summary = Summary(table)
+    print_summary(summary)
     if options.details or options.patterns:
         print_details(table)
-    return 0
+    if options.page:
+        (ROOT / "docs" / "parity.md").write_text(markdown(table))
+    return fallen(summary) if options.floor else 0
+
+
+def fallen(summary: Summary) -> int:
+    """1, and why, if a share is below its floor or anything crashed."""
+    problems = [f"crashed: {crash}" for crash in summary.crashes]
+    for check, least in json.loads(FLOOR.read_text()).items():
+        passed, total = summary.rows[check]
+        if 100 * passed < least * total:
+            problems.append(f"{check}: {100 * passed / total:.2f}% agree, {least}% did before")
+    print("".join(f"parity: {problem}\n" for problem in problems), end="", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

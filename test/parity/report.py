@@ -82,3 +82,46 @@ def print_details(table: dict[str, Any]) -> None:
             print(f"{name} [{check}: {' '.join(dtypes)}]")
             for cause in causes:
                 print(f"    {cause}")
+
+
+INTRODUCTION = """# Parity with PyTorch
+
+`make parity` runs every entry of PyTorch 2.13's own operator database (`op_db`) against flambeau: up to 12
+samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 where the entry lists them;
+derivatives in float64 and complex128 along random directions. No entry is treated in a way of its own. This
+page is written by `python -m parity --page`.
+
+| | agree | of | |
+|---|---|---|---|"""
+
+
+def markdown(table: dict[str, Any]) -> str:
+    """The page docs/parity.md: counts, then by name what does not agree and the first cause."""
+    summary = Summary(table)
+    lines = [INTRODUCTION]
+    for check, meaning in CHECKS.items():
+        passed, total = summary.rows[check]
+        lines.append(f"| {meaning.strip()} | {passed} | {total} | {100 * passed / max(total, 1):.1f}% |")
+    lines += [
+        f"| crashes and timeouts | {len(summary.crashes)} | {summary.entries} | |",
+        "",
+        "## What remains",
+        "",
+    ]
+    lines += [f"- `{crash}`" for crash in summary.crashes]
+    for name, cells in table.items():
+        failing: dict[str, list[str]] = {}
+        causes: list[str] = []
+        for key, cell in cells.items():
+            if key != "crashed" and cell["failed"]:
+                check, dtype = key.split()
+                failing.setdefault(check, []).append(dtype)
+                causes += cell["causes"]
+        if failing:
+            where = "; ".join(f"{check} ({', '.join(dtypes)})" for check, dtypes in failing.items())
+            lines.append(f"- `{name}`: {where}: {_shortened(causes[0])}")
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(cause: str) -> str:
+    return cause if len(cause) < 110 else cause[:107] + "..."

@@ -19,7 +19,7 @@ import torch
 NAMESPACES = (
     "", "nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "sparse", "Tensor",
 )  # fmt: skip
-REBOUND = ("torch.testing._internal",)
+REBOUND = ("torch.testing.",)
 
 
 class Missing(AttributeError):

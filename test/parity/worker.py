@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import warnings
 from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
+from workers import serve
 
 from . import checks, derivatives
 
@@ -40,13 +39,10 @@ def _verdicts(op: Any) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Answer until stdin ends."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what operators print must not mix with the answers
-    print("ready", file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(_verdicts(op_db[int(line)])), file=answers, flush=True)
+    serve(lambda index: _verdicts(op_db[int(index)]))
 
 
 if __name__ == "__main__":

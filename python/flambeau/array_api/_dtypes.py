@@ -1,0 +1,66 @@
+"""Dtypes of the array API standard: kinds, conversion, promotion."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import flambeau as _fb
+from flambeau import (
+    bool,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from flambeau._C import Tensor, dtype
+
+_KINDS: dict[str, tuple[dtype, ...]] = {
+    "bool": (bool,),
+    "signed integer": (int8, int16, int32, int64),
+    "unsigned integer": (uint8,),
+    "integral": (int8, int16, int32, int64, uint8),
+    "real floating": (float32, float64),
+    "complex floating": (complex64, complex128),
+    "numeric": (int8, int16, int32, int64, uint8, float32, float64, complex64, complex128),
+}
+
+
+def astype(x: Tensor, dtype: dtype, /, *, copy: builtins.bool = True, device: Any = None) -> Tensor:
+    """Return `x` in another dtype; `copy=False` allows `x` itself when nothing changes."""
+    return x.to(device=x.device if device is None else device, dtype=dtype, copy=copy)
+
+
+def isdtype(dtype: dtype, kind: Any) -> builtins.bool:
+    """Whether a dtype is of a kind: a dtype, the standard's name of a group, or a tuple of such.
+
+    Raises: ValueError for an unknown name.
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if not isinstance(kind, str):
+        return dtype == kind
+    if kind not in _KINDS:
+        raise ValueError(f"isdtype: expected one of {', '.join(map(repr, _KINDS))}, got {kind!r}")
+    return dtype in _KINDS[kind]
+
+
+def result_type(*arrays_and_dtypes: Any) -> dtype:
+    """Return the dtype that arithmetic on all of these has; dtypes, tensors and Python numbers mix."""
+    tensors = [_fb.empty(1, dtype=x) if isinstance(x, dtype) else x for x in arrays_and_dtypes]
+    # One element and no dimension would make a tensor give way to others of its kind.
+    shaped = [x.reshape(-1)[:1] if isinstance(x, Tensor) and x.ndim == 0 else x for x in tensors]
+    found = [x for x in shaped if isinstance(x, Tensor)]
+    if not found:
+        raise ValueError("result_type: expected at least one array or dtype")
+    result = found[0].dtype
+    for x in found[1:]:
+        result = _fb.promote_types(result, x.dtype)
+    for number in (x for x in shaped if not isinstance(x, Tensor)):
+        result = _fb.result_type(_fb.empty(1, dtype=result), number)
+    return result

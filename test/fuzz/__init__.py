@@ -1,0 +1,1 @@
+"""Random arguments, good and bad, for every operator through its Python binding: `make fuzz`."""

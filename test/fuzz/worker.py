@@ -1,0 +1,124 @@
+"""Calls one operator many times: a line "NAMESPACE NAME EXAMPLES SEED" in, its verdict out."""
+
+from __future__ import annotations
+
+import os
+import resource
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import flambeau
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from workers import serve
+
+from codegen import signatures
+from codegen.load import load
+
+from .values import calls
+
+MEMORY = 4 << 30  # bytes of address space: what asks for more is refused instead of taking the machine
+LARGE = 10_000  # elements: larger results are not read
+# What a call may raise, besides giving a result.
+EXPECTED = (
+    TypeError, ValueError, IndexError, RuntimeError, OverflowError, ZeroDivisionError, MemoryError,
+    AttributeError, AssertionError, BufferError,
+)  # fmt: skip
+
+
+def callables() -> dict[str, tuple[Callable[..., Any], signatures.Callable]]:
+    """Every function and method by "NAMESPACE.NAME", with its signatures."""
+    model, mistakes = load()
+    if model is None:
+        raise SystemExit(f"the YAML files have {len(mistakes)} mistakes: python -m codegen check")
+    found = {}
+    for item in signatures.functions(model):
+        space = getattr(flambeau._C, "_" + (item.namespace or "functions"))
+        found[f"{item.namespace or 'flambeau'}.{item.name}"] = getattr(space, item.name), item
+    for item in signatures.methods(model):
+        found[f"Tensor.{item.name}"] = getattr(flambeau.Tensor, item.name), item
+    return found
+
+
+def fuzz(
+    function: Callable[..., Any], item: signatures.Callable, examples: int, number: int, trace: int
+) -> str:
+    """The first unexpected exception; "" if there was none."""
+    method = item.namespace is None
+    named = [tuple(signatures.python_name(a, method) for a in s.args) for s in item.signatures]
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        chosen = data.draw(st.integers(0, len(item.signatures) - 1))
+        args, kwargs = data.draw(calls(item.signatures[chosen].args, named[chosen]))
+        if "self" in kwargs:
+            return  # a method without its tensor
+        _note(trace, args, kwargs)
+        try:
+            _read(function(*args, **kwargs))
+        except EXPECTED:
+            pass
+
+    try:
+        run()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:500]
+    return ""
+
+
+def _read(result: Any) -> None:
+    """Touch every element, and the graph behind it."""
+    if isinstance(result, tuple | list):
+        for part in result:
+            _read(part)
+    elif isinstance(result, flambeau.Tensor) and result.device.type == "cpu" and result.numel() < LARGE:
+        repr(result)
+        if result.requires_grad:
+            result.abs().sum().backward()
+
+
+def _note(trace: int, args: Any, kwargs: Any) -> None:
+    """Leave the call where it is found after a crash."""
+    text = ", ".join([*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in kwargs.items())])
+    os.ftruncate(trace, 0)
+    os.pwrite(trace, text.encode(), 0)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, flambeau.Tensor):
+        return f"<{value.dtype} {list(value.shape)} strides {list(value.stride())} on {value.device}>"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return repr(value)
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    warnings.simplefilter("ignore")
+    if "ASAN_OPTIONS" not in os.environ:  # its shadow memory alone takes terabytes of addresses
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    found = callables()
+
+    def answer(line: str) -> str:
+        name, examples, number, trace = line.split(maxsplit=3)
+        file = os.open(Path(trace), os.O_CREAT | os.O_WRONLY, 0o644)
+        try:
+            return {"failure": fuzz(*found[name], int(examples), int(number), file)}
+        finally:
+            os.close(file)
+
+    serve(answer)
+
+
+if __name__ == "__main__":
+    main()
