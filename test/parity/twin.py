@@ -6,10 +6,11 @@ Python function of the operator database is rebuilt with `flambeau` where its gl
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau
@@ -20,6 +21,19 @@ NAMESPACES = (
     "", "nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "sparse", "Tensor",
 )  # fmt: skip
 REBOUND = ("torch.testing.",)
+
+
+@contextlib.contextmanager
+def _freeze_rng_state(*_: Any, **__: Any) -> Iterator[None]:
+    state = flambeau.get_rng_state()
+    try:
+        yield
+    finally:
+        flambeau.set_rng_state(state)
+
+
+# Parts of PyTorch's testing machinery that reach into its insides, done with flambeau's means.
+STANDINS = {"freeze_rng_state": _freeze_rng_state}
 
 
 class Missing(AttributeError):
@@ -60,7 +74,7 @@ def twin(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, functools.partial):
         return functools.partial(twin(function.func), *function.args, **function.keywords)
     if isinstance(function, types.FunctionType) and function.__module__.startswith(REBOUND):
-        return _rebound(function)
+        return STANDINS.get(function.__name__) or _rebound(function)
     if getattr(operator, getattr(function, "__name__", ""), None) is function:
         return function
     path = _path_of(function)
