@@ -106,6 +106,10 @@ FLAMBEAU_HOST_DEVICE inline T pow(T x, same_t<T> y) {
   return ::pow(x, y);
 }
 template <Floating T>
+FLAMBEAU_HOST_DEVICE inline T normal_cdf(T x) {
+  return T(0.5) * ::erfc(T(-0.70710678118654752440) * x);
+}
+template <Floating T>
 FLAMBEAU_HOST_DEVICE inline T erfinv(T x) {
   return ::erfinv(x);
 }

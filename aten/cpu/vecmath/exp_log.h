@@ -155,6 +155,18 @@ template <Floating T>
   return x != x ? x : result;
 }
 
+// e^x for x <= 0, where one step scales, by a power that stays normal, and the second is constant;
+// 1 ulp.
+template <Floating T>
+[[gnu::always_inline]] inline T exp_nonpositive(T x) {
+  using F = Format<T>;
+  using U = typename F::Unsigned;
+  const ExpParts<T> p = reduce_exp(x < F::kExpLow ? F::kExpLow : x);
+  const U exponent = static_cast<U>(p.k) + (F::kBias + 64);
+  const T scale = from_bits(static_cast<typename F::Int>(exponent << F::kMantissa));
+  return (T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r)) * scale * static_cast<T>(0x1p-64);
+}
+
 // 2^x; 1 ulp. The integer part is split off exactly.
 template <Floating T>
 [[gnu::always_inline]] inline T exp2(T x) {

@@ -109,6 +109,10 @@ Real erfinv_exact(Real x) {
 TEST_PER_ISA(vecmath_exponentials) {
   expect_ulps<float>("exp", 1.5, -104, 88.7f, [](float x) { return vec::exp(x); }, expl);
   expect_ulps<double>("exp", 1.5, -745, 709.7, [](double x) { return vec::exp(x); }, expl);
+  expect_ulps<float>(
+      "exp_nonpositive", 1.5, -104, 0, [](float x) { return vec::exp_nonpositive(x); }, expl);
+  expect_ulps<double>(
+      "exp_nonpositive", 1.5, -745, 0, [](double x) { return vec::exp_nonpositive(x); }, expl);
   expect_ulps<float>("exp2", 1.5, -149, 127.9f, [](float x) { return vec::exp2(x); }, exp2l);
   expect_ulps<double>("exp2", 1.5, -1074, 1023.9, [](double x) { return vec::exp2(x); }, exp2l);
   CHECK_BOTH(expm1, 2, 2, -30, 88, expm1l);
@@ -154,6 +158,11 @@ TEST_PER_ISA(vecmath_special_functions) {
   expect_ulps<double>(
       "erfinv", 4, -0.99999, 0.99999, [](double x) { return vec::erfinv(x); }, erfinv_exact);
   CHECK_BOTH(lgamma, 4, 8, 0.1, 50, lgammal);
+  expect_ulps<double>(
+      "normal_cdf", 8, -2, 10, [](double x) { return vec::normal_cdf(x); },
+      [](Real x) { return erfcl(-x * 0.707106781186547524401L) / 2; });
+  for (float x = -10; x < 10; x += 0.0037f)
+    EXPECT(std::fabs(vec::normal_cdf(x) - std::erfc(x * -0.70710678118654752) / 2) <= 6e-8);
   EXPECT(std::fabs(vec::digamma(1.0) + 0.57721566490153286061) < 1e-15);
   EXPECT(std::fabs(vec::digamma(-0.5) - 0.03648997397857652056) < 1e-14);
   EXPECT(std::fabs(vec::digamma(25.0) - 3.19874251285197400853) < 1e-14);
@@ -198,6 +207,10 @@ TEST_PER_ISA(vecmath_special_values) {
   EXPECT(vec::softplus(inf) == inf && vec::softplus(-inf) == 0 && std::isnan(vec::softplus(nan)));
   EXPECT(vec::erf(inf) == 1 && vec::erf(-inf) == -1 && std::isnan(vec::erf(nan)) &&
          std::signbit(vec::erf(-0.0f)));
+  EXPECT(vec::normal_cdf(inf) == 1 && vec::normal_cdf(-inf) == 0 && vec::normal_cdf(0.0f) == 0.5f &&
+         std::isnan(vec::normal_cdf(nan)));
+  EXPECT(vec::exp_nonpositive(-inf) == 0 && vec::exp_nonpositive(-dinf) == 0 &&
+         std::isnan(vec::exp_nonpositive(nan)) && vec::exp_nonpositive(0.0f) == 1);
   EXPECT(vec::erfinv(1.0f) == inf && vec::erfinv(-1.0) == -dinf && std::isnan(vec::erfinv(1.5)) &&
          std::isnan(vec::erfinv(nan)));
   EXPECT(vec::logaddexp(inf, inf) == inf && vec::logaddexp(-inf, -inf) == -inf &&

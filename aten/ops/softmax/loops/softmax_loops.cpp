@@ -1,25 +1,22 @@
 // softmax and log_softmax of contiguous rows, compiled once per instruction set.
 #include "aten/ops/softmax/softmax_loops.h"
 
-#include "aten/cpu/vecmath.h"
+#include "aten/cpu/loop_support.h"
 
 namespace flambeau::loops {
 namespace {
 
+// The largest element, or NaN or any element of a row with a NaN: there the sum is NaN.
 template <typename T>
-T largest(const T* in, int64_t n) {
+[[gnu::always_inline]] inline T largest(const T* in, int64_t n) {
   T top = in[0];
-  bool has_nan = false;
-#pragma omp simd reduction(max : top) reduction(| : has_nan)
-  for (int64_t i = 0; i < n; ++i) {
-    top = in[i] > top ? in[i] : top;
-    has_nan |= in[i] != in[i];
-  }
-  return has_nan ? T(__builtin_nan("")) : top;
+#pragma omp simd reduction(max : top)
+  for (int64_t i = 0; i < n; ++i) top = in[i] > top ? in[i] : top;
+  return top;
 }
 
 template <typename T>
-void softmax(int64_t rows, int64_t n, const void* in, void* out) {
+FLAMBEAU_WIDE_VECTORS void softmax(int64_t rows, int64_t n, const void* in, void* out) {
   for (int64_t r = 0; r < rows; ++r) {
     const T* x = static_cast<const T*>(in) + r * n;
     T* y = static_cast<T*>(out) + r * n;
@@ -27,7 +24,7 @@ void softmax(int64_t rows, int64_t n, const void* in, void* out) {
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; ++i) {
-      const T e = vec::exp(x[i] - top);
+      const T e = vec::exp_nonpositive(x[i] - top);
       y[i] = e;
       sum += e;
     }
@@ -38,14 +35,14 @@ void softmax(int64_t rows, int64_t n, const void* in, void* out) {
 }
 
 template <typename T>
-void log_softmax(int64_t rows, int64_t n, const void* in, void* out) {
+FLAMBEAU_WIDE_VECTORS void log_softmax(int64_t rows, int64_t n, const void* in, void* out) {
   for (int64_t r = 0; r < rows; ++r) {
     const T* x = static_cast<const T*>(in) + r * n;
     T* y = static_cast<T*>(out) + r * n;
     const T top = largest(x, n);
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; ++i) sum += vec::exp(x[i] - top);
+    for (int64_t i = 0; i < n; ++i) sum += vec::exp_nonpositive(x[i] - top);
     const T shift = top + vec::log(sum);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift;
