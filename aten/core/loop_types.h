@@ -39,9 +39,10 @@ inline constexpr uint32_t kIntegerDivisionByZero = 1;
 // One reduction for one compute type; `acc` points to accumulators of the loop's own type.
 struct ReduceLoops {
   void (*init)(int64_t n, void* acc);
-  // acc[0] = combine(acc[0], map(in[.][i])) over a contiguous fiber, in several partial
-  // accumulators.
-  void (*inner)(int64_t n, char* const* in, const void* params, void* acc);
+  // acc[r] = combine(acc[r], map(in[.][i])) over contiguous fibers of n elements, in several
+  // partial accumulators; `steps`: bytes from a fiber to the next, per operand.
+  void (*inner)(int64_t fibers, int64_t n, char* const* in, const int64_t* steps, int operands,
+                const void* params, void* acc);
   // acc[j] = combine(acc[j], map(in[.][j]))
   void (*outer)(int64_t n, char* const* in, const void* params, void* acc);
   // acc[j] = combine(acc[j], other[j])

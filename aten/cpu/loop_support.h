@@ -45,11 +45,11 @@ struct Reduction {
                         column<kHalf>(i + kHalf * kLanes, in, params));
     }
   }
-  template <int64_t kCount>
+  template <int64_t kWidth, int64_t kCount>
   [[gnu::always_inline]] static void step(int64_t i, char* const* in, const void* params,
                                           Acc* lanes) {
 #pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l)
+    for (int64_t l = 0; l < kWidth; ++l)
       lanes[l] = F::combine(lanes[l], column<kCount>(i + l, in, params));
   }
   // Widths known at compile time let each halving be one vector operation.
@@ -68,8 +68,11 @@ struct Reduction {
     Acc lanes[kLanes];
     for (int64_t l = 0; l < kLanes; ++l) lanes[l] = F::identity();
     int64_t i = begin;
-    for (; i + kDepth * kLanes <= end; i += kDepth * kLanes) step<kDepth>(i, in, params, lanes);
-    for (; i + kLanes <= end; i += kLanes) step<1>(i, in, params, lanes);
+    for (; i + kDepth * kLanes <= end; i += kDepth * kLanes)
+      step<kLanes, kDepth>(i, in, params, lanes);
+    for (; i + kLanes <= end; i += kLanes) step<kLanes, 1>(i, in, params, lanes);
+    constexpr int64_t kQuarter = kLanes / 4;
+    for (; i + kQuarter <= end; i += kQuarter) step<kQuarter, 1>(i, in, params, lanes);
     for (int64_t l = 0; i + l < end; ++l)
       lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
     return fold<kLanes>(lanes);
@@ -86,16 +89,21 @@ struct Reduction {
   static void init(int64_t n, void* acc) {
     for (int64_t i = 0; i < n; ++i) static_cast<Acc*>(acc)[i] = F::identity();
   }
-  static void inner(int64_t n, char* const* in, const void* params, void* acc) {
-    Acc* total = static_cast<Acc*>(acc);
+  [[gnu::always_inline]] static Acc fiber(int64_t n, char* const* in, const void* params, Acc acc) {
+    if (n >= kLanes) return F::combine(acc, range(0, n, in, params));
     // Short fibers: the lanes' set-up would cost more than it saves.
-    if (n < kLanes) {
-      Acc sum = *total;
-      for (int64_t i = 0; i < n; ++i) sum = F::combine(sum, F::map(in, i, params));
-      *total = sum;
-      return;
+    for (int64_t i = 0; i < n; ++i) acc = F::combine(acc, F::map(in, i, params));
+    return acc;
+  }
+  static void inner(int64_t fibers, int64_t n, char* const* in, const int64_t* steps, int operands,
+                    const void* params, void* acc) {
+    Acc* total = static_cast<Acc*>(acc);
+    char* at[kMaxOperands];
+    for (int a = 0; a < operands; ++a) at[a] = in[a];
+    for (int64_t f = 0; f < fibers; ++f) {
+      total[f] = fiber(n, at, params, total[f]);
+      for (int a = 0; a < operands; ++a) at[a] += steps[a];
     }
-    *total = F::combine(*total, range(0, n, in, params));
   }
   static void outer(int64_t n, char* const* in, const void* params, void* acc) {
     Acc* total = static_cast<Acc*>(acc);

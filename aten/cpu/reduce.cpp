@@ -80,6 +80,7 @@ class Reduction {
   void accumulate_rows(Range outputs, Range reduced, char* acc) const;
   void reduce_fiber(char* const* bases, Range reduced, char* acc) const;
   void reduce_run(char* const* at, int64_t n, char* acc) const;
+  bool fibers_in_place() const;
   void reduce_rows(char* const* bases, int64_t n, Range reduced, char* acc) const;
   const char* column(int a, const char* data, int64_t n, int64_t stride, char* buffer) const;
   void finish(Range outputs, const char* acc) const;
@@ -177,20 +178,50 @@ const char* Reduction::column(int a, const char* data, int64_t n, int64_t stride
                               char* buffer) const {
   const Side& side = sides_[a];
   if (side.same_type && (stride == side.own_bytes || n == 1)) return data;
+  if (stride == 0) {  // a let tensor, along a fiber
+    side.cast(1, data, 0, buffer, 0);
+    splat(buffer, side.loop_bytes, n, buffer);
+    return buffer;
+  }
   gather({const_cast<char*>(data), stride, 0, side.own_bytes, side.cast}, n, 1, buffer,
          side.loop_bytes);
   return buffer;
 }
 
+// body(addresses, n, position): runs of at most kBlock outputs along the first kept dimension.
+template <typename Body>
+void Reduction::each_kept_run(Range outputs, const Body& body) const {
+  const int64_t width = kept_.sizes[0];
+  Odometer rows(kept_, 1);
+  rows.move_to(kept_.data, outputs.begin / width);
+  int64_t column = outputs.begin % width;
+  for (int64_t i = outputs.begin; i < outputs.end;) {
+    const int64_t n = std::min({width - column, outputs.end - i, kBlock});
+    char* at[kMaxArrays];
+    for (int a = 0; a < kept_.arrays; ++a) at[a] = rows.data()[a] + column * kept_.strides[a][0];
+    body(at, n, i - outputs.begin);
+    i += n;
+    column += n;
+    if (column == width && i < outputs.end) {
+      column = 0;
+      rows.step();
+    }
+  }
+}
+
 // --- along fibers ----------------------------------------------------------------------------
 
-void Reduction::reduce_run(char* const* at, int64_t n, char* acc) const {
-  bool in_place = true;
+bool Reduction::fibers_in_place() const {
   for (int a = 0; a < operands_; ++a) {
-    in_place &= sides_[a].same_type && reduced_.strides[a][0] == sides_[a].own_bytes;
+    if (!sides_[a].same_type || reduced_.strides[a][0] != sides_[a].own_bytes) return false;
   }
-  if (in_place) {
-    loops_.inner(n, at, params_, acc);
+  return true;
+}
+
+void Reduction::reduce_run(char* const* at, int64_t n, char* acc) const {
+  const int64_t steps[kMaxArrays] = {};
+  if (fibers_in_place()) {
+    loops_.inner(1, n, at, steps, operands_, params_, acc);
     return;
   }
   alignas(64) char buffers[kMaxArrays][kBlock * 16];
@@ -202,7 +233,7 @@ void Reduction::reduce_run(char* const* at, int64_t n, char* acc) const {
       const int64_t stride = reduced_.strides[a][0];
       in[a] = const_cast<char*>(column(a, at[a] + i * stride, run, stride, buffers[a]));
     }
-    loops_.inner(run, in, params_, cascade.lowest());
+    loops_.inner(1, run, in, steps, operands_, params_, cascade.lowest());
     cascade.step();
   }
   cascade.merge_into(acc);
@@ -234,6 +265,19 @@ void Reduction::reduce_fiber(char* const* bases, Range reduced, char* acc) const
 }
 
 void Reduction::accumulate_fibers(Range outputs, Range reduced, char* acc) const {
+  if (reduced_.ndim == 1 && fibers_in_place()) {
+    each_kept_run(outputs, [&](char* const* bases, int64_t n, int64_t position) {
+      char* at[kMaxArrays];
+      int64_t steps[kMaxArrays];
+      for (int a = 0; a < operands_; ++a) {
+        at[a] = bases[a] + reduced.begin * reduced_.strides[a][0];
+        steps[a] = kept_.strides[a][0];
+      }
+      loops_.inner(n, reduced.size(), at, steps, operands_, params_,
+                   acc + static_cast<size_t>(position) * acc_size_);
+    });
+    return;
+  }
   Odometer at(kept_);
   at.move_to(kept_.data, outputs.begin);
   for (int64_t i = outputs.begin; i < outputs.end; ++i) {
@@ -262,27 +306,6 @@ void Reduction::reduce_rows(char* const* bases, int64_t n, Range reduced, char* 
     row.step();
   }
   cascade.merge_into(acc);
-}
-
-// body(addresses, n, position): runs of at most kBlock outputs along the first kept dimension.
-template <typename Body>
-void Reduction::each_kept_run(Range outputs, const Body& body) const {
-  const int64_t width = kept_.sizes[0];
-  Odometer rows(kept_, 1);
-  rows.move_to(kept_.data, outputs.begin / width);
-  int64_t column = outputs.begin % width;
-  for (int64_t i = outputs.begin; i < outputs.end;) {
-    const int64_t n = std::min({width - column, outputs.end - i, kBlock});
-    char* at[kMaxArrays];
-    for (int a = 0; a < kept_.arrays; ++a) at[a] = rows.data()[a] + column * kept_.strides[a][0];
-    body(at, n, i - outputs.begin);
-    i += n;
-    column += n;
-    if (column == width && i < outputs.end) {
-      column = 0;
-      rows.step();
-    }
-  }
 }
 
 void Reduction::accumulate_rows(Range outputs, Range reduced, char* acc) const {
