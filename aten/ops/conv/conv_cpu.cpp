@@ -3,6 +3,7 @@
 //   weight[o, c, k].
 // A transposed convolution is the gradient of one with respect to its input, and computed as that.
 #include "aten/core/factory.h"
+#include "aten/cpu/parallel.h"
 #include "aten/ops/conv/convolution.h"
 #include "torchgen_out/aten/conv_kernels.h"
 
@@ -21,19 +22,33 @@ void add_bias(const Tensor& bias, const Tensor& out) {
   });
 }
 
+// In several chains, as one would wait for each of its additions.
+template <typename Acc, typename T>
+Acc sum_row(const T* row, int64_t n) {
+  constexpr int64_t kChains = 8;
+  Acc sums[kChains] = {};
+  int64_t i = 0;
+  for (; i + kChains <= n; i += kChains) {
+    for (int64_t c = 0; c < kChains; ++c) sums[c] += Acc(row[i + c]);
+  }
+  for (; i < n; ++i) sums[0] += Acc(row[i]);
+  for (int64_t c = 1; c < kChains; ++c) sums[0] += sums[c];
+  return sums[0];
+}
+
 void sum_bias(const Tensor& grad, const Tensor& grad_bias) {
   const int64_t channels = grad.size(1);
   const int64_t plane = grad.numel() ? grad.numel() / (channels * grad.size(0)) : 0;
   dispatch_floating_complex(grad.dtype(), "convolution_backward", [&]<typename T>() {
     using Acc = std::conditional_t<std::is_same_v<T, float>, double, accumulate_t<T>>;
-    for (int64_t c = 0; c < channels; ++c) {
-      Acc sum = Acc(0);
-      for (int64_t n = 0; n < grad.size(0); ++n) {
-        const T* row = grad.data_as<T>() + (n * channels + c) * plane;
-        for (int64_t i = 0; i < plane; ++i) sum += Acc(row[i]);
+    parallel_for(0, channels, grad.size(0) * plane, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        Acc sum = Acc(0);
+        for (int64_t n = 0; n < grad.size(0); ++n)
+          sum += sum_row<Acc>(grad.data_as<T>() + (n * channels + c) * plane, plane);
+        grad_bias.data_as<T>()[c] = static_cast<T>(sum);
       }
-      grad_bias.data_as<T>()[c] = static_cast<T>(sum);
-    }
+    });
   });
 }
 

@@ -133,6 +133,7 @@ Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& outp
 
 void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
              const Tensor& output) {
+  if (pointwise::forward(p, input, weight, bias, output)) return;
   if (onednn::forward(p, input, weight, bias, output)) return;
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);
@@ -155,6 +156,7 @@ void forward(const Problem& p, const Tensor& input, const Tensor& weight, const 
 
 void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
                     const Tensor& grad_input) {
+  if (pointwise::backward_input(p, grad_output, weight, grad_input)) return;
   if (onednn::backward_input(p, grad_output, weight, grad_input)) return;
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);
@@ -173,6 +175,7 @@ void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& w
 
 void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
                      const Tensor& grad_weight) {
+  if (pointwise::backward_weight(p, grad_output, input, grad_weight)) return;
   if (onednn::backward_weight(p, grad_output, input, grad_weight)) return;
   fill_with(grad_weight, Scalar(0));
   dispatch_conv(p.dtype, [&]<typename T>() {

@@ -1,5 +1,5 @@
 #pragma once
-// The geometry of one convolution, and the two ways to compute it.
+// The geometry of one convolution, and the three ways to compute it.
 #include "aten/core/tensor.h"
 
 namespace flambeau::conv {
@@ -21,6 +21,17 @@ void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& w
                     const Tensor& grad_input);
 void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
                      const Tensor& grad_weight);
+
+namespace pointwise {
+// False where the kernel has more than one element or another way is quicker; then nothing was
+// done.
+bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
+             const Tensor& output);
+bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
+                    const Tensor& grad_input);
+bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
+                     const Tensor& grad_weight);
+}  // namespace pointwise
 
 namespace onednn {
 // False where oneDNN is not built in or does not take the dtype; then nothing was done.

@@ -18,11 +18,12 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
         T* values = out.data_as<T>() + p * g.out_size();
         int64_t* places = indices.data_as<int64_t>() + p * g.out_size();
         pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
-          int64_t best = -1;
+          // Without branches, which data would decide at random.
+          int64_t best = (a.begin * g.in[1] + b.begin) * g.in[2] + c.begin;
           pool::for_each_place(g, a, b, c, [&](int64_t i) {
-            const bool better = best < 0 || plane[i] > plane[best] ||
-                                (plane[i] != plane[i] && plane[best] == plane[best]);
-            if (better) best = i;
+            const T x = plane[i], top = plane[best];
+            const bool better = (x > top) | ((x != x) & (top == top));
+            best ^= (best ^ i) & -static_cast<int64_t>(better);
           });
           values[o] = plane[best];
           places[o] = best;
