@@ -100,7 +100,7 @@ __version__ = "0.1.0"
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
     (
-        "array_api autograd compat cpu linalg nn optim overrides random serialization special testing utils"
+        "array_api autograd compat cpu fft linalg nn optim overrides random serialization special testing utils"
     ).split()
 )
 

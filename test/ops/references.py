@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import scipy.fft
 from layer_references import *  # noqa: F403  (found here under one name)
 
 Sizes = int | Sequence[int]
@@ -263,3 +264,21 @@ def cross_entropy(
     q = q * (1 - label_smoothing) + label_smoothing / classes
     loss = -(scores * q * (1 if weight is None else weight)).sum(-1) * counted
     return loss.sum() / divisor if reduction == 1 else reduced(loss, reduction)
+
+
+# --- Fourier transforms ----------------------------------------------------------------------------
+
+
+def fft(
+    name: str, x: np.ndarray, dim: object = None, size: object = None, norm: str | None = None
+) -> np.ndarray:
+    """One of SciPy's transforms, which names its arguments as NumPy does."""
+    return getattr(scipy.fft, name)(x, size, dim, norm)
+
+
+def resized(x: np.ndarray, dim: Sequence[int], s: Sequence[int]) -> np.ndarray:
+    """Trim or fill up with zeros at the end."""
+    for d, size in zip(dim, s, strict=True):
+        x = x[(slice(None),) * d + (slice(size),)]
+        x = np.pad(x, [(0, size - x.shape[d] if i == d else 0) for i in range(x.ndim)])
+    return x

@@ -1,0 +1,162 @@
+// Discrete Fourier transforms on CPU:
+//   result[k] = scale * sum_j self[j] e^(-+2 pi i jk / n),  - forward, + backward,
+// along several dimensions, one after the other. Any length: products of primes up to 50 take
+// mixed-radix Stockham passes, the others Bluestein's algorithm. Computed in the input's precision
+// with twiddles rounded from double. NaN and infinities spread over their sequence; empty tensors
+// stay empty. Error, tested against float128-like sums in test/ops/test_fft.py: at most 4 eps
+// log2(2 n) of the norm (8 where Bluestein's algorithm is used). Sources: transform.h,
+// row_transform.cpp, loops/fft_loops.cpp.
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
+#include "aten/cpu/parallel.h"
+#include "aten/ops/fft/transform.h"
+#include "torchgen_out/aten/fft_kernels.h"
+
+namespace flambeau {
+namespace ops {
+namespace {
+
+using fft::Sequences;
+
+Sequences sequences_of(IntArrayRef sizes, int64_t dim) {
+  Sequences s{1, 1, 1};
+  for (int64_t d = 0; d < static_cast<int64_t>(sizes.size()); ++d) {
+    (d < dim ? s.outer : d == dim ? s.n : s.inner) *= sizes[static_cast<size_t>(d)];
+  }
+  return s;
+}
+
+template <typename F>
+void dispatch_precision(ScalarType dtype, const F& f) {
+  if (to_real_type(dtype) == ScalarType::Float64) {
+    f.template operator()<double>();
+  } else {
+    f.template operator()<float>();
+  }
+}
+
+template <typename T>
+T* parts_of(const Tensor& t) {
+  return static_cast<T*>(t.data());
+}
+
+// In place along all of `dims`; the scale goes into the first pass.
+template <typename T>
+void transform_dims(const T* from, const Tensor& out, IntArrayRef dims, bool forward, T scale) {
+  for (const int64_t dim : dims) {
+    fft::transform(from, parts_of<T>(out), sequences_of(out.sizes(), dim), forward, scale);
+    from = parts_of<T>(out);
+    scale = T(1);
+  }
+}
+
+// The second half of each sequence: the conjugates of the first, in reverse order.
+template <typename T>
+void mirror(const T* half, const Tensor& out, int64_t dim) {
+  const Sequences s = sequences_of(out.sizes(), dim);
+  const int64_t kept = s.n / 2 + 1;
+  T* to = parts_of<T>(out);
+  parallel_for(0, s.outer * s.n, 4 * s.inner, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t o = line / s.n, k = line % s.n;
+      const T sign = k < kept ? T(1) : T(-1);
+      const T* x = half + 2 * (o * kept + (k < kept ? k : s.n - k)) * s.inner;
+      T* y = to + 2 * line * s.inner;
+      for (int64_t j = 0; j < s.inner; ++j) {
+        y[2 * j] = x[2 * j];
+        y[2 * j + 1] = sign * x[2 * j + 1];
+      }
+    }
+  });
+}
+
+DimVector wrapped(IntArrayRef dims, int64_t ndim) {
+  DimVector result;
+  for (const int64_t dim : dims) result.push_back(wrap_dim(dim, ndim));
+  return result;
+}
+
+DimVector without_last(const DimVector& dims) {
+  DimVector rest(dims);
+  rest.pop_back();
+  return rest;
+}
+
+}  // namespace
+
+void fft_c2c_cpu(const Tensor& self, IntArrayRef dim, double scale, bool forward, Tensor& out) {
+  if (self.numel() == 0) return;
+  if (dim.empty()) return copy_into(out, self);
+  const Tensor input = contiguous_tensor(self);
+  const DimVector dims = wrapped(dim, self.dim());
+  dispatch_precision(self.dtype(), [&]<typename T>() {
+    transform_dims<T>(parts_of<T>(input), out, dims, forward, static_cast<T>(scale));
+  });
+}
+
+void fft_r2c_cpu(const Tensor& self, IntArrayRef dim, double scale, bool onesided, Tensor& out) {
+  if (self.numel() == 0) return;
+  const Tensor input = contiguous_tensor(self);
+  const DimVector dims = wrapped(dim, self.dim());
+  const int64_t last = dims.back();
+  const Sequences s = sequences_of(self.sizes(), last);
+  Tensor half = out;
+  if (!onesided) {
+    DimVector sizes(self.sizes());
+    sizes[static_cast<size_t>(last)] = s.n / 2 + 1;
+    half = empty_tensor(sizes, out.dtype());
+  }
+  dispatch_precision(self.dtype(), [&]<typename T>() {
+    fft::transform_real(parts_of<T>(input), parts_of<T>(half), s, static_cast<T>(scale));
+    if (!onesided) mirror(parts_of<T>(half), out, last);
+    transform_dims<T>(parts_of<T>(out), out, without_last(dims), true, T(1));
+  });
+}
+
+void fft_c2r_cpu(const Tensor& self, IntArrayRef dim, double scale, int64_t /*last_dim_size*/,
+                 Tensor& out) {
+  if (out.numel() == 0) return;
+  Tensor input = contiguous_tensor(self);
+  const DimVector dims = wrapped(dim, self.dim()), others = without_last(dims);
+  dispatch_precision(self.dtype(), [&]<typename T>() {
+    if (!others.empty()) {
+      const Tensor between = empty_tensor(self.sizes(), self.dtype());
+      transform_dims<T>(parts_of<T>(input), between, others, false, T(1));
+      input = between;
+    }
+    fft::transform_to_real(parts_of<T>(input), parts_of<T>(out),
+                           sequences_of(out.sizes(), dims.back()), static_cast<T>(scale));
+  });
+}
+
+}  // namespace ops
+
+namespace shape {
+
+void fft_c2c(const Tensor& self, OutSpec* out) {
+  check(self.is_complex(), "_fft_c2c: expected a complex tensor, got ", self.dtype());
+  like(self, out);
+}
+
+void fft_r2c(const Tensor& self, IntArrayRef dim, bool onesided, OutSpec* out) {
+  check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
+        "_fft_r2c: expected dtype float32 or float64, got ", self.dtype());
+  check(!dim.empty(), "_fft_r2c: expected at least one dimension");
+  like(self, to_complex_type(self.dtype()), out);
+  const auto last = static_cast<size_t>(wrap_dim(dim.back(), self.dim()));
+  if (onesided) out->sizes[last] = self.sizes()[last] / 2 + 1;
+}
+
+void fft_c2r(const Tensor& self, IntArrayRef dim, int64_t last_dim_size, OutSpec* out) {
+  check(self.is_complex(), "_fft_c2r: expected a complex tensor, got ", self.dtype());
+  check(!dim.empty(), "_fft_c2r: expected at least one dimension");
+  like(self, to_real_type(self.dtype()), out);
+  const auto last = static_cast<size_t>(wrap_dim(dim.back(), self.dim()));
+  check(last_dim_size / 2 + 1 == self.sizes()[last], "_fft_c2r: expected ", last_dim_size / 2 + 1,
+        " elements for ", last_dim_size, " results, got ", self.sizes()[last]);
+  out->sizes[last] = last_dim_size;
+}
+
+}  // namespace shape
+}  // namespace flambeau

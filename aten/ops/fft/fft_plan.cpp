@@ -1,0 +1,257 @@
+#include "aten/ops/fft/fft_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include "aten/ops/fft/row_transform.h"
+#include "c10/core/isa.h"
+
+namespace flambeau {
+
+FLAMBEAU_DECLARE_LOOPS(fft::Loops<float>, fft_float)
+FLAMBEAU_DECLARE_LOOPS(fft::Loops<double>, fft_double)
+
+namespace fft {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+// A pass by definition costs radix operations per element; from here on Bluestein's is cheaper.
+constexpr int64_t kLargestRadix = 50;
+constexpr size_t kPlansKept = 64;
+
+// Plans by length; all are dropped when there are too many, users keep theirs.
+template <typename Plan>
+class Cache {
+ public:
+  template <typename Make>
+  std::shared_ptr<const Plan> get(int64_t n, const Make& make) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = plans_.find(n);
+      if (found != plans_.end()) return found->second;
+    }
+    std::shared_ptr<const Plan> plan = make();  // may ask for other lengths
+    const std::lock_guard lock(mutex_);
+    if (plans_.size() >= kPlansKept) plans_.clear();
+    return plans_.emplace(n, std::move(plan)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<const Plan>> plans_;
+};
+
+// The radixes of the passes, eights first; empty where a prime factor is too large.
+std::vector<int64_t> factors_of(int64_t n) {
+  std::vector<int64_t> factors;
+  for (const int64_t radix : {8, 4, 2, 3, 5}) {
+    for (; n % radix == 0; n /= radix) factors.push_back(radix);
+  }
+  for (int64_t radix = 7; radix <= kLargestRadix; radix += 2) {
+    for (; n % radix == 0; n /= radix) factors.push_back(radix);
+  }
+  if (n > 1) factors.clear();
+  return factors;
+}
+
+bool is_smooth(int64_t n) { return n == 1 || !factors_of(n).empty(); }
+
+int64_t smooth_length_from(int64_t least) {
+  int64_t best = 1;
+  while (best < least) best *= 2;
+  for (int64_t fives = 1; fives < best; fives *= 5) {
+    for (int64_t threes = fives; threes < best; threes *= 3) {
+      int64_t n = threes;
+      while (n < least) n *= 2;
+      best = std::min(best, n);
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+void root_of_unity(int64_t k, int64_t n, double* re, double* im) {
+  // Eighths of a turn: within one, the angle is at most pi / 4.
+  const int64_t eighth = 8 * k / n;
+  const auto angle_of = [n](int64_t eighths) {
+    return kPi / 4 * (static_cast<double>(eighths) / static_cast<double>(n));
+  };
+  const int64_t rest = 8 * k - eighth * n;
+  const double a = angle_of(eighth % 2 ? n - rest : rest);
+  const double c = std::cos(a), s = std::sin(a);
+  const double x[] = {c, s, -s, -c, -c, -s, s, c};
+  const double y[] = {s, c, c, s, -s, -c, -c, -s};
+  *re = x[eighth];
+  *im = -y[eighth];
+}
+
+template <typename T>
+std::vector<T> roots_of_unity(int64_t count, int64_t n) {
+  std::vector<T> roots(static_cast<size_t>(2 * count));
+  for (int64_t k = 0; k < count; ++k) {
+    double re, im;
+    root_of_unity(k, n, &re, &im);
+    roots[static_cast<size_t>(2 * k)] = static_cast<T>(re);
+    roots[static_cast<size_t>(2 * k + 1)] = static_cast<T>(im);
+  }
+  return roots;
+}
+
+template <>
+const Loops<float>& loops<float>() {
+  static const Loops<float>* const tables[] = FLAMBEAU_ALL_LOOPS(fft_float);
+  return *tables[cpu_isa()];
+}
+template <>
+const Loops<double>& loops<double>() {
+  static const Loops<double>* const tables[] = FLAMBEAU_ALL_LOOPS(fft_double);
+  return *tables[cpu_isa()];
+}
+
+template <typename T>
+std::shared_ptr<const LanePlan<T>> LanePlan<T>::of(int64_t n) {
+  static Cache<LanePlan> cache;
+  return cache.get(n, [n] { return std::make_shared<const LanePlan>(n); });
+}
+
+template <typename T>
+LanePlan<T>::LanePlan(int64_t n) : n_(n) {
+  if (fft::is_smooth(n)) {
+    make_passes();
+  } else {
+    make_chirp();
+  }
+}
+
+template <typename T>
+void LanePlan<T>::make_passes() {
+  int64_t left = n_, run = 1;
+  for (const int64_t radix : factors_of(n_)) {
+    const int64_t blocks = left / radix;
+    std::vector<T> twiddles(static_cast<size_t>(2 * blocks * (radix - 1)));
+    T* to = twiddles.data();
+    for (int64_t b = 0; b < blocks; ++b) {
+      for (int64_t t = 1; t < radix; ++t, to += 2) {
+        double re, im;
+        root_of_unity(b * t % left, left, &re, &im);
+        to[0] = static_cast<T>(re);
+        to[1] = static_cast<T>(im);
+      }
+    }
+    tables_.push_back(std::move(twiddles));
+    const T* const from = tables_.back().data();
+    tables_.push_back(roots_of_unity<T>(radix, radix));
+    passes_.push_back({radix, blocks, run, from, tables_.back().data()});
+    left = blocks;
+    run *= radix;
+  }
+}
+
+template <typename T>
+void LanePlan<T>::make_chirp() {
+  const int64_t m = smooth_length_from(2 * n_ - 1);
+  inner_length_ = m;
+  if (m <= kLongestLane) inner_ = of(m);
+  chirp_.resize(static_cast<size_t>(2 * n_));
+  // The spectrum in double whatever T is: it is the only place where errors of all elements meet.
+  std::vector<double> conjugate(static_cast<size_t>(2 * m));
+  int64_t square = 0;  // j^2 mod 2 n
+  for (int64_t j = 0; j < n_; ++j) {
+    double c, s;
+    root_of_unity(square, 2 * n_, &c, &s);
+    chirp_[static_cast<size_t>(2 * j)] = static_cast<T>(c);
+    chirp_[static_cast<size_t>(2 * j + 1)] = static_cast<T>(s);
+    for (const int64_t at : {j, (m - j) % m}) {
+      conjugate[static_cast<size_t>(2 * at)] = c;
+      conjugate[static_cast<size_t>(2 * at + 1)] = -s;
+    }
+    square = (square + 2 * j + 1) % (2 * n_);
+  }
+  transform_row(m, conjugate.data(), conjugate.data(), true, 1.0 / static_cast<double>(m));
+  spectrum_.assign(conjugate.begin(), conjugate.end());
+}
+
+template <typename T>
+void LanePlan<T>::execute(T* re, T* im, T* work_re, T* work_im) const {
+  const Loops<T>& table = loops<T>();
+  if (is_smooth()) {
+    table.run(passes_.data(), static_cast<int64_t>(passes_.size()), re, im, work_re, work_im);
+    return;
+  }
+  table.multiply(n_, chirp_.data(), re, im);
+  std::fill(re + n_ * kLanes<T>, re + capacity() * kLanes<T>, T(0));
+  std::fill(im + n_ * kLanes<T>, im + capacity() * kLanes<T>, T(0));
+  inner_->execute(re, im, work_re, work_im);
+  table.multiply(capacity(), spectrum_.data(), re, im);
+  inner_->execute(im, re, work_re, work_im);  // with the parts exchanged: backward
+  table.multiply(n_, chirp_.data(), re, im);
+}
+
+template <typename T>
+std::shared_ptr<const SplitPlan<T>> SplitPlan<T>::of(int64_t n) {
+  static Cache<SplitPlan> cache;
+  return cache.get(n, [n] { return std::make_shared<const SplitPlan>(n); });
+}
+
+template <typename T>
+SplitPlan<T>::SplitPlan(int64_t n) : n_(n) {
+  for (int64_t d = 2; d * d <= n; ++d) {
+    if (n % d == 0) rows_ = d;
+  }
+  if (rows_ < kLanes<T>) rows_ = 1;
+  if (rows_ == 1) return;
+  while (int64_t{1} << (2 * shift_) < n) ++shift_;
+  const int64_t below = int64_t{1} << shift_;
+  low_ = roots_of_unity<double>(std::min(below, n), n);
+  for (int64_t k = 0; k < n; k += below) {
+    double re, im;
+    root_of_unity(k, n, &re, &im);
+    high_.push_back(re);
+    high_.push_back(im);
+  }
+  steps_.resize(static_cast<size_t>(2 * kLanes<T> * rows_));
+  for (int64_t k = 0; k < rows_; ++k) {
+    for (int64_t j = 0; j < kLanes<T>; ++j) {
+      double re, im;
+      root_of_unity(k * j % n, n, &re, &im);
+      steps_[static_cast<size_t>(2 * k * kLanes<T> + j)] = static_cast<T>(re);
+      steps_[static_cast<size_t>((2 * k + 1) * kLanes<T> + j)] = static_cast<T>(im);
+    }
+  }
+}
+
+template <typename T>
+void SplitPlan<T>::starts(int64_t first, T* roots) const {
+  const int64_t mask = (int64_t{1} << shift_) - 1;
+  int64_t power = 0;
+  for (int64_t k = 0; k < rows_; ++k) {
+    const double* a = low_.data() + 2 * (power & mask);
+    const double* b = high_.data() + 2 * (power >> shift_);
+    roots[2 * k] = static_cast<T>(a[0] * b[0] - a[1] * b[1]);
+    roots[2 * k + 1] = static_cast<T>(a[0] * b[1] + a[1] * b[0]);
+    power += first;
+    if (power >= n_) power -= n_;
+  }
+}
+
+template <typename T>
+std::shared_ptr<const std::vector<T>> real_roots(int64_t n) {
+  static Cache<std::vector<T>> cache;
+  return cache.get(
+      n, [n] { return std::make_shared<const std::vector<T>>(roots_of_unity<T>(n / 2 + 1, n)); });
+}
+
+template class LanePlan<float>;
+template class LanePlan<double>;
+template class SplitPlan<float>;
+template class SplitPlan<double>;
+template std::vector<float> roots_of_unity<float>(int64_t, int64_t);
+template std::vector<double> roots_of_unity<double>(int64_t, int64_t);
+template std::shared_ptr<const std::vector<float>> real_roots<float>(int64_t);
+template std::shared_ptr<const std::vector<double>> real_roots<double>(int64_t);
+
+}  // namespace fft
+}  // namespace flambeau
