@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import keys
+from codegen.copies import can_copy, copy_of
 from codegen.diagnostics import Collector, did_you_mean
 from codegen.fields import Fields, check_keys, is_identifier
 from codegen.forms import can_inplace, can_out, derive, is_tensor
@@ -86,6 +87,14 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
         fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
         namespace, infix, doc, tags, aliases, broken,
     )  # fmt: skip
+
+
+def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
+    """Read one entry, and the copy that its view asks for."""
+    draft = read_entry(node, collector)
+    yield draft
+    if draft is not None and not draft.broken and "copy" in draft.variants:
+        yield read_entry(copy_of(draft.fields.node, draft.func, draft.schema), collector)
 
 
 def derive_forms(drafts: Iterable[Draft]) -> None:
@@ -177,6 +186,11 @@ def _variants(fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...
 def _variant_problem(variant: str, schema: Schema, has_self: bool) -> tuple[str, str] | None:
     if variant == "method" and not has_self:
         return "variant method without an argument 'self'", "remove it, or call the tensor self"
+    if variant == "copy" and not can_copy(schema):
+        return (
+            "variant copy of an operator that makes no view",
+            "write the alias: Tensor(a) self -> Tensor(a)",
+        )
     if variant != "function" and variant != "method" and schema.name.inplace:
         return f"variant {variant} of an in-place operator", "declare the functional operator"
     if variant.startswith("inplace") and not can_inplace(schema):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # inplace_function: in-place, and a function as well as a method, which is given where there is one Tensor.
-VARIANTS = ("function", "method", "inplace", "inplace_function", "out")
+VARIANTS = ("function", "method", "inplace", "inplace_function", "out", "copy")
 NAMESPACES = ("nn", "linalg", "special", "fft")
 DTYPE_RULES = ("promote", "floating", "compare", "logical", "real", "integral", "keep")
 CATEGORIES = ("bool", "integral", "floating", "complex")

@@ -17,7 +17,7 @@ from codegen.derivative_entries import (
     report_missing,
 )
 from codegen.diagnostics import Collector, Diagnostic
-from codegen.entries import Draft, derive_forms, read_entry
+from codegen.entries import Draft, derive_forms, read_entries
 from codegen.kernel_scan import Sources, check_sources
 from codegen.model import Body, Derivative, DTypeRule, Model, Operator, TestSpec
 from codegen.partial import sound_operators
@@ -93,8 +93,7 @@ def _drafts(nodes: Sequence[Node], collector: Collector) -> tuple[list[Draft], l
     """
     faulty: list[str] = []
     drafts: dict[str, Draft] = {}
-    for node in nodes:
-        draft = read_entry(node, collector)
+    for node, draft in ((n, d) for n in nodes for d in read_entries(n, collector)):
         if draft is None or draft.broken:
             faulty.append(_entry_text(node))
         if draft is None:

@@ -78,6 +78,14 @@ class Text:
         clamped = min(max(offset, 0), len(self._map) - 1)
         return self._source.position(self._map[clamped])
 
+    def replaced(self, value: str) -> Text:
+        """Return another value that stands in this one's place."""
+        text: Text = object.__new__(Text)
+        text.value, text.is_string, text._style = value, True, self._style
+        text._source, text._start, text._end = self._source, self._start, self._end
+        text._map = [self._start] * (len(value) + 1)
+        return text
+
     def _align(self) -> list[int]:
         raw = self._source.text[self._start : self._end]
         if self._style in ("", "plain") and raw.rstrip() == self.value:

@@ -48,6 +48,34 @@ def test_out_of_an_overload_keeps_its_name():
     assert [f.name for f in operator("softmax.int").forms] == ["softmax.int", "softmax.int_out"]
 
 
+VIEWS = """
+- func: clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+  family: copy
+  cpp: return self;
+  doc: Copies.
+  test: {samples: ["t(2)", "t()"], reference: "self"}
+- func: turn(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
+  family: view
+  variants: [function, copy]
+  view: transpose(self, dim0, dim1)
+  doc: Transposes.
+  test: {samples: ["t(2, 3), 0, 1", "t(2, 2), -1, 0"], reference: "self.T"}
+"""
+
+
+def test_a_view_gives_its_copy(tmp_path: Path):
+    native, derivatives = tmp_path / "native.yaml", tmp_path / "derivatives.yaml"
+    native.write_text(VIEWS)
+    derivatives.write_text("- name: turn\n  self: none\n")
+    model, found = load(native, derivatives)
+    assert not found and model is not None
+    op, form = model.form("turn_copy")
+    assert show_schema(form.schema) == "turn_copy(Tensor self, int dim0, int dim1) -> Tensor"
+    assert op.kind is Kind.COMPOSITE
+    assert [f.name for f in op.forms] == ["turn_copy", "turn_copy.out"]
+    assert op.test.samples == model.form("turn")[0].test.samples
+
+
 def test_an_in_place_schema_is_its_own_form():
     forms = operator("fill_.Scalar").forms
     assert [(f.name, f.kind, f.is_function, f.is_method) for f in forms] == [
