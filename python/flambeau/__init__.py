@@ -99,9 +99,7 @@ __version__ = "0.1.0"
 
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
-    (
-        "array_api autograd compat cpu fft linalg nn optim overrides random serialization special testing utils"
-    ).split()
+    "array_api autograd compat fft linalg nn optim random serialization special testing utils".split()
 )
 
 
