@@ -31,6 +31,7 @@ template <typename F>
 struct Reduction {
   using Acc = typename F::Acc;
   static constexpr int64_t kLanes = 128 / sizeof(Acc);
+  static constexpr int64_t kNarrow = kLanes / 4;
   // Lanes live in memory: kDepth elements are combined in registers for each access to a lane.
   static constexpr int64_t kDepth = 4;
   static constexpr int64_t kBlock = kLanes * kDepth * 32;
@@ -64,21 +65,24 @@ struct Reduction {
       return fold<kWidth / 2>(lanes);
     }
   }
+  // In kWidth lanes: all of them, or those of a short fiber.
+  template <int64_t kWidth>
   static Acc block(int64_t begin, int64_t end, char* const* in, const void* params) {
-    Acc lanes[kLanes];
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = F::identity();
+    Acc lanes[kWidth];
+    for (int64_t l = 0; l < kWidth; ++l) lanes[l] = F::identity();
     int64_t i = begin;
-    for (; i + kDepth * kLanes <= end; i += kDepth * kLanes)
-      step<kLanes, kDepth>(i, in, params, lanes);
-    for (; i + kLanes <= end; i += kLanes) step<kLanes, 1>(i, in, params, lanes);
-    constexpr int64_t kQuarter = kLanes / 4;
-    for (; i + kQuarter <= end; i += kQuarter) step<kQuarter, 1>(i, in, params, lanes);
+    if constexpr (kWidth > kNarrow) {
+      for (; i + kDepth * kWidth <= end; i += kDepth * kWidth)
+        step<kWidth, kDepth>(i, in, params, lanes);
+      for (; i + kWidth <= end; i += kWidth) step<kWidth, 1>(i, in, params, lanes);
+    }
+    for (; i + kNarrow <= end; i += kNarrow) step<kNarrow, 1>(i, in, params, lanes);
     for (int64_t l = 0; i + l < end; ++l)
       lanes[l] = F::combine(lanes[l], F::map(in, i + l, params));
-    return fold<kLanes>(lanes);
+    return fold<kWidth>(lanes);
   }
   static Acc range(int64_t begin, int64_t end, char* const* in, const void* params) {
-    if (end - begin <= kBlock) return block(begin, end, in, params);
+    if (end - begin <= kBlock) return block<kLanes>(begin, end, in, params);
     const int64_t blocks = (end - begin + kBlock - 1) / kBlock;
     const int64_t middle = begin + blocks / 2 * kBlock;
     // In the order of memory, which arguments of one call need not be: prefetchers follow it.
@@ -91,7 +95,7 @@ struct Reduction {
   }
   [[gnu::always_inline]] static Acc fiber(int64_t n, char* const* in, const void* params, Acc acc) {
     if (n >= kLanes) return F::combine(acc, range(0, n, in, params));
-    // Short fibers: the lanes' set-up would cost more than it saves.
+    if (n >= kNarrow) return F::combine(acc, block<kNarrow>(0, n, in, params));
     for (int64_t i = 0; i < n; ++i) acc = F::combine(acc, F::map(in, i, params));
     return acc;
   }

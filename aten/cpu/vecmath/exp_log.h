@@ -309,11 +309,11 @@ template <Floating T>
   return T(1) / sqrt(x);
 }
 
-// 2 ulp; 0 where e^-x would leave the normal numbers.
+// 2 ulp.
 template <Floating T>
 [[gnu::always_inline]] inline T sigmoid(T x) {
-  const T value = T(1) / (T(1) + exp_normal(-x));
-  return x < -Format<T>::kExpNormalHigh ? T(0) : value;
+  const T e = exp_nonpositive(-abs(x));
+  return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
 // 3 ulp. Saturates long before expm1 overflows.
