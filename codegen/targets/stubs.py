@@ -102,7 +102,10 @@ def _stubs(found: Iterable[Callable], namespace: str | None, indent: str = "") -
     named: dict[str, StubDecl] = {}
     for callable_ in found:
         if callable_.namespace == namespace:
-            named[callable_.name] = _stub(callable_, indent)
+            # linalg_norm is linalg.norm to its users.
+            short = callable_.name.removeprefix(f"{namespace}_") if namespace else callable_.name
+            for name in {callable_.name, short}:
+                named[name] = _stub(replace(callable_, name=name), indent)
         for alias in callable_.aliases:
             if alias.namespace == namespace:
                 named[alias.name] = _stub(replace(callable_, name=alias.name), indent)

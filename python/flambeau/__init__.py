@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the explicit ones below do not
+    from flambeau import autograd as autograd
+    from flambeau import fft as fft
+    from flambeau import linalg as linalg
+    from flambeau import nn as nn
+    from flambeau import optim as optim
+    from flambeau import special as special
+    from flambeau import utils as utils
     from flambeau._C import *  # noqa: F403
     from flambeau._conversion import *  # noqa: F403
     from flambeau._einsum import *  # noqa: F403

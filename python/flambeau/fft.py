@@ -1,5 +1,10 @@
 """Discrete Fourier transforms."""
 
+from typing import TYPE_CHECKING
+
 from flambeau._namespace import functions_of
 
-globals().update(functions_of("fft"))
+if TYPE_CHECKING:
+    from flambeau._fft import *  # noqa: F403
+else:
+    globals().update(functions_of("fft"))

@@ -1,5 +1,10 @@
 """Linear algebra."""
 
+from typing import TYPE_CHECKING
+
 from flambeau._namespace import functions_of
 
-globals().update(functions_of("linalg"))
+if TYPE_CHECKING:
+    from flambeau._linalg import *  # noqa: F403
+else:
+    globals().update(functions_of("linalg"))

@@ -1,5 +1,10 @@
 """Special functions."""
 
+from typing import TYPE_CHECKING
+
 from flambeau._namespace import functions_of
 
-globals().update(functions_of("special"))
+if TYPE_CHECKING:
+    from flambeau._special import *  # noqa: F403
+else:
+    globals().update(functions_of("special"))

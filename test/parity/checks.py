@@ -94,8 +94,16 @@ def forward(op: Any, dtype: torch.dtype) -> Iterator[Verdict]:
 
 
 def _unspecified(op: Any, args: Any, kwargs: Any) -> bool:
-    """Whether values are whatever memory held: PyTorch's own change when it fills what is uninitialised."""
+    """Whether values are whatever memory held: PyTorch's own change when it fills what is uninitialised,
+    or when other values were in the memory that it takes.
+    """
     plain = oracle(op.op, *copies(args), **copies(kwargs))
+    if isinstance(plain, torch.Tensor) and plain.layout == torch.strided:
+        bytes_taken = plain.untyped_storage().nbytes()
+        del plain
+        released = [torch.zeros(bytes_taken, dtype=torch.uint8) for _ in range(16)]
+        del released
+        plain = oracle(op.op, *copies(args), **copies(kwargs))
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:

@@ -28,6 +28,9 @@ assert_type(fb.tensor([1.0, 2.0]), fb.Tensor)
 with fb.no_grad():
     z = x + 1
 assert_type(1 + x.detach().exp_(), fb.Tensor)
+assert_type(fb.special.expit(x), fb.Tensor)
+assert_type(fb.fft.fft(x, norm="ortho"), fb.Tensor)
+assert_type(fb.linalg.vector_norm(x, dim=1), fb.Tensor)
 """
 
 BAD = {
