@@ -304,8 +304,9 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
     function = slots.functional_form(op, form)
     if form is not function:
         args = ", ".join(spelling.local(arg.name) for arg in function.schema.args)
-        yield f"auto result = ops::{spelling.struct_name(function.name)}::call({args});"
-        yield from _assign(op, form, "result")
+        computed = "computed" if "result" in _outs(form) else "result"  # an output may be called so
+        yield f"auto {computed} = ops::{spelling.struct_name(function.name)}::call({args});"
+        yield from _assign(op, form, computed)
         return
     if body.cpp is not None:
         # Lines are counted from the entry's `cpp:`, so that an edit above moves nothing in the output.

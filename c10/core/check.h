@@ -19,7 +19,8 @@ enum class ErrorKind : uint8_t {
   Value,
   NotImplemented,
   ZeroDivision,
-  OutOfMemory
+  OutOfMemory,
+  LinearAlgebra
 };
 
 class Error : public std::exception {

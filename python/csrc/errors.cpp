@@ -7,6 +7,8 @@
 namespace flambeau::python {
 namespace {
 
+PyObject* linalg_error = nullptr;
+
 PyObject* type_for(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::Index:
@@ -19,6 +21,8 @@ PyObject* type_for(ErrorKind kind) {
       return PyExc_NotImplementedError;
     case ErrorKind::ZeroDivision:
       return PyExc_ZeroDivisionError;
+    case ErrorKind::LinearAlgebra:
+      return linalg_error ? linalg_error : PyExc_RuntimeError;
     case ErrorKind::Runtime:
     case ErrorKind::OutOfMemory:
       return PyExc_RuntimeError;
@@ -27,6 +31,15 @@ PyObject* type_for(ErrorKind kind) {
 }
 
 }  // namespace
+
+void add_errors(PyObject* module) {
+  linalg_error = PyErr_NewExceptionWithDoc(
+      "flambeau.linalg.LinAlgError",
+      "A matrix is singular, is not positive-definite, or an iteration did not converge.",
+      PyExc_RuntimeError, nullptr);
+  if (!linalg_error || PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) < 0)
+    throw PythonError();
+}
 
 struct CarriedError::Parts {
   PyObject *type, *value, *traceback;

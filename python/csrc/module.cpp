@@ -250,6 +250,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   using namespace flambeau::python;
   return guarded([]() -> PyObject* {
     Ref module = Ref::checked(PyModule_Create(&definition));
+    add_errors(module.get());
     add_value_types(module.get());
     make_tensor_type(module.get());
     add_torch_function(module.get());

@@ -21,6 +21,9 @@ class CarriedError {
   std::shared_ptr<Parts> parts_;
 };
 
+// Gives the module the exception types that Python lacks.
+void add_errors(PyObject* module);
+
 class Ref {
  public:
   Ref() = default;

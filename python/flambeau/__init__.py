@@ -26,6 +26,7 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau._functions import *  # noqa: F403
     from flambeau._info import *  # noqa: F403
     from flambeau._inquiry import *  # noqa: F403
+    from flambeau._linear_algebra import *  # noqa: F403
     from flambeau._size import *  # noqa: F403
     from flambeau.autograd.grad_mode import *  # noqa: F403
     from flambeau.functional import *  # noqa: F403
@@ -72,6 +73,8 @@ from flambeau._inquiry import (  # noqa: E402
     result_type,
     typename,
 )
+from flambeau._linear_algebra import chain_matmul, lu, norm, pca_lowrank, svd_lowrank  # noqa: E402
+from flambeau._lobpcg import lobpcg  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau.autograd.grad_mode import (  # noqa: E402
     enable_grad,

@@ -17,7 +17,7 @@ _TYPE_NAMES = {
 
 # Operators that the methods below extend.
 _nonzero = Tensor.nonzero
-_EXTENDED = frozenset(("nonzero",))
+_EXTENDED = frozenset(("nonzero", "norm"))
 
 
 class _SharedArray:
@@ -237,6 +237,18 @@ class _TensorMethods:
             as_tuple: one tensor of indices per dimension, instead of one row per element.
         """
         return tuple(self.nonzero_numpy()) if as_tuple else _nonzero(self)
+
+    def norm(self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+        """Return the norm of order `p` along `dim`; see flambeau.norm."""
+        from flambeau._linear_algebra import norm
+
+        return norm(self, p, dim, keepdim, dtype=dtype)
+
+    def lu(self: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+        """Return the packed LU factors and the pivots; see flambeau.lu."""
+        from flambeau._linear_algebra import lu
+
+        return lu(self, pivot, get_infos)
 
     # --- classes ---------------------------------------------------------------------------------
 

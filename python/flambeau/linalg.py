@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from flambeau._C import _LinAlgError as LinAlgError  # noqa: F401
 from flambeau._namespace import functions_of
 
 if TYPE_CHECKING:

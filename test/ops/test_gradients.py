@@ -25,14 +25,16 @@ def variables(op: Op, arguments: dict[str, Any]) -> list[tuple[str, int | None]]
     return found
 
 
-def function_of(op: Op, arguments: dict[str, Any], places: list[tuple[str, int | None]], dtype: str) -> Any:
+def function_of(
+    op: Op, arguments: dict[str, Any], places: list[tuple[str, int | None]], dtype: str, hermitian: set[str]
+) -> Any:
     """The operator as a function of its differentiable tensors; only its differentiable results."""
 
     def function(*values: Any) -> list[Any]:
         given = tensors(arguments, dtype)
         for (name, index), value in zip(places, values, strict=True):
             if index is None:
-                given[name] = value
+                given[name] = (value + value.mH) / 2 if name in hermitian else value
             else:
                 given[name] = [value if i == index else v for i, v in enumerate(given[name])]
         if "random" in op.tags:
@@ -51,7 +53,10 @@ def cases(op: Op, dtype: str) -> list[tuple[Any, list[np.ndarray], str]]:
         places = variables(op, arguments)
         if places:
             arrays = [arguments[n] if k is None else arguments[n][k] for n, k in places]
-            found.append((function_of(op, arguments, places, dtype), arrays, f"{op.name}/{dtype}/{i}"))
+            hermitian = {n for n, v in call.arguments.items() if getattr(v, "hermitian", False)}
+            found.append(
+                (function_of(op, arguments, places, dtype, hermitian), arrays, f"{op.name}/{dtype}/{i}")
+            )
     return found
 
 

@@ -1,0 +1,157 @@
+// Distances between all rows of two matrices on CPU, and their gradient:
+//   result[i, j] = (sum_k |x1[i, k] - x2[j, k]|^p)^(1/p)
+// p 0 counts differences, inf takes the largest. Sums are kept in accumulate_t<T> (float for half
+// types), in eight parts so that they vectorise. NaN spreads. Powers are not scaled: they overflow
+// where |x|^p does. The gradient of a zero distance is 0. Relative error: a small multiple of
+// log2(k) eps.
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "aten/core/factory.h"
+#include "aten/core/shape_rules.h"
+#include "aten/cpu/parallel.h"
+#include "torchgen_out/aten/distance_kernels.h"
+
+namespace flambeau::ops {
+namespace {
+
+constexpr int64_t kLanes = 8;
+
+// The orders that have a loop of their own.
+enum class Order { Zero, One, Two, Infinite, Other };
+Order order_of(double p) {
+  if (p == 0) return Order::Zero;
+  if (p == 1) return Order::One;
+  if (p == 2) return Order::Two;
+  return std::isinf(p) ? Order::Infinite : Order::Other;
+}
+
+template <Order kOrder, typename Acc>
+Acc combine(Acc sum, Acc difference, [[maybe_unused]] Acc p) {
+  const Acc size = difference < 0 ? -difference : difference;
+  if constexpr (kOrder == Order::Zero) return sum + (difference != 0 ? Acc(1) : Acc(0));
+  if constexpr (kOrder == Order::One) return sum + size;
+  if constexpr (kOrder == Order::Two) return sum + size * size;
+  if constexpr (kOrder == Order::Infinite) return size > sum || size != size ? size : sum;
+  if constexpr (kOrder == Order::Other) return sum + std::pow(size, p);
+}
+
+template <Order kOrder, typename T>
+T distance(const T* a, const T* b, int64_t count, double p) {
+  using Acc = accumulate_t<T>;
+  const Acc order = static_cast<Acc>(p);
+  std::array<Acc, kLanes> parts{};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const auto at = i + static_cast<int64_t>(lane);
+      parts[lane] = combine<kOrder, Acc>(parts[lane], Acc(a[at]) - Acc(b[at]), order);
+    }
+  }
+  Acc sum = 0;
+  for (; i < count; ++i) sum = combine<kOrder, Acc>(sum, Acc(a[i]) - Acc(b[i]), order);
+  for (const Acc part : parts) {
+    if constexpr (kOrder == Order::Infinite) {
+      sum = part > sum || part != part ? part : sum;
+    } else {
+      sum += part;
+    }
+  }
+  if constexpr (kOrder == Order::Two) return static_cast<T>(std::sqrt(sum));
+  if constexpr (kOrder == Order::Other) return static_cast<T>(std::pow(sum, Acc(1) / order));
+  return static_cast<T>(sum);
+}
+
+// to += scale * d distance / d a, without the factor that all elements share.
+template <Order kOrder, typename Acc>
+Acc slope(Acc difference, [[maybe_unused]] Acc distance, [[maybe_unused]] Acc p) {
+  const Acc size = difference < 0 ? -difference : difference;
+  const Acc sign = difference > 0 ? Acc(1) : difference < 0 ? Acc(-1) : difference;
+  if constexpr (kOrder == Order::One) return sign;
+  if constexpr (kOrder == Order::Two) return difference / distance;
+  if constexpr (kOrder == Order::Infinite) return size == distance ? sign : Acc(0);
+  return size == 0 ? Acc(0) : sign * std::pow(size / distance, p - 1);
+}
+
+// Calls body.operator()<order>() for the order of p.
+template <typename Body>
+void with_order(double p, const Body& body) {
+  switch (order_of(p)) {
+    case Order::Zero:
+      return body.template operator()<Order::Zero>();
+    case Order::One:
+      return body.template operator()<Order::One>();
+    case Order::Two:
+      return body.template operator()<Order::Two>();
+    case Order::Infinite:
+      return body.template operator()<Order::Infinite>();
+    case Order::Other:
+      return body.template operator()<Order::Other>();
+  }
+}
+
+}  // namespace
+
+void cdist_cpu(const Tensor& x1, const Tensor& x2, double p, Tensor& result) {
+  const Tensor left = contiguous_tensor(x1), right = contiguous_tensor(x2);
+  const int64_t m = x1.size(1), n = x2.size(1), k = x1.size(2);
+  if (result.numel() == 0) return;
+  dispatch_floating(x1.dtype(), "cdist", [&]<typename T>() {
+    const T* a = left.data_as<T>();
+    const T* b = right.data_as<T>();
+    T* to = result.data_as<T>();
+    with_order(p, [&]<Order kOrder>() {
+      parallel_for(0, x1.size(0) * m, n * std::max<int64_t>(k, 1), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          for (int64_t j = 0; j < n; ++j)
+            to[row * n + j] = distance<kOrder>(a + row * k, b + (row / m * n + j) * k, k, p);
+        }
+      });
+    });
+  });
+}
+
+void cdist_gradient_cpu(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p,
+                        const Tensor& distance, Tensor& result) {
+  const Tensor left = contiguous_tensor(x1), right = contiguous_tensor(x2);
+  const Tensor incoming = contiguous_tensor(gradient), norms = contiguous_tensor(distance);
+  const int64_t m = x1.size(1), n = x2.size(1), k = x1.size(2);
+  if (result.numel() == 0) return;
+  dispatch_floating(x1.dtype(), "cdist", [&]<typename T>() {
+    using Acc = accumulate_t<T>;
+    const T* a = left.data_as<T>();
+    const T* b = right.data_as<T>();
+    with_order(p, [&]<Order kOrder>() {
+      parallel_for(0, x1.size(0) * m, n * k, [&](int64_t begin, int64_t end) {
+        std::vector<Acc> sum(static_cast<size_t>(k));
+        for (int64_t row = begin; row < end; ++row) {
+          std::fill(sum.begin(), sum.end(), Acc(0));
+          for (int64_t j = 0; j < n && kOrder != Order::Zero; ++j) {
+            const Acc norm = Acc(norms.data_as<T>()[row * n + j]);
+            const Acc scale = Acc(incoming.data_as<T>()[row * n + j]);
+            if (norm == 0) continue;
+            const T* other = b + (row / m * n + j) * k;
+            for (int64_t i = 0; i < k; ++i)
+              sum[static_cast<size_t>(i)] +=
+                  scale * slope<kOrder, Acc>(Acc(a[row * k + i]) - Acc(other[i]), norm, Acc(p));
+          }
+          for (int64_t i = 0; i < k; ++i)
+            result.data_as<T>()[row * k + i] = static_cast<T>(sum[static_cast<size_t>(i)]);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void cdist(const Tensor& x1, const Tensor& x2, OutSpec* out) {
+  check(x1.dtype() == x2.dtype(), "cdist: expected both inputs of one dtype, got ", x1.dtype(),
+        " and ", x2.dtype());
+  sized(x1, {x1.size(0), x1.size(1), x2.size(1)}, out);
+}
+
+}  // namespace flambeau::shape

@@ -1,0 +1,216 @@
+// Shapes and argument checks of linear algebra. Matrices come out by columns where LAPACK writes
+// them.
+#include "aten/core/shape_rules.h"
+#include "aten/ops/linalg/matrices.h"
+#include "torchgen_out/aten/linalg_kernels.h"
+
+namespace flambeau::shape {
+
+using namespace linalg;
+
+void cholesky_ex(const Tensor& self, OutSpec* out) {
+  check_square_lapack("linalg.cholesky", self);
+  out[0] = by_columns(self, batch_of(self), self.size(-1), self.size(-1));
+  out[1] = by_rows(self, batch_of(self), ScalarType::Int32);
+}
+
+void inverse_ex(const Tensor& A, OutSpec* out) {
+  check_square_lapack("linalg.inv", A);
+  out[0] = by_columns(A, batch_of(A), A.size(-1), A.size(-1));
+  out[1] = by_rows(A, batch_of(A), ScalarType::Int32);
+}
+
+void lu_factor(const Tensor& A, std::string_view caller, OutSpec* out) {
+  const std::string op(caller);
+  check_matrices(op.c_str(), A);
+  check_lapack_dtype(op.c_str(), A);
+  out[0] = by_columns(A, batch_of(A), A.size(-2), A.size(-1));
+  const int64_t k = std::min(A.size(-2), A.size(-1));
+  out[1] = by_rows(A, batch_with(batch_of(A), {k}), ScalarType::Int32);
+  out[2] = by_rows(A, batch_of(A), ScalarType::Int32);
+}
+
+void ldl_factor_ex(const Tensor& self, OutSpec* out) {
+  check_square_lapack("torch.linalg.ldl_factor_ex", self, "self");
+  out[0] = by_columns(self, batch_of(self), self.size(-1), self.size(-1));
+  out[1] = by_rows(self, batch_with(batch_of(self), {self.size(-1)}), ScalarType::Int32);
+  out[2] = by_rows(self, batch_of(self), ScalarType::Int32);
+}
+
+void ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, OutSpec* out) {
+  constexpr const char* op = "torch.linalg.ldl_solve";
+  check_square_lapack(op, LD, "LD");
+  check_matrices(op, B, "B");
+  check_same_dtype(op, LD, B);
+  check(LD.size(-1) == B.size(-2), op, ": Expected LD and B to have matching sizes, but got ",
+        LD.sizes(), " and ", B.sizes());
+  check(pivots.dtype() == ScalarType::Int32, op, ": Expected pivots to be integers. Got ",
+        pytorch_name_of(pivots.dtype()));
+  check(pivots.sizes() == LD.sizes().slice(0, LD.sizes().size() - 1), op,
+        ": Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape ",
+        pivots.sizes());
+  *out = by_columns(B, broadcast_sizes(batch_of(LD), batch_of(B)), B.size(-2), B.size(-1));
+}
+
+void factored_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, OutSpec* out) {
+  constexpr const char* op = "linalg.lu_solve";
+  check_square_lapack(op, LU, "LU");
+  check_matrices(op, B, "B");
+  check_same_dtype(op, LU, B);
+  check(pivots.dtype() == ScalarType::Int32, op, ": pivots should be a Tensor of scalar type ",
+        "torch.int32, got ", pytorch_name_of(pivots.dtype()));
+  check(pivots.sizes() == LU.sizes().slice(0, LU.sizes().size() - 1), op,
+        ": Number of pivots per batch should be same as the dimension of the matrix, got pivots ",
+        pivots.sizes(), " and LU ", LU.sizes());
+  check(LU.size(-1) == B.size(-2), op, ": Incompatible shapes of A and B for the equation AX = B (",
+        LU.size(-2), "x", LU.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
+  *out = by_columns(B, broadcast_sizes(batch_of(LU), batch_of(B)), B.size(-2), B.size(-1));
+}
+
+void pivots_to_permutation(const Tensor& pivots, int64_t rows, OutSpec* out) {
+  check(pivots.dim() >= 1, "lu_unpack: expected pivots with a dimension, got a 0-dim tensor");
+  check(pivots.dtype() == ScalarType::Int32,
+        "torch.lu_unpack: LU_pivots is expected to be a "
+        "contiguous tensor of torch.int32 dtype, got ",
+        pytorch_name_of(pivots.dtype()));
+  DimVector sizes = pivots.sizes();
+  sizes.back() = rows;
+  *out = by_rows(pivots, sizes, ScalarType::Int64);
+}
+
+void solve_triangular(const Tensor& self, const Tensor& B, bool left, OutSpec* out) {
+  constexpr const char* op = "linalg.solve_triangular";
+  check_square_lapack(op, self);
+  check_matrices(op, B, "B");
+  check_same_dtype(op, self, B);
+  const int64_t along = left ? -2 : -1;
+  check(B.size(along) == self.size(-1), op, ": Incompatible shapes of A and B for the equation ",
+        left ? "AX = B" : "XA = B", " (", self.size(-2), "x", self.size(-1), " and ", B.size(-2),
+        "x", B.size(-1), ")");
+  *out = by_columns(B, broadcast_sizes(batch_of(self), batch_of(B)), B.size(-2), B.size(-1));
+}
+
+void geqrf(const Tensor& self, OutSpec* out) {
+  check_matrices("torch.geqrf", self, "input");
+  check_lapack_dtype("torch.geqrf", self);
+  const int64_t m = self.size(-2), n = self.size(-1);
+  out[0] = by_columns(self, batch_of(self), m, n);
+  out[1] = by_rows(self, batch_with(batch_of(self), {std::min(m, n)}), self.dtype());
+}
+
+void qr(const Tensor& A, std::string_view mode, OutSpec* out) {
+  check_matrices("linalg.qr", A);
+  check_lapack_dtype("linalg.qr", A);
+  check(mode == "reduced" || mode == "complete" || mode == "r", "qr received unrecognized mode '",
+        mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+  const int64_t m = A.size(-2), n = A.size(-1), k = mode == "complete" ? m : std::min(m, n);
+  out[0] = mode == "r" ? by_rows(A, {0}, A.dtype()) : by_columns(A, batch_of(A), m, k);
+  out[1] = by_columns(A, batch_of(A), k, n);
+}
+
+void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
+  constexpr const char* op = "torch.linalg.householder_product";
+  check(input.dim() >= 2, op, ": input must have at least 2 dimensions.");
+  check(input.size(-2) >= input.size(-1), op,
+        ": input.shape[-2] must be greater than or equal to input.shape[-1]");
+  check(tau.dim() >= 1 && input.size(-1) >= tau.size(-1), op,
+        ": input.shape[-1] must be greater than or equal to tau.shape[-1]");
+  check(input.dim() - tau.dim() == 1, op,
+        ": Expected tau to have one dimension less than input, but got tau.ndim equal to ",
+        tau.dim(), " and input.ndim is equal to ", input.dim());
+  check(batch_of(input) == tau.sizes().slice(0, tau.sizes().size() - 1), op,
+        ": Expected batch dimensions of tau to be equal to input.shape[:-2], but got ",
+        tau.sizes());
+  check(tau.dtype() == input.dtype(), op, ": tau dtype ", pytorch_name_of(tau.dtype()),
+        " does not match input dtype ", pytorch_name_of(input.dtype()));
+  check_lapack_dtype(op, input);
+  *out = by_columns(input, batch_of(input), input.size(-2), input.size(-1));
+}
+
+void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool left,
+           OutSpec* out) {
+  constexpr const char* op = "torch.ormqr";
+  check(self.dim() >= 2, op, ": input must have at least 2 dimensions.");
+  check(input3.dim() >= 2, op, ": other must have at least 2 dimensions.");
+  check(input2.dim() >= 1, op, ": tau must have at least 1 dimension.");
+  const int64_t along = input3.size(left ? -2 : -1);
+  check(along >= input2.size(-1), op, ": other.shape[", left ? -2 : -1,
+        "] must be greater than or equal to tau.shape[-1]");
+  check(along == self.size(-2), op, ": other.shape[", left ? -2 : -1,
+        "] must be equal to input.shape[-2]");
+  check(input2.size(-1) <= self.size(-1), op,
+        ": tau.shape[-1] must be less than or equal to input.shape[-1]");
+  check(self.dim() - input2.dim() == 1, op,
+        ": Expected tau to have one dimension less than input, but got tau.ndim equal to ",
+        input2.dim(), " and input.ndim is equal to ", self.dim());
+  check(self.dim() == input3.dim(), op,
+        ": Expected other to have the same number of dimensions as input, but got other.ndim equal "
+        "to ",
+        input3.dim(), " and input.ndim is equal to ", self.dim());
+  check(batch_of(self) == input2.sizes().slice(0, input2.sizes().size() - 1), op,
+        ": Expected batch dimensions of tau to be equal to input.shape[:-2], but got ",
+        input2.sizes());
+  check(batch_of(self) == batch_of(input3), op,
+        ": Expected batch dimensions of other to be equal to input.shape[:-2], but got ",
+        input3.sizes());
+  check(input2.dtype() == self.dtype(), op,
+        ": Expected input and tau to have the same dtype, but input has dtype ",
+        pytorch_name_of(self.dtype()), " and tau has dtype ", pytorch_name_of(input2.dtype()));
+  check(input3.dtype() == self.dtype(), op,
+        ": Expected input and other to have the same dtype, but input has dtype ",
+        pytorch_name_of(self.dtype()), " and other has dtype ", pytorch_name_of(input3.dtype()));
+  check_lapack_dtype(op, self);
+  *out = by_columns(input3, batch_of(input3), input3.size(-2), input3.size(-1));
+}
+
+void eigh(const Tensor& A, std::string_view UPLO, bool compute_v, OutSpec* out) {
+  check_square_lapack("linalg.eigh", A);
+  check(UPLO == "L" || UPLO == "U" || UPLO == "l" || UPLO == "u",
+        "Expected UPLO argument to be 'L' or 'U', but got ", UPLO);
+  out[0] = by_rows(A, batch_with(batch_of(A), {A.size(-1)}), to_real_type(A.dtype()));
+  out[1] =
+      compute_v ? by_columns(A, batch_of(A), A.size(-1), A.size(-1)) : by_rows(A, {0}, A.dtype());
+}
+
+void eig(const Tensor& self, bool compute_v, OutSpec* out) {
+  check_square_lapack("linalg.eig", self);
+  const ScalarType dtype = to_complex_type(self.dtype());
+  const int64_t n = self.size(-1);
+  out[0] = by_rows(self, batch_with(batch_of(self), {n}), dtype);
+  out[1] = compute_v ? by_columns(self, batch_of(self), n, n) : by_rows(self, {0}, dtype);
+  out[1].dtype = dtype;
+}
+
+void svd(const Tensor& A, bool full_matrices, bool compute_uv, OutSpec* out) {
+  check_matrices("linalg.svd", A);
+  check_lapack_dtype("linalg.svd", A);
+  const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
+  out[1] = by_rows(A, batch_with(batch_of(A), {k}), to_real_type(A.dtype()));
+  if (!compute_uv) {
+    out[0] = out[2] = by_rows(A, {0}, A.dtype());
+    return;
+  }
+  out[0] = by_columns(A, batch_of(A), m, full_matrices ? m : k);
+  out[2] = by_columns(A, batch_of(A), full_matrices ? n : k, n);
+}
+
+void lstsq(const Tensor& self, const Tensor& b, std::string_view driver, OutSpec* out) {
+  out[0] = by_columns(self, batch_of(self), self.size(-1), b.size(-1));
+  out[1] =
+      by_rows(self, driver == "gels" ? DimVector{0} : DimVector(batch_of(self)), ScalarType::Int64);
+  const bool values = driver == "gelsd" || driver == "gelss";
+  out[2] = by_rows(
+      self,
+      values ? batch_with(batch_of(self), {std::min(self.size(-2), self.size(-1))}) : DimVector{0},
+      to_real_type(self.dtype()));
+}
+
+void matrix_exp(const Tensor& self, OutSpec* out) {
+  check_square("linalg.matrix_exp", self);
+  check(self.is_floating_point() || self.is_complex(),
+        "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ",
+        pytorch_name_of(self.dtype()));
+  like(self, out);
+}
+
+}  // namespace flambeau::shape

@@ -1,0 +1,160 @@
+"""Linear algebra: what the generated tests cannot know."""
+
+from __future__ import annotations
+
+import flambeau as fb
+import numpy as np
+import pytest
+
+DTYPES = [fb.float32, fb.float64, fb.complex64, fb.complex128]
+
+
+def matrix(*shape: int, dtype=fb.float64, seed=0) -> fb.Tensor:
+    fb.manual_seed(seed)
+    return fb.randn(*shape, dtype=dtype)
+
+
+def close(a: fb.Tensor, b: fb.Tensor, tolerance: float = 1e-4) -> bool:
+    return bool(((a - b).abs() <= tolerance).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 3, 4, 2), (0, 3), (3, 0), (2, 0, 0)])
+def test_factors_multiply_to_the_matrix(dtype, shape):
+    A = matrix(*shape, dtype=dtype)
+    U, S, Vh = fb.linalg.svd(A, full_matrices=False)
+    assert close((U * S.to(dtype).unsqueeze(-2)) @ Vh, A)
+    Q, R = fb.linalg.qr(A)
+    assert close(Q @ R, A)
+    P, L, U = fb.linalg.lu(A)
+    assert close(P @ L @ U, A)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigenvectors_solve_the_eigenvalue_problem(dtype):
+    A = matrix(2, 5, 5, dtype=dtype)
+    values, vectors = fb.linalg.eig(A)
+    assert close(A.to(vectors.dtype) @ vectors, vectors * values.unsqueeze(-2), 1e-3)
+    H = A + A.mH
+    values, vectors = fb.linalg.eigh(H)
+    assert close(H @ vectors, vectors * values.to(dtype).unsqueeze(-2), 1e-3)
+
+
+def test_lapack_results_lie_by_columns():
+    A = matrix(2, 3, 3)
+    for result in (fb.linalg.inv(A), fb.linalg.qr(A)[0], fb.linalg.svd(A)[0], fb.linalg.lu_factor(A)[0]):
+        assert result.stride() == (9, 1, 3)
+
+
+@pytest.mark.parametrize("n", [513, 700])
+def test_large_systems_use_every_thread_and_agree(n):
+    A, b = matrix(n, n) + n * fb.eye(n, dtype=fb.float64), matrix(n, 3, seed=1)
+    assert close(A @ fb.linalg.solve(A, b), b, 1e-9)
+
+
+def test_errors_are_of_their_own_type_and_name_the_matrix():
+    assert issubclass(fb.linalg.LinAlgError, RuntimeError)
+    batch = fb.stack([fb.eye(2), fb.zeros(2, 2)])
+    with pytest.raises(fb.linalg.LinAlgError, match=r"\(Batch element 1\).*singular"):
+        fb.linalg.inv(batch)
+    with pytest.raises(fb.linalg.LinAlgError, match=r"\(Batch element 1\).*not positive-definite"):
+        fb.linalg.cholesky(batch)
+    with pytest.raises(fb.linalg.LinAlgError, match="singular"):
+        fb.linalg.solve(fb.zeros(2, 2), fb.ones(2))
+    with pytest.raises(fb.linalg.LinAlgError, match="non-finite"):
+        fb.linalg.svd(fb.full((2, 2), float("nan")))
+    info = fb.linalg.inv_ex(batch).info
+    assert info.tolist() == [0, 1] and info.dtype == fb.int32
+
+
+def test_half_precision_and_integers_are_refused():
+    for dtype, words in ((fb.float16, "Low precision"), (fb.int64, "floating point or complex")):
+        with pytest.raises(RuntimeError, match=words):
+            fb.linalg.inv(fb.ones(2, 2, dtype=dtype))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_gradient_of_the_determinant_of_singular_matrices(rank):
+    left, right = matrix(4, rank), matrix(rank, 4, seed=1)
+    A = (left @ right).requires_grad_()
+    (gradient,) = fb.autograd.grad(fb.linalg.det(A), A, create_graph=True)
+    values = A.detach().numpy()
+    minors = [[np.linalg.det(np.delete(np.delete(values, i, 0), j, 1)) for j in range(4)] for i in range(4)]
+    signs = (-1.0) ** np.add.outer(np.arange(4), np.arange(4))
+    np.testing.assert_allclose(gradient.detach().numpy(), signs * minors, atol=1e-9)
+    direction = matrix(4, 4, seed=2)
+    (second,) = fb.autograd.grad((gradient * direction).sum(), A)
+    step = 1e-5
+
+    def along(shift: float) -> np.ndarray:
+        moved = (A.detach() + shift * direction).requires_grad_()
+        return fb.autograd.grad(fb.linalg.det(moved), moved)[0].numpy()
+
+    np.testing.assert_allclose(second.numpy(), (along(step) - along(-step)) / (2 * step), atol=1e-6)
+
+
+def test_lstsq_by_every_driver():
+    A, b = matrix(6, 3), matrix(6, 2, seed=1)
+    expected = np.linalg.lstsq(A.numpy(), b.numpy(), rcond=None)
+    for driver in ("gels", "gelsy", "gelsd", "gelss"):
+        found = fb.linalg.lstsq(A, b, driver=driver)
+        np.testing.assert_allclose(found.solution.numpy(), expected[0], atol=1e-10)
+        if driver != "gelsy":
+            np.testing.assert_allclose(found.residuals.numpy(), expected[1], atol=1e-10)
+        if driver != "gels":
+            assert found.rank.item() == 3
+    with pytest.raises(RuntimeError, match="should be one of"):
+        fb.linalg.lstsq(A, b, driver="other")
+
+
+def test_matrix_exp_of_large_norms_and_nan():
+    A = fb.tensor([[0.0, 50.0], [-50.0, 0.0]], dtype=fb.float64)
+    expected = [[np.cos(50), np.sin(50)], [-np.sin(50), np.cos(50)]]
+    np.testing.assert_allclose(fb.linalg.matrix_exp(A).numpy(), expected, atol=1e-12)
+    assert fb.linalg.matrix_exp(fb.full((2, 2), float("nan"))).isnan().all()
+
+
+def test_qr_says_when_it_has_no_gradient():
+    A = matrix(3, 2).requires_grad_()
+    with pytest.raises(RuntimeError, match="not differentiable when mode='complete'"):
+        fb.linalg.qr(A, mode="complete").R.sum().backward()
+    with pytest.raises(RuntimeError, match="mode='r'"):
+        fb.linalg.qr(A, mode="r").R.sum().backward()
+
+
+def test_norms_by_name():
+    A = matrix(3, 4)
+    assert fb.norm(A).item() == pytest.approx(np.linalg.norm(A.numpy()))
+    assert A.norm("nuc").item() == pytest.approx(np.linalg.norm(A.numpy(), "nuc"))
+    with pytest.raises(RuntimeError, match="only valid string values"):
+        fb.norm(A, "other")
+
+
+def test_low_rank_approximations_find_the_largest_singular_values():
+    A = matrix(30, 4) @ matrix(4, 20, seed=1)
+    U, S, V = fb.svd_lowrank(A, q=6)
+    assert close((U * S) @ V.mH, A, 1e-8)
+    assert fb.pca_lowrank(A, q=3)[1].shape == (3,)
+    with pytest.raises(ValueError, match="not greater than min"):
+        fb.pca_lowrank(A, q=40)
+
+
+def test_broadcasting_batches_of_systems():
+    A, b = matrix(3, 1, 4, 4), matrix(2, 4, 2, seed=1)
+    x = fb.linalg.solve(A, b)
+    assert x.shape == (3, 2, 4, 2) and close(A @ x, b.expand(3, 2, 4, 2), 1e-9)
+    y = fb.linalg.solve_triangular(A.triu(), b, upper=True)
+    assert close(A.triu() @ y, b.expand(3, 2, 4, 2), 1e-8)
+    factors = fb.linalg.lu_factor(A)
+    assert close(fb.linalg.lu_solve(*factors, b), x, 1e-9)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_distances_and_their_gradients(p):
+    a, b = matrix(2, 5, 3), matrix(2, 4, 3, seed=1)
+    pairs = np.abs(a.numpy()[:, :, None] - b.numpy()[:, None])
+    np.testing.assert_allclose(
+        fb.cdist(a, b, p).numpy(), np.linalg.norm(pairs, p, axis=-1) if p != 0.5 else (pairs**p).sum(-1) ** 2
+    )
+    if p:
+        assert fb.autograd.gradcheck(lambda x, y: fb.cdist(x, y, p), (a.requires_grad_(), b.requires_grad_()))
