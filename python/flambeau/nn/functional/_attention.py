@@ -31,34 +31,29 @@ def _check_shapes(
     num_heads: int,
 ) -> bool:
     """Check dimensions; return whether the arguments have a batch dimension."""
-    if query.dim() not in (2, 3):
-        raise AssertionError(
-            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
-        )
-    batched = query.dim() == 3
-    kind = "batched" if batched else "unbatched"
-    if key.dim() != query.dim() or value.dim() != query.dim():
-        raise AssertionError(
-            f"For {kind} (`query.dim() == {query.dim()}`) `query`, expected `key` and `value` to be "
-            f"{query.dim()}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
-        )
-    if key_padding_mask is not None and key_padding_mask.dim() != query.dim() - 1:
-        raise AssertionError(
-            f"For {kind} (`query.dim() == {query.dim()}`) `query`, expected `key_padding_mask` to be "
-            f"`None` or {query.dim() - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
-        )
-    if attn_mask is None:
-        return batched
-    if attn_mask.dim() not in (2, 3):
-        raise AssertionError(
-            f"For {kind} (`query.dim() == {query.dim()}`) `query`, expected `attn_mask` to be `None`, 2-D or 3-D "
-            f"but found {attn_mask.dim()}-D tensor instead"
-        )
-    if not batched and attn_mask.dim() == 3:
+    dims = query.dim()
+    allowed = {
+        "query": (query, (2, 3)),
+        "key": (key, (dims,)),
+        "value": (value, (dims,)),
+        "key_padding_mask": (key_padding_mask, (dims - 1,)),
+        "attn_mask": (attn_mask, (2, 3)),
+    }
+    for name, (tensor, wanted) in allowed.items():
+        if tensor is not None and tensor.dim() not in wanted:
+            numbers = " or ".join(f"{n}-D" for n in wanted)
+            raise AssertionError(
+                f"multi_head_attention_forward: expected {name} to be {numbers} beside a {dims}-D query, "
+                f"got {tensor.dim()}-D"
+            )
+    if dims == 2 and attn_mask is not None and attn_mask.dim() == 3:
         expected = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != expected:
-            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}")
-    return batched
+            raise AssertionError(
+                f"multi_head_attention_forward: expected attn_mask of shape {expected}, "
+                f"got {tuple(attn_mask.shape)}"
+            )
+    return dims == 3
 
 
 def _packed_projection(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None) -> list[Tensor]:
@@ -80,11 +75,13 @@ def _projections(
 ) -> list[Tensor]:
     if separate is None:
         if packed is None:
-            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+            raise AssertionError("multi_head_attention_forward: expected in_proj_weight, got None")
         return _packed_projection(q, k, v, packed, bias)
     for weight, name in zip(separate, "qkv", strict=True):
         if weight is None:
-            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+            raise AssertionError(
+                f"multi_head_attention_forward: expected {name}_proj_weight when separate, got None"
+            )
     biases = [None] * 3 if bias is None else bias.chunk(3)
     return [_nn.linear(x, w, b) for x, w, b in zip((q, k, v), separate, biases, strict=True)]
 
@@ -93,22 +90,17 @@ def _checked_attn_mask(
     attn_mask: Tensor | None, shape: tuple[int, int, int], is_causal: bool
 ) -> Tensor | None:
     """Return the mask with a leading dimension for batch and heads."""
-    if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if attn_mask is None:
+        if is_causal:
+            raise RuntimeError("multi_head_attention_forward: is_causal is a hint about attn_mask, got none")
         return None
-    rows, target, source = shape
-    if attn_mask.dim() == 2:
-        if tuple(attn_mask.shape) != (target, source):
-            raise RuntimeError(
-                f"The shape of the 2D attn_mask is {attn_mask.shape}, but should be {(target, source)}."
-            )
-        return attn_mask.unsqueeze(0)
-    if attn_mask.dim() != 3:
-        raise RuntimeError(f"attn_mask's dimension {attn_mask.dim()} is not supported")
-    if tuple(attn_mask.shape) != shape:
-        raise RuntimeError(f"The shape of the 3D attn_mask is {attn_mask.shape}, but should be {shape}.")
-    return attn_mask
+    wanted = {2: shape[1:], 3: shape}.get(attn_mask.dim())
+    if tuple(attn_mask.shape) != wanted:
+        raise RuntimeError(
+            f"multi_head_attention_forward: expected attn_mask of shape {shape[1:]} or {shape}, "
+            f"got {tuple(attn_mask.shape)}"
+        )
+    return attn_mask.unsqueeze(0) if attn_mask.dim() == 2 else attn_mask
 
 
 def _heads(x: Tensor, batch: int, heads: int) -> Tensor:
@@ -120,7 +112,10 @@ def _checked_heads(x: Tensor, name: str, q: Tensor) -> Tensor:
     """Check keys or values that are given by head already."""
     for d in (0, 2):
         if x.size(d) != q.size(d):
-            raise AssertionError(f"expecting {name}.size({d}) of {q.size(d)}, but got {x.size(d)}")
+            raise AssertionError(
+                f"multi_head_attention_forward: expected {name} of size {q.size(d)} in dimension {d}, "
+                f"got {tuple(x.shape)}"
+            )
     return x
 
 

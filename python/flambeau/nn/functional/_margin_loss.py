@@ -165,8 +165,8 @@ def triplet_margin_with_distance_loss(
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of "
-            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+            "triplet_margin_loss: expected tensors of the same number of dimensions, got "
+            f"{anchor.dim()}, {positive.dim()} and {negative.dim()}"
         )
     near = distance(anchor, positive)
     far = distance(anchor, negative)
