@@ -53,6 +53,8 @@ def derive(
     for numbers in scalars:
         on_self = method and "self" not in numbers
         variant = with_numbers(schema, numbers)
+        if any(variant.name == form.schema.name for form in functional):
+            variant = replace(variant, name=replace(variant.name, overload=f"Scalar_{numbers[0]}"))
         functional.append(Form(variant, FormKind.FUNCTIONAL, numbers, function, on_self))
     yield from functional
     if "inplace" in variants or "inplace_function" in variants:

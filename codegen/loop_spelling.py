@@ -230,6 +230,18 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     )
 
 
+def includes_of(operators: Sequence[Operator], rows: dict[str, Primitive]) -> tuple[str, ...]:
+    """The headers that the primitives of a family need beside vector math."""
+    expressions: list[Expr] = []
+    for op in operators:
+        if isinstance(op.body, Pointwise):
+            expressions += [expr for _, expr in op.body.cases]
+        elif isinstance(op.body, Reduce):
+            expressions += [op.body.map, op.body.finish]
+    named = {rows[prim.name].include for expr in expressions for prim in _prims(expr)}
+    return tuple(sorted(name for name in named if name is not None))
+
+
 def loops_of(
     operators: Sequence[Operator], rows: dict[str, Primitive], device: bool
 ) -> tuple[tuple[LoopDecl, ...], tuple[ReduceDecl, ...]]:

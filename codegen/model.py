@@ -236,6 +236,7 @@ class Primitive:
     oracle: str  # Python expression over numpy (np), scipy.special (sp), x0, x1...
     interval: tuple[tuple[float, float], ...]  # sample domain per argument
     vectorises: bool  # whether the C++ spelling is branch-free
+    include: str | None = None  # the header that declares what `cpp` and `cuda` call, if not vecmath
     integer_divisor: int | None = None  # the argument that must not be 0 for integers
 
 

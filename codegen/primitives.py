@@ -13,7 +13,7 @@ from codegen.source import Mapping, Node, Sequence, Text, load_entries
 
 TABLE = Path(__file__).with_name("primitives.yaml")
 KEYS = (
-    "name args infix result domains cpp cuda partials operator oracle interval vectorises integer_divisor"
+    "name args infix result domains cpp cuda partials operator oracle interval vectorises include integer_divisor"
 ).split()
 REQUIRED = ("name", "args", "result", "domains", "cpp", "partials", "oracle", "interval")
 _INFINITIES = {".inf": float("inf"), "-.inf": float("-inf")}
@@ -121,6 +121,7 @@ def _primitive(row: _Row) -> Primitive:
         oracle=row.text("oracle") or "",
         interval=interval,
         vectorises=row.text("vectorises") != "false",
+        include=row.text("include"),
         integer_divisor=None
         if row.text("integer_divisor") is None
         else int(row.text("integer_divisor") or 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen import slots
-from codegen.loop_spelling import loops_of
+from codegen.loop_spelling import includes_of, loops_of
 from codegen.model import Model
 from codegen.render import File, render
 
@@ -15,4 +15,7 @@ def emit(model: Model) -> Iterator[File]:
     for family, operators in slots.families(model):
         loops, reductions = loops_of(operators, model.primitives, device=True)
         if loops or reductions:
-            yield render("cuda.cu.j2", f"cuda/{family}.cu", loops=loops, reductions=reductions)
+            includes = includes_of(operators, model.primitives)
+            yield render(
+                "cuda.cu.j2", f"cuda/{family}.cu", includes=includes, loops=loops, reductions=reductions
+            )

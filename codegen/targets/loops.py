@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen import slots
-from codegen.loop_spelling import loops_of
+from codegen.loop_spelling import includes_of, loops_of
 from codegen.model import Model
 from codegen.render import File, render
 
@@ -15,4 +15,11 @@ def emit(model: Model) -> Iterator[File]:
     for family, operators in slots.families(model):
         loops, reductions = loops_of(operators, model.primitives, device=False)
         if loops or reductions:
-            yield render("loops.cpp.j2", f"cpu/{family}_loops.cpp", loops=loops, reductions=reductions)
+            includes = includes_of(operators, model.primitives)
+            yield render(
+                "loops.cpp.j2",
+                f"cpu/{family}_loops.cpp",
+                includes=includes,
+                loops=loops,
+                reductions=reductions,
+            )

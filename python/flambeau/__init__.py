@@ -28,6 +28,8 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau._inquiry import *  # noqa: F403
     from flambeau._linear_algebra import *  # noqa: F403
     from flambeau._size import *  # noqa: F403
+    from flambeau._stft import *  # noqa: F403
+    from flambeau._windows import *  # noqa: F403
     from flambeau.autograd.grad_mode import *  # noqa: F403
     from flambeau.functional import *  # noqa: F403
     from flambeau.random import *  # noqa: F403
@@ -75,7 +77,15 @@ from flambeau._inquiry import (  # noqa: E402
 )
 from flambeau._linear_algebra import chain_matmul, lu, norm, pca_lowrank, svd_lowrank  # noqa: E402
 from flambeau._lobpcg import lobpcg  # noqa: E402
+from flambeau._stft import istft, stft  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
+from flambeau._windows import (  # noqa: E402
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
 from flambeau.autograd.grad_mode import (  # noqa: E402
     enable_grad,
     inference_mode,
@@ -109,7 +119,7 @@ __version__ = "0.1.0"
 
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
-    "array_api autograd compat fft linalg nn optim random serialization special testing utils".split()
+    "array_api autograd compat fft linalg nn optim random serialization signal special testing utils".split()
 )
 
 

@@ -125,6 +125,20 @@ class _TensorMethods:
         """Whether negation is pending: never, it is done at once."""
         return False
 
+    # --- spectra -----------------------------------------------------------------------------------
+
+    def stft(self: Any, n_fft: int, *args: Any, **options: Any) -> Tensor:
+        """Fourier transforms of windowed frames; as flambeau.stft."""
+        from flambeau._stft import stft
+
+        return stft(self, n_fft, *args, **options)
+
+    def istft(self: Any, n_fft: int, *args: Any, **options: Any) -> Tensor:
+        """Inverse of stft; as flambeau.istft."""
+        from flambeau._stft import istft
+
+        return istft(self, n_fft, *args, **options)
+
     # --- Python functions, element by element ------------------------------------------------------
 
     def apply_(self: Any, callable: Any) -> Tensor:

@@ -1,0 +1,5 @@
+"""Signal processing."""
+
+from flambeau.signal import windows
+
+__all__ = ["windows"]

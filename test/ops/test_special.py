@@ -1,0 +1,154 @@
+"""Special functions: error bounds against SciPy over wide intervals, and special values."""
+
+from __future__ import annotations
+
+import flambeau as fb
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as sp
+
+inf, nan = float("inf"), float("nan")
+# Name, exact function, interval, relative bound in eps; where the function has zeros, of 1 / 20 of its size.
+WIDE = [
+    ("bessel_j0", lambda x: mp.besselj(0, x), (-60, 60), 12),
+    ("bessel_j1", lambda x: mp.besselj(1, x), (-60, 60), 12),
+    ("bessel_y0", lambda x: mp.bessely(0, x), (1e-3, 60), 12),
+    ("bessel_y1", lambda x: mp.bessely(1, x), (1e-3, 60), 12),
+    ("modified_bessel_i0", lambda x: mp.besseli(0, x), (-100, 100), 8),
+    ("modified_bessel_i1", lambda x: mp.besseli(1, x), (-100, 100), 8),
+    ("modified_bessel_k0", lambda x: mp.besselk(0, x), (1e-3, 100), 8),
+    ("modified_bessel_k1", lambda x: mp.besselk(1, x), (1e-3, 100), 8),
+    ("scaled_modified_bessel_k0", lambda x: mp.exp(x) * mp.besselk(0, x), (1e-3, 1e4), 8),
+    ("scaled_modified_bessel_k1", lambda x: mp.exp(x) * mp.besselk(1, x), (1e-3, 1e4), 8),
+    ("i0e", lambda x: mp.exp(-abs(x)) * mp.besseli(0, x), (-1e3, 1e3), 8),
+    ("i1", lambda x: mp.besseli(1, x), (-100, 100), 8),
+    ("i1e", lambda x: mp.exp(-abs(x)) * mp.besseli(1, x), (-1e3, 1e3), 8),
+    ("airy_ai", mp.airyai, (-7, 7), 64),
+    ("erfcx", lambda x: mp.exp(x * x) * mp.erfc(x), (-25, 100), 8),
+    ("ndtr", mp.ncdf, (-20, 9), 200),  # the rounding of x / sqrt(2) counts x^2 times
+    ("log_ndtr", lambda x: mp.log(mp.ncdf(x)), (-100, 5), 32),
+    ("ndtri", lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), (1e-9, 1 - 1e-9), 8),
+    ("entr", lambda x: -x * mp.log(x), (1e-3, 10), 8),
+    ("spherical_bessel_j0", lambda x: mp.sin(x) / x, (1e-3, 60), 8),
+]
+
+
+def bounds_hold(got: np.ndarray, want: list[mp.mpf], bound: float, eps: float) -> bool:
+    """Relative errors, and absolute ones where the function is near a zero."""
+    errors = [abs(mp.mpf(float(g)) - w) for g, w in zip(got, want, strict=True)]
+    return all(
+        e <= bound * eps * max(abs(w), min(abs(w) * 20, mp.mpf(1) / 20))
+        for e, w in zip(errors, want, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("name", "exact", "interval", "bound"), WIDE, ids=[row[0] for row in WIDE])
+def test_error_bound(name, exact, interval, bound):
+    x = np.random.default_rng(0).uniform(*interval, 150)
+    with mp.workdps(30):
+        want = [exact(mp.mpf(float(v))) for v in x]
+        got = getattr(fb.special, name)(fb.from_numpy(x)).numpy()
+        assert bounds_hold(got, want, bound, np.finfo(np.float64).eps)
+        narrow = x[np.abs(x) < 80].astype(np.float32)  # further out float32 overflows
+        want = [exact(mp.mpf(float(v))) for v in narrow]
+        got = getattr(fb.special, name)(fb.from_numpy(narrow)).numpy()
+        kept = [i for i, w in enumerate(want) if 1e-37 < abs(w) < 1e38]
+        assert bounds_hold(got[kept], [want[i] for i in kept], 1, np.finfo(np.float32).eps)
+
+
+@pytest.mark.parametrize(
+    ("function", "exact", "a", "x", "bound"),
+    [
+        (fb.igamma, lambda a, x: mp.gammainc(a, 0, x, regularized=True), (1e-3, 5), (1e-3, 20), 1e-14),
+        (fb.igammac, lambda a, x: mp.gammainc(a, x, regularized=True), (1e-3, 5), (1e-3, 20), 1e-14),
+        (fb.igamma, lambda a, x: mp.gammainc(a, 0, x, regularized=True), (50, 5000), (0.8, 1.2), 1e-12),
+        (fb.igammac, lambda a, x: mp.gammainc(a, x, regularized=True), (50, 5000), (0.8, 1.2), 1e-12),
+        (fb.special.zeta, mp.zeta, (1.01, 20), (0.01, 100), 1e-13),
+    ],
+)
+def test_two_arguments(function, exact, a, x, bound):
+    rng = np.random.default_rng(1)
+    first, second = rng.uniform(*a, 60), rng.uniform(*x, 60)
+    if a[0] == 50:
+        second *= first  # near the edge, where the expansions are hard
+    got = function(fb.from_numpy(first), fb.from_numpy(second)).numpy()
+    with mp.workdps(80):
+        for g, p, q in zip(got, first, second, strict=True):
+            want = exact(mp.mpf(float(p)), mp.mpf(float(q)))
+            assert want < 1e-200 or abs(mp.mpf(float(g)) - want) <= bound * want
+
+
+POLYNOMIALS = [
+    ("chebyshev_polynomial_t", sp.eval_chebyt),
+    ("chebyshev_polynomial_u", sp.eval_chebyu),
+    ("shifted_chebyshev_polynomial_t", sp.eval_sh_chebyt),
+    ("shifted_chebyshev_polynomial_u", sp.eval_sh_chebyu),
+    ("hermite_polynomial_h", sp.eval_hermite),
+    ("hermite_polynomial_he", sp.eval_hermitenorm),
+    ("laguerre_polynomial_l", sp.eval_laguerre),
+    ("legendre_polynomial_p", sp.eval_legendre),
+]
+
+
+@pytest.mark.parametrize(("name", "exact"), POLYNOMIALS, ids=[row[0] for row in POLYNOMIALS])
+def test_polynomials(name, exact):
+    x = np.linspace(-1.5, 1.5, 61)
+    for n in (0, 1, 2, 5, 13):
+        got = getattr(fb.special, name)(fb.from_numpy(x), n).numpy()
+        want = exact(n, x)
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12 * np.abs(want).max())
+    assert getattr(fb.special, name)(fb.ones(1), -2).tolist() == [0]
+    assert getattr(fb.special, name)(fb.ones(1), -0.5).tolist() == [1]
+    assert np.isnan(getattr(fb.special, name)(fb.tensor([nan]), 3).item())
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("bessel_y0", [0.0, -1.0, inf], [-inf, nan, 0.0]),
+        ("modified_bessel_k1", [0.0, -1.0, inf], [inf, nan, 0.0]),
+        ("i0e", [inf, -inf, nan, 0.0], [0.0, 0.0, nan, 1.0]),
+        ("modified_bessel_i1", [inf, -inf, 0.0], [inf, -inf, 0.0]),
+        ("erfcx", [inf, -inf, 0.0, -30.0], [0.0, inf, 1.0, inf]),
+        ("ndtri", [0.0, 1.0, 0.5, -0.1, 1.1, nan], [-inf, inf, 0.0, nan, nan, nan]),
+        ("log_ndtr", [-inf, inf, -1e300], [-inf, 0.0, -inf]),
+        ("entr", [0.0, -1.0, nan, inf], [0.0, -inf, nan, -inf]),
+        ("airy_ai", [inf, nan, 200.0], [nan, nan, 0.0]),
+        ("spherical_bessel_j0", [0.0, inf], [1.0, 0.0]),
+    ],
+)
+def test_special_values(name, given, expected):
+    got = getattr(fb.special, name)(fb.tensor(given, dtype=fb.float64)).numpy()
+    np.testing.assert_allclose(got, np.array(expected), rtol=2e-16, atol=0)
+
+
+def test_igamma_at_the_ends():
+    a = fb.tensor([0.0, 0.0, 1.0, 1.0, -1.0, inf], dtype=fb.float64)
+    x = fb.tensor([1.0, 0.0, 0.0, inf, 1.0, 1.0], dtype=fb.float64)
+    np.testing.assert_array_equal(fb.igamma(a, x).numpy(), [1, nan, 0, 1, nan, 0])
+    np.testing.assert_array_equal(fb.igammac(a, x).numpy(), [0, nan, 1, 0, nan, 1])
+
+
+def test_zeta_at_the_ends():
+    s = fb.tensor([1.0, 0.5, 2.0, 2.5, 2.0, 3.0], dtype=fb.float64)
+    q = fb.tensor([1.0, 1.0, -1.0, -0.5, 1e300, -1e6 + 0.5], dtype=fb.float64)
+    got = fb.special.zeta(s, q).numpy()
+    assert got[0] == inf and np.isnan(got[1]) and got[2] == inf and np.isnan(got[3])
+    assert got[4] == 1e-300 and abs(got[5]) < 1e-10  # the terms of either sign cancel
+
+
+def test_orders_that_do_not_exist():
+    with pytest.raises(RuntimeError, match="does not support negative n"):
+        fb.polygamma(-1, fb.ones(2))
+    with pytest.raises(RuntimeError, match="p has to be greater than or equal to 1"):
+        fb.mvlgamma(fb.ones(2), 0)
+
+
+def test_second_names_are_the_same_functions():
+    x = fb.tensor([0.3, 0.6])
+    for name, other in (("expit", "sigmoid"), ("gammaln", "lgamma"), ("psi", "digamma"), ("i0", "i0")):
+        assert getattr(fb.special, name)(x).tolist() == getattr(fb, other)(x).tolist()
+    assert fb.absolute(-x).tolist() == x.tolist()
+    assert (-x).arctan_().tolist() == fb.atan(-x).tolist()
+    assert fb.clip(x, max=0.5).tolist() == x.clamp(max=0.5).tolist()
