@@ -75,7 +75,7 @@ from flambeau._inquiry import (  # noqa: E402
     result_type,
     typename,
 )
-from flambeau._linear_algebra import chain_matmul, lu, norm, pca_lowrank, svd_lowrank  # noqa: E402
+from flambeau._linear_algebra import cdist, chain_matmul, lu, norm, pca_lowrank, svd_lowrank  # noqa: E402
 from flambeau._lobpcg import lobpcg  # noqa: E402
 from flambeau._stft import istft, stft  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau import _C
 from flambeau._C import Tensor
 
 Labels = list[str]
@@ -221,7 +222,9 @@ def _contract(operands: list[Tensor], terms: list[Labels], output: Labels | None
     return result.permute([labels.index(label) for label in wanted])
 
 
-def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] | Tensor = 2) -> Tensor:
+def tensordot(
+    a: Tensor, b: Tensor, dims: int | Sequence[Any] | Tensor = 2, out: Tensor | None = None
+) -> Tensor:
     """Return the product of two tensors, summed over pairs of their dimensions.
 
     Args:
@@ -229,6 +232,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] | Tensor = 2) -> T
         b: the second factor.
         dims: how many of a's last and b's first dimensions to sum over, or a list of a's dimensions and
             a list of b's.
+        out: where the result goes.
     Shape: a's other dimensions, then b's.
     """
     if isinstance(dims, Tensor):
@@ -253,4 +257,5 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] | Tensor = 2) -> T
         term_b[e] = term_a[d]
     shared = {term_a[d] for d in of_a}
     free = [n for n in (*term_a, *term_b) if n not in shared]
-    return _contract([a, b], [term_a, term_b], free)
+    result = _contract([a, b], [term_a, term_b], free)
+    return result if out is None else _C._functions.mul(result, 1, out=out)

@@ -59,6 +59,29 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return tuple(factors) if get_infos else tuple(factors)[:2]
 
 
+_DISTANCE_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _DISTANCE_MODES[0]) -> Tensor:
+    """Return the distances of order `p` between the rows of two batches of matrices.
+
+    Args:
+        x1: points (*, P, M).
+        x2: points (*, R, M).
+        p: the order, 0 to infinity.
+        compute_mode: one of PyTorch's names; all of them subtract before they square.
+    Shape: (*, P, R).
+    Raises: ValueError for another mode.
+
+    >>> from flambeau import tensor
+    >>> cdist(tensor([[0.0, 0.0]]), tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+    if compute_mode not in _DISTANCE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _C._functions.cdist(x1, x2, p, None)
+
+
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """Return the product of matrices, multiplied in the order that costs least.
 

@@ -2,7 +2,8 @@
 
 torchgen_out/tests/<family>.json has one record per operator. A sample is the text of an argument list:
 `t(2, 3)` is a tensor of the dtype under test, `tp` positive, `ti(5, 2, 3)` int64 below 5, `tb` bool,
-`tc` complex; `.definite()` makes square matrices Hermitian and positive-definite.
+`tc` complex; `.definite()` makes square matrices Hermitian and positive-definite,
+`.factor()` lower triangular.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Shape:
     sizes: tuple[int, ...]
     below: int = 0
     steps: tuple[Callable[[Any], Any], ...] = ()
-    hermitian: bool = False  # and stays so where derivatives are tested
+    kind_of_matrix: str = ""  # hermitian or triangular: it stays so where derivatives are tested
 
     def _then(self, step: Callable[[Any], Any]) -> Shape:
         return replace(self, steps=(*self.steps, step))
@@ -63,7 +64,11 @@ class Shape:
             size = part.shape[-1]
             return (part + np.diag(np.arange(1, size + 1) * 2.0 + 5 * size)).astype(values.dtype)
 
-        return replace(self._then(step), hermitian=True)
+        return replace(self._then(step), kind_of_matrix="hermitian")
+
+    def factor(self) -> Shape:
+        """Lower triangular matrices with a large diagonal."""
+        return replace(self.definite()._then(np.tril), kind_of_matrix="triangular")
 
     def sorted(self) -> Shape:
         """Ascending along the last dimension."""

@@ -25,8 +25,15 @@ def variables(op: Op, arguments: dict[str, Any]) -> list[tuple[str, int | None]]
     return found
 
 
+STRUCTURED = {
+    "": lambda value: value,
+    "hermitian": lambda value: (value + value.mH) / 2,
+    "triangular": lambda value: value.tril(),
+}
+
+
 def function_of(
-    op: Op, arguments: dict[str, Any], places: list[tuple[str, int | None]], dtype: str, hermitian: set[str]
+    op: Op, arguments: dict[str, Any], places: list[tuple[str, int | None]], dtype: str, kinds: dict[str, str]
 ) -> Any:
     """The operator as a function of its differentiable tensors; only its differentiable results."""
 
@@ -34,7 +41,7 @@ def function_of(
         given = tensors(arguments, dtype)
         for (name, index), value in zip(places, values, strict=True):
             if index is None:
-                given[name] = (value + value.mH) / 2 if name in hermitian else value
+                given[name] = STRUCTURED[kinds.get(name, "")](value)
             else:
                 given[name] = [value if i == index else v for i, v in enumerate(given[name])]
         if "random" in op.tags:
@@ -53,9 +60,9 @@ def cases(op: Op, dtype: str) -> list[tuple[Any, list[np.ndarray], str]]:
         places = variables(op, arguments)
         if places:
             arrays = [arguments[n] if k is None else arguments[n][k] for n, k in places]
-            hermitian = {n for n, v in call.arguments.items() if getattr(v, "hermitian", False)}
+            kinds = {n: getattr(v, "kind_of_matrix", "") for n, v in call.arguments.items()}
             found.append(
-                (function_of(op, arguments, places, dtype, hermitian), arrays, f"{op.name}/{dtype}/{i}")
+                (function_of(op, arguments, places, dtype, kinds), arrays, f"{op.name}/{dtype}/{i}")
             )
     return found
 
