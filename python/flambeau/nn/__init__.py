@@ -7,7 +7,6 @@ from flambeau.nn.modules.activation import (
     GELU,
     GLU,
     SELU,
-    Dropout,
     Hardshrink,
     Hardsigmoid,
     Hardswish,
@@ -16,21 +15,56 @@ from flambeau.nn.modules.activation import (
     LogSigmoid,
     LogSoftmax,
     Mish,
+    PReLU,
     ReLU,
     ReLU6,
+    RReLU,
     Sigmoid,
     SiLU,
     Softmax,
+    Softmax2d,
     Softmin,
     Softplus,
     Softshrink,
     Softsign,
     Tanh,
     Tanhshrink,
+    Threshold,
 )
-from flambeau.nn.modules.containers import ModuleDict, ModuleList, ParameterList, Sequential
-from flambeau.nn.modules.conv import Conv1d, Conv2d, Conv3d
-from flambeau.nn.modules.linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
+from flambeau.nn.modules.attention import (
+    EmbeddingBag,
+    MultiheadAttention,
+)
+from flambeau.nn.modules.containers import (
+    ModuleDict,
+    ModuleList,
+    ParameterList,
+    Sequential,
+)
+from flambeau.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from flambeau.nn.modules.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
+from flambeau.nn.modules.linear import (
+    Bilinear,
+    Embedding,
+    Flatten,
+    Identity,
+    Linear,
+    Unflatten,
+)
 from flambeau.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -42,8 +76,53 @@ from flambeau.nn.modules.loss import (
     NLLLoss,
     SmoothL1Loss,
 )
-from flambeau.nn.modules.module import Module
-from flambeau.nn.modules.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, LayerNorm
+from flambeau.nn.modules.margin_loss import (
+    CosineEmbeddingLoss,
+    CTCLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    PoissonNLLLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
+from flambeau.nn.modules.module import (
+    Module,
+    RemovableHandle,
+)
+from flambeau.nn.modules.normalization import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
+from flambeau.nn.modules.padding import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
 from flambeau.nn.modules.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -54,6 +133,31 @@ from flambeau.nn.modules.pooling import (
     MaxPool1d,
     MaxPool2d,
     MaxPool3d,
+)
+from flambeau.nn.modules.rearrange import (
+    ChannelShuffle,
+    CosineSimilarity,
+    Fold,
+    PairwiseDistance,
+    PixelShuffle,
+    PixelUnshuffle,
+    Unfold,
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)
+from flambeau.nn.modules.unpooling import (
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
 )
 from flambeau.nn.parameter import Parameter
 

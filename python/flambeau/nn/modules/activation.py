@@ -1,206 +1,216 @@
-"""Activations and dropout as layers: each class names its function and the arguments it keeps."""
+"""Activations as layers: each class names its function and the arguments it keeps."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
+import flambeau
 from flambeau import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.modules.functional_layer import REQUIRED, FunctionalLayer
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
 
 
-class _Functional(Module):
-    """A layer that calls `function` with its constructor's arguments.
-
-    Subclasses declare `function` and `options`: names and defaults, in the constructor's order.
-    """
-
-    function = staticmethod(F.relu)
-    options: dict[str, Any]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        bound = self.signature().bind(*args, **kwargs)
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            setattr(self, name, value)
-
-    @classmethod
-    def signature(cls) -> inspect.Signature:
-        """The constructor's signature."""
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Signature([inspect.Parameter(n, kind, default=d) for n, d in cls.options.items()])
-
-    def __init_subclass__(cls) -> None:
-        cls.__signature__ = cls.signature()  # type: ignore[attr-defined]
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply the function."""
-        return type(self).function(input, **{name: getattr(self, name) for name in self.options})
-
-    def extra_repr(self) -> str:
-        shown = ((n, getattr(self, n)) for n in self.options)
-        return ", ".join(f"{n}={v!r}" for n, v in shown if not (n == "inplace" and not v))
-
-
-class ReLU(_Functional):
+class ReLU(FunctionalLayer):
     """max(x, 0). See `flambeau.relu`."""
 
     function, options = staticmethod(F.relu), {"inplace": False}
 
 
-class ReLU6(_Functional):
+class ReLU6(FunctionalLayer):
     """min(max(x, 0), 6)."""
 
     function, options = staticmethod(F.relu6), {"inplace": False}
 
 
-class LeakyReLU(_Functional):
+class LeakyReLU(FunctionalLayer):
     """x where positive, negative_slope * x elsewhere."""
 
     function, options = staticmethod(F.leaky_relu), {"negative_slope": 0.01, "inplace": False}
 
 
-class ELU(_Functional):
+class ELU(FunctionalLayer):
     """x where positive, alpha * (e^x - 1) elsewhere."""
 
     function, options = staticmethod(F.elu), {"alpha": 1.0, "inplace": False}
 
 
-class SELU(_Functional):
+class SELU(FunctionalLayer):
     """Scaled exponential linear unit."""
 
     function, options = staticmethod(F.selu), {"inplace": False}
 
 
-class CELU(_Functional):
+class CELU(FunctionalLayer):
     """Continuously differentiable exponential linear unit."""
 
     function, options = staticmethod(F.celu), {"alpha": 1.0, "inplace": False}
 
 
-class GELU(_Functional):
+class GELU(FunctionalLayer):
     """Gaussian error linear unit; approximate="tanh" for the tanh formula."""
 
     function, options = staticmethod(F.gelu), {"approximate": "none"}
 
 
-class SiLU(_Functional):
+class SiLU(FunctionalLayer):
     """x * sigmoid(x)."""
 
     function, options = staticmethod(F.silu), {"inplace": False}
 
 
-class Mish(_Functional):
+class Mish(FunctionalLayer):
     """x * tanh(softplus(x))."""
 
     function, options = staticmethod(F.mish), {"inplace": False}
 
 
-class Sigmoid(_Functional):
+class Sigmoid(FunctionalLayer):
     """1 / (1 + e^-x)."""
 
     function, options = staticmethod(F.sigmoid), {}
 
 
-class Tanh(_Functional):
+class Tanh(FunctionalLayer):
     """Hyperbolic tangent."""
 
     function, options = staticmethod(F.tanh), {}
 
 
-class LogSigmoid(_Functional):
+class LogSigmoid(FunctionalLayer):
     """ln(sigmoid(x))."""
 
     function, options = staticmethod(F.logsigmoid), {}
 
 
-class Hardtanh(_Functional):
+class Hardtanh(FunctionalLayer):
     """Limit to [min_val, max_val]."""
 
     function, options = staticmethod(F.hardtanh), {"min_val": -1.0, "max_val": 1.0, "inplace": False}
 
 
-class Hardsigmoid(_Functional):
+class Hardsigmoid(FunctionalLayer):
     """min(max(x + 3, 0), 6) / 6."""
 
     function, options = staticmethod(F.hardsigmoid), {"inplace": False}
 
 
-class Hardswish(_Functional):
+class Hardswish(FunctionalLayer):
     """x * hardsigmoid(x)."""
 
     function, options = staticmethod(F.hardswish), {"inplace": False}
 
 
-class Softplus(_Functional):
+class Softplus(FunctionalLayer):
     """ln(1 + e^(beta x)) / beta."""
 
     function, options = staticmethod(F.softplus), {"beta": 1.0, "threshold": 20.0}
 
 
-class Softsign(_Functional):
+class Softsign(FunctionalLayer):
     """x / (1 + |x|)."""
 
     function, options = staticmethod(F.softsign), {}
 
 
-class Tanhshrink(_Functional):
+class Tanhshrink(FunctionalLayer):
     """x - tanh(x)."""
 
     function, options = staticmethod(F.tanhshrink), {}
 
 
-class Softshrink(_Functional):
+class Softshrink(FunctionalLayer):
     """Shrink towards 0 by lambd."""
 
     function, options = staticmethod(F.softshrink), {"lambd": 0.5}
 
 
-class Hardshrink(_Functional):
+class Hardshrink(FunctionalLayer):
     """0 within [-lambd, lambd], x elsewhere."""
 
     function, options = staticmethod(F.hardshrink), {"lambd": 0.5}
 
 
-class GLU(_Functional):
+class GLU(FunctionalLayer):
     """Gated linear unit over halves of `dim`."""
 
     function, options = staticmethod(F.glu), {"dim": -1}
 
 
-class Softmax(_Functional):
+class Softmax(FunctionalLayer):
     """Softmax along `dim`."""
 
     function, options = staticmethod(F.softmax), {"dim": None}
 
 
-class LogSoftmax(_Functional):
+class LogSoftmax(FunctionalLayer):
     """Logarithm of softmax along `dim`."""
 
     function, options = staticmethod(F.log_softmax), {"dim": None}
 
 
-class Softmin(_Functional):
+class Softmin(FunctionalLayer):
     """Softmax of -x along `dim`."""
 
     function, options = staticmethod(F.softmin), {"dim": None}
 
 
-class Dropout(_Functional):
-    """In training set elements to 0 with probability `p` and scale the others by 1 / (1 - p).
+class Threshold(FunctionalLayer):
+    """x where above `threshold`, `value` elsewhere."""
 
-    Source: Srivastava et al. 2014, "Dropout".
+    function, options = (
+        staticmethod(F.threshold),
+        {"threshold": REQUIRED, "value": REQUIRED, "inplace": False},
+    )
+
+
+class RReLU(FunctionalLayer):
+    """x where positive, a x elsewhere: in training a is drawn from [lower, upper), else it is their mean.
+
+    Source: Xu et al. 2015, "Empirical evaluation of rectified activations".
     """
 
-    function, options = staticmethod(F.dropout), {"p": 0.5, "inplace": False}
+    function = staticmethod(F.rrelu)
+    options = {"lower": 1 / 8, "upper": 1 / 3, "inplace": False}
+    draws = True
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        super().__init__(p, inplace)
+
+class Softmax2d(Module):
+    """Softmax over the channels of ``(batch, channels, height, width)``, batch may be missing."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Drop elements, in training."""
-        return F.dropout(input, self.p, self.training, self.inplace)
+        """Apply the function."""
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D")
+        return F.softmax(input, -3)
+
+
+class PReLU(Module):
+    """x where positive, a learned multiple elsewhere.
+
+    Args:
+        num_parameters: 1, or one slope per channel (dimension 1).
+        init: the slope at first.
+    Source: He et al. 2015, "Delving deep into rectifiers".
+    """
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(flambeau.full((num_parameters,), init, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Return to the first slope."""
+        with flambeau.no_grad():
+            self.weight.fill_(self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"

@@ -189,3 +189,97 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     __doc__ = _CONV_DOC.format(N="3")
     dims = 3
+
+
+_TRANSPOSED_DOC = """The map that takes gradients of a {N}-dimensional convolution back to its input.
+
+    Args:
+        in_channels, out_channels: channels of input and output, divisible by `groups`.
+        kernel_size, stride, dilation: of the convolution; one int, or one per dimension.
+        padding: of the convolution: cuts the output on both sides.
+        output_padding: further size on one side, which tells apart the inputs that a strided
+            convolution maps to one size; smaller than stride or dilation.
+        groups, bias: as for Conv{N}d.
+        padding_mode: zeros only.
+    Shape: ``(batch, in_channels, *spatial)`` (batch may be missing) to ``(batch, out_channels, *out)``,
+        out = (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+    Raises: ValueError for arguments that do not fit, RuntimeError for an input that does not.
+"""
+
+
+class _ConvTranspose(_ConvNd):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Size = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        if isinstance(padding, str):
+            raise ValueError(f"{type(self).__name__}: expected padding in numbers, got {padding!r}")
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _reach(self, size: int, d: int) -> int:
+        """The size that an input of `size` gives along dimension d, without output padding."""
+        window = self.dilation[d] * (self.kernel_size[d] - 1) + 1
+        return (size - 1) * self.stride[d] - 2 * self.padding[d] + window  # type: ignore[operator]
+
+    def _output_padding(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
+        if output_size is None:
+            return self.output_padding
+        wanted = tuple(output_size)[-self.dims :]
+        least = [self._reach(size, d) for d, size in enumerate(input.shape[-self.dims :])]
+        most = [size + stride - 1 for size, stride in zip(least, self.stride, strict=True)]
+        if not all(a <= w <= b for a, w, b in zip(least, wanted, most, strict=True)):
+            raise ValueError(
+                f"{type(self).__name__}: expected output_size from {least} to {most}, got {list(wanted)}"
+            )
+        return tuple(w - a for w, a in zip(wanted, least, strict=True))
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        """Convolve; `output_size` chooses among the sizes that a stride leaves open."""
+        extra = self._output_padding(input, output_size)
+        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.dims - 1]
+        return convolve(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTranspose):
+    __doc__ = _TRANSPOSED_DOC.format(N="1")
+    dims = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    __doc__ = _TRANSPOSED_DOC.format(N="2")
+    dims = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    __doc__ = _TRANSPOSED_DOC.format(N="3")
+    dims = 3

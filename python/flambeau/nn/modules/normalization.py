@@ -8,6 +8,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules.functional_layer import REQUIRED, FunctionalLayer
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
@@ -209,3 +210,113 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class RMSNorm(Module):
+    r"""Divide the trailing dimensions by their root mean square, then scale them.
+
+    .. math:: y = x / \sqrt{\mathrm{mean}(x^2) + \epsilon} \odot w
+
+    Args:
+        normalized_shape: sizes of the trailing dimensions that form one feature vector.
+        eps: added to the mean square; by default the dtype's machine epsilon.
+        elementwise_affine: whether to learn `w`.
+    Shape: ``(*, *normalized_shape)`` to the same.
+    Source: Zhang and Sennrich 2019, "Root mean square layer normalization".
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = shape
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        ones = flambeau.ones(shape, device=device, dtype=dtype) if elementwise_affine else None
+        self.register_parameter("weight", None if ones is None else Parameter(ones))
+
+    def reset_parameters(self) -> None:
+        """Return to scale 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LocalResponseNorm(FunctionalLayer):
+    """Divide each channel by (k + alpha mean of squares over `size` neighbouring channels)^beta.
+
+    Source: Krizhevsky et al. 2012, "ImageNet classification".
+    """
+
+    function = staticmethod(F.local_response_norm)
+    options = {"size": REQUIRED, "alpha": 1e-4, "beta": 0.75, "k": 1.0}
+
+
+_INSTANCE_DOC = """Normalise each channel of each sample over its {N} spatial dimensions.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: weight of the new batch in the running statistics.
+        affine: whether to learn scale and shift per channel.
+        track_running_stats: whether evaluation uses statistics kept in training.
+    Shape: ``(batch, channels, *spatial)`` to the same, batch may be missing.
+    Source: Ulyanov et al. 2016, "Instance normalization".
+"""
+
+
+class _InstanceNorm(_BatchNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise."""
+        unbatched, batched = self.allowed_dims
+        if input.dim() not in self.allowed_dims:
+            raise ValueError(f"expected {unbatched}D or {batched}D input (got {input.dim()}D input)")
+        x = input if input.dim() == batched else input.unsqueeze(0)
+        if self.affine and x.shape[1] != self.num_features:
+            raise ValueError(
+                f"{type(self).__name__}: expected {self.num_features} channels, got {x.shape[1]}"
+            )
+        use_own = self.training or not self.track_running_stats
+        y = F.instance_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, use_own, self.momentum, self.eps
+        )
+        return y if input.dim() == batched else y.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    __doc__ = _INSTANCE_DOC.format(N=1)
+    allowed_dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    __doc__ = _INSTANCE_DOC.format(N=2)
+    allowed_dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    __doc__ = _INSTANCE_DOC.format(N=3)
+    allowed_dims = (4, 5)

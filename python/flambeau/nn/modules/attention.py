@@ -1,0 +1,227 @@
+"""Attention, and bags of embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.modules.linear import Linear
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+
+
+class MultiheadAttention(Module):
+    r"""Attention by several heads, each on its own projection of query, key and value.
+
+    .. math:: \mathrm{head}_i = \mathrm{softmax}(Q_i K_i^T / \sqrt{d}) V_i
+
+    The heads' results are joined and projected once more.
+
+    Args:
+        embed_dim: length of a query, divisible by `num_heads`.
+        num_heads: number of heads, of length ``embed_dim / num_heads`` each.
+        dropout: probability that a weight is dropped in training.
+        bias: whether projections add a bias.
+        add_bias_kv: whether to append a learned key and value.
+        add_zero_attn: whether to append a key and value of zeros.
+        kdim: length of a key; `embed_dim` by default.
+        vdim: length of a value; `embed_dim` by default.
+        batch_first: whether the batch comes before the sequence.
+    Shape: ``(length, batch, embed_dim)``, or ``(batch, length, embed_dim)`` with `batch_first`; batch may be
+        missing.
+    Raises: ValueError if sizes are not positive, AssertionError if heads do not divide `embed_dim`.
+    Source: Vaswani et al. 2017, "Attention is all you need".
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got {embed_dim} and {num_heads}"
+            )
+        if embed_dim % num_heads:
+            raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.add_zero_attn = add_zero_attn
+        self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
+        place = {"device": device, "dtype": dtype}
+        self._make_projections(place)
+        self.register_parameter(
+            "in_proj_bias", Parameter(flambeau.empty(3 * embed_dim, **place)) if bias else None
+        )
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, **place)
+        for name in ("bias_k", "bias_v"):
+            extra = Parameter(flambeau.empty(1, 1, embed_dim, **place)) if add_bias_kv else None
+            self.register_parameter(name, extra)
+        self.reset_parameters()
+
+    def _make_projections(self, place: dict[str, Any]) -> None:
+        size, same = self.embed_dim, self._qkv_same_embed_dim
+        widths = {"q_proj_weight": size, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
+        for name, width in widths.items():
+            self.register_parameter(name, None if same else Parameter(flambeau.empty(size, width, **place)))
+        packed = Parameter(flambeau.empty(3 * size, size, **place)) if same else None
+        self.register_parameter("in_proj_weight", packed)
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values (Glorot and Bengio 2010); biases start as 0."""
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                init.xavier_normal_(extra)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend; the second result is the weights, None unless `need_weights`."""
+        turned = self.batch_first and query.dim() == 3
+        if turned:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        result, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        return (result.transpose(0, 1) if turned else result), weights
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of vectors of a table, looked up bag by bag.
+
+    Args:
+        num_embeddings: number of vectors.
+        embedding_dim: length of each.
+        max_norm: vectors looked up are first shortened to this norm, in place.
+        norm_type: order of that norm.
+        scale_grad_by_freq: divide gradients by how often an index occurs (not for max).
+        mode: sum, mean or max.
+        sparse: only False is offered; gradients are dense.
+        include_last_offset: whether the last offset is the end of the last bag.
+        padding_idx: index that counts in no bag.
+    Shape: indices ``(bags, length)``, or ``(total)`` with offsets ``(bags)``, to ``(bags, embedding_dim)``.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if sparse:
+            raise ValueError("EmbeddingBag: expected sparse=False, got True; gradients are dense")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise AssertionError("padding_idx must be within num_embeddings")
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        if _weight is None:
+            empty = flambeau.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(empty)
+            self.reset_parameters()
+        else:
+            self.weight = Parameter(_weight)
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with flambeau.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> EmbeddingBag:
+        """Make a layer around a table of vectors of shape (count, length)."""
+        layer = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
+        layer.weight.requires_grad_(not freeze)
+        return layer
+
+    def forward(
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        """Look up and reduce."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            False,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"

@@ -1,0 +1,63 @@
+"""Layers that drop elements or whole channels in training, and pass everything on in evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.nn import functional as F
+from flambeau.nn.modules.functional_layer import FunctionalLayer
+
+_CHANNELS = """In training set whole channels to 0 with probability `p`, and scale the others by 1 / (1 - p).
+
+    Shape: ``(batch, channels{spatial})`` to the same{unbatched}.
+    Source: Tompson et al. 2015, "Efficient object localization using convolutional networks".
+"""
+
+
+class _Dropout(FunctionalLayer):
+    options = {"p": 0.5, "inplace": False}
+    draws = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
+
+
+class Dropout(_Dropout):
+    """In training set elements to 0 with probability `p` and scale the others by 1 / (1 - p).
+
+    Source: Srivastava et al. 2014, "Dropout".
+    """
+
+    function = staticmethod(F.dropout)
+
+
+class Dropout1d(_Dropout):
+    __doc__ = _CHANNELS.format(spatial=", length", unbatched=", batch may be missing")
+    function = staticmethod(F.dropout1d)
+
+
+class Dropout2d(_Dropout):
+    __doc__ = _CHANNELS.format(spatial=", height, width", unbatched="")
+    function = staticmethod(F.dropout2d)
+
+
+class Dropout3d(_Dropout):
+    __doc__ = _CHANNELS.format(spatial=", depth, height, width", unbatched=", batch may be missing")
+    function = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean 0 and variance 1, for SELU networks.
+
+    Source: Klambauer et al. 2017, "Self-normalizing neural networks".
+    """
+
+    function = staticmethod(F.alpha_dropout)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """AlphaDropout of whole channels."""
+
+    function = staticmethod(F.feature_alpha_dropout)

@@ -1,0 +1,55 @@
+"""Layers that call one function with the arguments they were made with."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from flambeau import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.modules.module import Module
+
+REQUIRED = inspect.Parameter.empty
+
+
+class FunctionalLayer(Module):
+    """A layer that calls `function` with its constructor's arguments.
+
+    Subclasses declare `function` and `options`: names and defaults (or REQUIRED), in the constructor's order;
+    with `draws` the function also learns whether the layer is training. Options called `weight` or
+    `pos_weight` are buffers, as they move with the layer.
+    """
+
+    function: Any = staticmethod(F.relu)
+    options: dict[str, Any] = {}
+    draws = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        bound = self.signature().bind(*args, **kwargs)
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if name.endswith("weight"):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    @classmethod
+    def signature(cls) -> inspect.Signature:
+        """The constructor's signature."""
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([inspect.Parameter(n, kind, default=d) for n, d in cls.options.items()])
+
+    def __init_subclass__(cls) -> None:
+        cls.__signature__ = cls.signature()  # type: ignore[attr-defined]
+
+    def forward(self, *input: Tensor) -> Any:
+        """Apply the function."""
+        given = {name: getattr(self, name) for name in self.options}
+        if self.draws:
+            given["training"] = self.training
+        return type(self).function(*input, **given)
+
+    def extra_repr(self) -> str:
+        shown = ((n, getattr(self, n)) for n in self.options if not n.endswith("weight"))
+        return ", ".join(f"{n}={v!r}" for n, v in shown if not (n == "inplace" and not v))

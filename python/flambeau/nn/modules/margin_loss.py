@@ -1,0 +1,92 @@
+"""Margin, ranking, counting and sequence losses as layers; see the functions of the same name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.nn import functional as F
+from flambeau.nn.modules.functional_layer import FunctionalLayer
+
+_MEAN = {"reduction": "mean"}
+
+
+class _Loss(FunctionalLayer):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.reduction not in ("none", "mean", "sum"):
+            raise ValueError(f"{self.reduction} is not a valid value for reduction")
+
+
+class HingeEmbeddingLoss(_Loss):
+    """Distances where target is 1, max(0, margin - distance) where it is -1."""
+
+    function, options = staticmethod(F.hinge_embedding_loss), {"margin": 1.0, **_MEAN}
+
+
+class MarginRankingLoss(_Loss):
+    """max(0, margin - target (input1 - input2)), with targets 1 and -1."""
+
+    function, options = staticmethod(F.margin_ranking_loss), {"margin": 0.0, **_MEAN}
+
+
+class CosineEmbeddingLoss(_Loss):
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+
+    function, options = staticmethod(F.cosine_embedding_loss), {"margin": 0.0, **_MEAN}
+
+
+class SoftMarginLoss(_Loss):
+    """ln(1 + e^(-target input)) for targets 1 and -1."""
+
+    function, options = staticmethod(F.soft_margin_loss), _MEAN
+
+
+class MultiMarginLoss(_Loss):
+    """Mean over the classes of max(0, margin - score of the target + score of another)^p."""
+
+    function, options = staticmethod(F.multi_margin_loss), {"p": 1, "margin": 1.0, "weight": None, **_MEAN}
+
+
+class MultiLabelMarginLoss(_Loss):
+    """max(0, 1 - (score of a label - score of another class)), summed over pairs and divided by classes."""
+
+    function, options = staticmethod(F.multilabel_margin_loss), _MEAN
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """Binary cross entropy of sigmoid(input), averaged over the classes."""
+
+    function, options = staticmethod(F.multilabel_soft_margin_loss), {"weight": None, **_MEAN}
+
+
+class TripletMarginLoss(_Loss):
+    """max(0, margin + |anchor - positive|_p - |anchor - negative|_p)."""
+
+    function = staticmethod(F.triplet_margin_loss)
+    options = {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_MEAN}
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """TripletMarginLoss with a distance of one's own."""
+
+    function = staticmethod(F.triplet_margin_with_distance_loss)
+    options = {"distance_function": None, "margin": 1.0, "swap": False, **_MEAN}
+
+
+class PoissonNLLLoss(_Loss):
+    """Negative log likelihood of counts: e^input - target input, input the logarithm of the rate."""
+
+    function = staticmethod(F.poisson_nll_loss)
+    options = {"log_input": True, "full": False, "eps": 1e-8, **_MEAN}
+
+
+class GaussianNLLLoss(_Loss):
+    """Negative log likelihood of a normal distribution: (ln var + (input - target)^2 / var) / 2."""
+
+    function, options = staticmethod(F.gaussian_nll_loss), {"full": False, "eps": 1e-6, **_MEAN}
+
+
+class CTCLoss(_Loss):
+    """Connectionist temporal classification. Source: Graves et al. 2006."""
+
+    function, options = staticmethod(F.ctc_loss), {"blank": 0, **_MEAN, "zero_infinity": False}
