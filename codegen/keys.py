@@ -87,6 +87,7 @@ TEST: dict[str, Key] = {
     "samples": Key("Python argument lists of sample calls.", "list"),
     "reference": Key("A NumPy expression over the arguments that gives the result."),
     "no_reference": Key("Why no NumPy expression can give the result."),
+    "no_gradient": Key("Why the gradient is not the one that differences give."),
     "errors": Key("Lists [arguments, exception, message pattern].", "lists"),
     "tolerance": Key("Relative tolerance for float32."),
     "tolerance_reason": Key("Why the default tolerance does not do."),

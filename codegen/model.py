@@ -384,6 +384,7 @@ class TestSpec:
     tolerance: float | None  # relative, float32; with the reason in `tolerance_reason`
     tolerance_reason: str | None
     errors: tuple[tuple[str, str, str], ...]  # (arguments, exception, message regex)
+    no_gradient: str | None = None  # why the gradient is not tested against differences
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ def _read(draft: Draft, fields: Fields, context: Context) -> TestSpec:
         tolerance,
         reason,
         tuple(_errors(fields, context)),
+        fields.text("no_gradient"),
     )
 
 

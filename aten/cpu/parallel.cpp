@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "c10/core/check.h"
 #include "c10/core/thread_state.h"
@@ -31,9 +34,18 @@ constexpr bool kSerial = false;
 // instead.
 void run_blas_jobs(int, openblas_dojob_callback job, int count, size_t stride, void* data,
                    int argument) {
-#pragma omp parallel for schedule(static, 1)
-  for (int i = 0; i < count; ++i)
+  const auto run = [=](int i) {
     job(i, static_cast<char*>(data) + stride * static_cast<size_t>(i), argument);
+  };
+  if (!omp_in_parallel()) {
+#pragma omp parallel for schedule(static, 1)
+    for (int i = 0; i < count; ++i) run(i);
+    return;
+  }
+  // The jobs wait for each other, and a nested region has one thread: see SerialBlas.
+  std::vector<std::jthread> others;
+  for (int i = 1; i < count; ++i) others.emplace_back(run, i);
+  run(0);
 }
 
 [[maybe_unused]] const bool blas_threads_set = [] {
@@ -46,7 +58,19 @@ void set_blas_threads(int n) { scipy_openblas_set_num_threads(n); }
 void set_blas_threads(int) {}
 #endif
 
+std::mutex serial_blas_mutex;
+int serial_blas_users = 0;
+
 }  // namespace
+
+SerialBlas::SerialBlas() {
+  const std::lock_guard lock(serial_blas_mutex);
+  if (serial_blas_users++ == 0) set_blas_threads(1);
+}
+SerialBlas::~SerialBlas() {
+  const std::lock_guard lock(serial_blas_mutex);
+  if (--serial_blas_users == 0) set_blas_threads(get_num_threads());
+}
 
 int get_num_threads() {
   const int wanted = wanted_threads.load(std::memory_order_relaxed);
@@ -57,7 +81,8 @@ void set_num_threads(int n) {
   check(n > 0, "set_num_threads: expected a positive integer, got ", n);
   wanted_threads.store(n, std::memory_order_relaxed);
   omp_set_num_threads(n);
-  set_blas_threads(n);
+  const std::lock_guard lock(serial_blas_mutex);
+  if (serial_blas_users == 0) set_blas_threads(n);
 }
 
 bool in_parallel_region() { return omp_in_parallel() != 0; }

@@ -35,6 +35,16 @@ void parallel_for(int64_t begin, int64_t end, int64_t cost, const Body& body) {
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 
+// While one exists, OpenBLAS computes in its caller. Inside a parallel region it must: the parts of
+// its products wait for each other, and there they would run one after the other.
+class SerialBlas {
+ public:
+  SerialBlas();
+  ~SerialBlas();
+  SerialBlas(const SerialBlas&) = delete;
+  SerialBlas& operator=(const SerialBlas&) = delete;
+};
+
 // Number of parts that a region of this total cost is worth.
 int parts_worthwhile(int64_t total_cost);
 

@@ -122,6 +122,7 @@ def _record(op: Operator, model: Model) -> Json:
         "intervals": {name: list(bounds) for name, bounds in op.test.intervals},
         "reference": _reference(op, model),
         "tolerance": op.test.tolerance,
+        "no_gradient": op.test.no_gradient,
         "errors": [list(error) for error in op.test.errors],
     }
 

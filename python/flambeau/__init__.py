@@ -77,6 +77,16 @@ from flambeau._inquiry import (  # noqa: E402
 )
 from flambeau._linear_algebra import cdist, chain_matmul, lu, norm, pca_lowrank, svd_lowrank  # noqa: E402
 from flambeau._lobpcg import lobpcg  # noqa: E402
+from flambeau._recurrent import (  # noqa: E402
+    gru,
+    gru_cell,
+    lstm,
+    lstm_cell,
+    rnn_relu,
+    rnn_relu_cell,
+    rnn_tanh,
+    rnn_tanh_cell,
+)
 from flambeau._stft import istft, stft  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau._windows import (  # noqa: E402

@@ -161,7 +161,7 @@ def _method(op: Any, args: Any, kwargs: Any) -> None:
 
 
 def _own_method(method: Any) -> Any:
-    name = method.__name__
+    name = getattr(method, "__name__", "<lambda>")  # a partial has none
     if name == "<lambda>":
         return twin(method)
     if not hasattr(flambeau.Tensor, name):

@@ -54,7 +54,7 @@ def _paths() -> dict[int, str]:
             space = _walk(torch, namespace)
         except AttributeError:
             continue
-        for name in dir(space):
+        for name in sorted(dir(space), key=lambda n: n.startswith("_")):  # public names first
             value = getattr(space, name, None)
             if callable(value):
                 found.setdefault(id(value), f"{namespace}.{name}".lstrip("."))
@@ -175,7 +175,18 @@ def to_flambeau(value: Any) -> Any:
         return flambeau.Generator().set_state(tensor_to_flambeau(value.get_state()))
     if isinstance(value, types.FunctionType | types.BuiltinFunctionType):
         return twin(value)
+    if isinstance(value, torch.nn.Module):
+        return _layer(value)
     return value
+
+
+def _layer(value: torch.nn.Module) -> Any:
+    """A layer without parameters, such as a distance."""
+    twin_layer = getattr(flambeau.nn, type(value).__name__)()
+    for name, option in vars(value).items():
+        if not name.startswith("_"):
+            setattr(twin_layer, name, to_flambeau(option))
+    return twin_layer
 
 
 class NotDense(Exception):

@@ -13,13 +13,15 @@ namespace {
 void add_bias(const Tensor& bias, const Tensor& out) {
   const int64_t channels = out.size(1);
   const int64_t plane = channels && out.size(0) ? out.numel() / (channels * out.size(0)) : 0;
-  dispatch_floating_complex(out.dtype(), "convolution", [&]<typename T>() {
+  const auto add = [&]<typename T>() {
     T* element = out.data_as<T>();
     for (int64_t row = 0; row < out.size(0) * channels; ++row) {
-      const T add = bias.data_as<T>()[row % channels];
-      for (int64_t i = 0; i < plane; ++i, ++element) *element = static_cast<T>(*element + add);
+      const T shift = bias.data_as<T>()[row % channels];
+      for (int64_t i = 0; i < plane; ++i, ++element) *element = static_cast<T>(*element + shift);
     }
-  });
+  };
+  if (out.dtype() == ScalarType::Int64) return add.operator()<int64_t>();
+  dispatch_floating_complex(out.dtype(), "convolution", add);
 }
 
 // In several chains, as one would wait for each of its additions.

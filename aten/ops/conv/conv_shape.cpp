@@ -28,6 +28,8 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
         ", but got input of size: ", input.sizes());
   check(input.dtype() == weight.dtype(), "Input type (", input.dtype(), ") and weight type (",
         weight.dtype(), ") should be the same");
+  check(!bias.defined() || bias.dtype() == input.dtype(), "Input type (", input.dtype(),
+        ") and bias type (", bias.defined() ? bias.dtype() : input.dtype(), ") should be the same");
   check(groups > 0, "non-positive groups is not supported, got ", groups);
   const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;
   check(input.size(1) == channels, "Given groups=", groups, ", weight of size ", weight.sizes(),

@@ -97,7 +97,7 @@ void roll(const Windows& w, int64_t channels, const T* columns, T* input) {
 
 template <typename F>
 void dispatch_conv(ScalarType dtype, F&& f) {
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64,
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Int64, ScalarType::Complex64,
                  ScalarType::Complex128, ScalarType::Float16, ScalarType::BFloat16,
                  ScalarType::Int32, ScalarType::Int64>(dtype, "convolution", static_cast<F&&>(f));
 }

@@ -143,6 +143,7 @@ void ctc_loss_backward_cpu(const Tensor& grad_output, const Tensor& log_probs,
   const Tensor rows = contiguous_tensor(log_probs), grads = contiguous_tensor(grad_output);
   const Tensor labels = contiguous_tensor(cast_tensor(targets, ScalarType::Int64));
   const std::vector<int64_t> starts = target_starts(labels, target_lengths);
+  const Tensor losses = contiguous_tensor(loss), alphas = contiguous_tensor(log_alpha);
   fill_with(out, Scalar(0));
   dispatch_types<ScalarType::Float32, ScalarType::Float64>(
       rows.dtype(), "ctc_loss_cpu", [&]<typename T>() {
@@ -151,12 +152,12 @@ void ctc_loss_backward_cpu(const Tensor& grad_output, const Tensor& log_probs,
         parallel_for(0, batch, 32 * plane, [&](int64_t begin, int64_t end) {
           for (int64_t n = begin; n < end; ++n) {
             const auto at = static_cast<size_t>(n);
-            const T nll = loss.data_as<T>()[n], scale = grads.data_as<T>()[n];
+            const T nll = losses.data_as<T>()[n], scale = grads.data_as<T>()[n];
             if (zero_infinity && nll == -kNever<T>) continue;
             const auto q = sequence_of<T>(rows, labels, n, starts[at], input_lengths[at],
                                           target_lengths[at], blank);
             std::vector<T> totals(static_cast<size_t>(q.times * classes), kNever<T>);
-            collect(q, log_alpha.data_as<T>() + n * plane, width, totals.data(), classes);
+            collect(q, alphas.data_as<T>() + n * plane, width, totals.data(), classes);
             for (int64_t t = 0; t < q.times; ++t) {
               for (int64_t c = 0; c < classes; ++c) {
                 const T lp = q.log_probs[t * q.time_stride + c];

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "aten/cpu/parallel.h"
@@ -131,6 +132,8 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
                  ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
                  ScalarType::Int64>(dtype, "matmul", [&]<typename T>() {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>) {
+      std::optional<SerialBlas> serial;
+      if (in_parallel_region()) serial.emplace();
       with_blas_layout(a, b, static_cast<T*>(out), ldc, accumulate);
     } else {
       plain(a, b, static_cast<T*>(out), ldc, accumulate);

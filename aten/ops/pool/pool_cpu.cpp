@@ -49,7 +49,8 @@ struct Divisor {
 
 void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& self, Tensor& out) {
   const Tensor in = contiguous_tensor(self);
-  dispatch_floating(in.dtype(), "avg_pool", [&]<typename T>() {
+  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
+                 ScalarType::BFloat16, ScalarType::Int64>(in.dtype(), "avg_pool", [&]<typename T>() {
     parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
       for (int64_t p = first; p < last; ++p) {
         const T* plane = in.data_as<T>() + p * g.in_size();

@@ -23,12 +23,19 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
         "D or ", int64_t(dims + 2), "D input, but got input of size: ", input);
   check(stride.size() == dims && padding.size() == dims && dilation.size() == dims, op,
         ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values");
+  for (size_t d = input.size() - dims - 1; d < input.size(); ++d) {
+    check(input[d] > 0, op, ": Expected ", int64_t(dims + 1), "D or ", int64_t(dims + 2),
+          "D (batch mode) tensor with optional 0 dim batch size for input and non-batch dimensions of "
+          "positive length, but got: ",
+          input);
+  }
   DimVector out;
   for (size_t d = 0; d < dims; ++d) {
-    check(kernel[d] > 0, op, ": kernel size should be greater than zero, but got ", kernel);
-    check(stride[d] > 0, op, ": stride should not be zero, but got ", stride);
-    check(dilation[d] > 0, op, ": dilation should be greater than zero, but got ", dilation);
-    check(padding[d] >= 0 && padding[d] * 2 <= kernel[d], op,
+    check(kernel[d] > 0, op, ": kernel_size must be greater than zero, but got ", kernel);
+    check(stride[d] > 0, op, ": stride must be greater than zero, but got ", stride);
+    check(dilation[d] > 0, op, ": dilation must be greater than zero, but got ", dilation);
+    check(padding[d] >= 0, op, ": pad must be non-negative, but got pad: ", padding[d]);
+    check(padding[d] <= (dilation[d] * (kernel[d] - 1) + 1) / 2, op,
           ": pad should be at most half of effective kernel size, but got pad=", padding[d],
           ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
     const int64_t in = input[input.size() - dims + d];

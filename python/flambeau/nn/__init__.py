@@ -1,6 +1,6 @@
 """Networks: layers, losses, initial values and the functions behind them."""
 
-from flambeau.nn import functional, init
+from flambeau.nn import functional, init, utils
 from flambeau.nn.modules.activation import (
     CELU,
     ELU,
@@ -145,6 +145,14 @@ from flambeau.nn.modules.rearrange import (
     Upsample,
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
+)
+from flambeau.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from flambeau.nn.modules.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
 )
 from flambeau.nn.modules.unpooling import (
     AdaptiveMaxPool1d,

@@ -6,7 +6,7 @@ operators; operators that need no translation are here under their own names.
 
 from __future__ import annotations
 
-from flambeau import Tensor
+from flambeau import bilinear as bilinear
 from flambeau import conv1d as conv1d
 from flambeau import conv2d as conv2d
 from flambeau import conv3d as conv3d
@@ -14,7 +14,6 @@ from flambeau import conv_tbc as conv_tbc
 from flambeau import conv_transpose1d as conv_transpose1d
 from flambeau import conv_transpose2d as conv_transpose2d
 from flambeau import conv_transpose3d as conv_transpose3d
-from flambeau import einsum as _einsum
 from flambeau._C._nn import linear as linear
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
@@ -28,9 +27,3 @@ from flambeau.nn.functional._normalization import *  # noqa: F403
 from flambeau.nn.functional._padding import *  # noqa: F403
 from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
-
-
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1^T W_k x2 + b_k for each output k; weight (out, in1, in2)."""
-    result = _einsum("...i,kij,...j->...k", input1, weight, input2)
-    return result if bias is None else result + bias

@@ -58,7 +58,6 @@ hardtanh_ = _nn.hardtanh_
 leaky_relu_ = _nn.leaky_relu_
 gelu = _nn.gelu
 softplus = _nn.softplus
-softshrink = _nn.softshrink
 softsign = _nn.softsign
 tanhshrink = _nn.tanhshrink
 logsigmoid = _nn.log_sigmoid
@@ -141,12 +140,23 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """Limit elements to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if not input.is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
     return (_nn.hardtanh_ if inplace else _nn.hardtanh)(input, min_val, max_val)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """X where it exceeds `threshold`, `value` elsewhere."""
     return (flambeau.threshold_ if inplace else flambeau.threshold)(input, threshold, value)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """Shrink elements towards 0 by `lambd`; those within become 0."""
+    if lambd < 0:
+        raise RuntimeError(
+            f"lambda must be in range [0, largest number of the input dtype {input.dtype}], but found {lambd}"
+        )
+    return _nn.softshrink(input, lambd) if out is None else _nn.softshrink(input, lambd, out=out)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

@@ -146,10 +146,18 @@ class _Masks:
     """The two masks, which grow with the keys and are merged in the end."""
 
     def __init__(
-        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, dtype: flambeau.dtype
+        self,
+        query: Tensor,
+        key: Tensor,
+        heads: int,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool,
     ) -> None:
-        self.attn = _float_mask(attn_mask, "attn_mask", dtype)
-        self.padding = _float_mask(key_padding_mask, "key_padding_mask", dtype)
+        target, self.batch, self.heads = query.shape[0], query.shape[1], heads
+        attn_mask = _checked_attn_mask(attn_mask, (self.batch * heads, target, key.shape[0]), is_causal)
+        self.attn = _float_mask(attn_mask, "attn_mask", query.dtype)
+        self.padding = _float_mask(key_padding_mask, "key_padding_mask", query.dtype)
 
     def add_key(self) -> None:
         """Let one more key take part."""
@@ -158,10 +166,11 @@ class _Masks:
         if self.padding is not None:
             self.padding = flambeau.constant_pad_nd(self.padding, (0, 1))
 
-    def merged(self, batch: int, heads: int, source: int) -> Tensor | None:
+    def merged(self, source: int) -> Tensor | None:
         """Return one mask that broadcasts to (batch * heads, target, source)."""
         if self.padding is None:
             return self.attn
+        batch, heads = self.batch, self.heads
         if tuple(self.padding.shape) != (batch, source):
             raise AssertionError(
                 f"expecting key_padding_mask shape of {(batch, source)}, but got {self.padding.shape}"
@@ -202,6 +211,48 @@ def _with_weights(
     if dropout_p > 0.0:
         weights = flambeau.dropout(weights, dropout_p, True)
     return weights @ v, weights
+
+
+def _by_heads(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    static_k: Tensor | None,
+    static_v: Tensor | None,
+    add_zero_attn: bool,
+    masks: _Masks,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values as (batch * heads, length, width of a head)."""
+    q = _heads(q, masks.batch, masks.heads)
+    k = _heads(k, masks.batch, masks.heads) if static_k is None else _checked_heads(static_k, "static_k", q)
+    v = _heads(v, masks.batch, masks.heads) if static_v is None else _checked_heads(static_v, "static_v", q)
+    if not add_zero_attn:
+        return q, k, v
+    masks.add_key()
+    return q, flambeau.constant_pad_nd(k, (0, 0, 0, 1)), flambeau.constant_pad_nd(v, (0, 0, 0, 1))
+
+
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, masks: _Masks, dropout_p: float, need_weights: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return the output (target, batch, features), and the weights (batch, heads, target, source)."""
+    mask, weights, target = masks.merged(k.size(1)), None, q.size(1)
+    if need_weights:
+        output, weights = _with_weights(q, k, v, mask, dropout_p)
+        weights = weights.reshape(masks.batch, masks.heads, target, -1)
+    else:
+        output = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+    return output.transpose(0, 1).reshape(target, masks.batch, -1), weights
+
+
+def _shaped(
+    output: Tensor, weights: Tensor | None, batched: bool, average: bool
+) -> tuple[Tensor, Tensor | None]:
+    if weights is not None and average:
+        weights = weights.mean(1)
+    if batched:
+        return output, weights
+    return output.squeeze(1), None if weights is None else weights.squeeze(0)
 
 
 def multi_head_attention_forward(
@@ -262,32 +313,15 @@ def multi_head_attention_forward(
     Returns: the output, shaped like query, and the weights (N, L, S), (N, num_heads, L, S), or None.
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     if not batched:
         query, key, value = _as_batch(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    target, batch, width = query.shape
-    _check_widths(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
-    attn_mask = _checked_attn_mask(attn_mask, (batch * num_heads, target, key.shape[0]), is_causal)
-    masks = _Masks(attn_mask, key_padding_mask, query.dtype)
-    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    _check_widths(query, key, value, embed_dim_to_check, num_heads, separate is not None)
+    masks = _Masks(query, key, num_heads, attn_mask, key_padding_mask, is_causal)
     q, k, v = _projections(query, key, value, in_proj_weight, separate, in_proj_bias)
     k, v = _with_bias(k, v, bias_k, bias_v, static_k, static_v, masks)
-    q = _heads(q, batch, num_heads)
-    k = _heads(k, batch, num_heads) if static_k is None else _checked_heads(static_k, "static_k", q)
-    v = _heads(v, batch, num_heads) if static_v is None else _checked_heads(static_v, "static_v", q)
-    if add_zero_attn:
-        k, v = (flambeau.constant_pad_nd(x, (0, 0, 0, 1)) for x in (k, v))
-        masks.add_key()
-    mask = masks.merged(batch, num_heads, k.size(1))
-    dropped = dropout_p if training else 0.0
-    weights = None
-    if need_weights:
-        output, weights = _with_weights(q, k, v, mask, dropped)
-        weights = weights.reshape(batch, num_heads, target, -1)
-        weights = weights.mean(1) if average_attn_weights else weights
-        weights = weights if batched else weights.squeeze(0)
-    else:
-        output = scaled_dot_product_attention(q, k, v, mask, dropped)
-    output = output.transpose(0, 1).reshape(target * batch, width)
-    output = _nn.linear(output, out_proj_weight, out_proj_bias).reshape(target, batch, -1)
-    return (output if batched else output.squeeze(1)), weights
+    q, k, v = _by_heads(q, k, v, static_k, static_v, add_zero_attn, masks)
+    output, weights = _attended(q, k, v, masks, dropout_p if training else 0.0, need_weights)
+    output = _nn.linear(output, out_proj_weight, out_proj_bias)
+    return _shaped(output, weights, batched, average_attn_weights)

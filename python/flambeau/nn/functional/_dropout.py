@@ -43,11 +43,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Dropout of whole channels of (N, C, L) or (C, L)."""
     _check(p)
     if input.dim() not in (2, 3):
-        raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. "
-            "Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, "
-            "a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
-        )
+        raise RuntimeError(f"dropout1d: expected 2D or 3D input, (C, L) or (N, C, L), got {input.dim()}D")
     if input.dim() == 2:
         result = flambeau.feature_dropout(input.unsqueeze(0), p, training).squeeze(0)
     else:
@@ -60,14 +56,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.dim() not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated "
-            "and will result in an error in a future release.",
+            f"dropout2d: expected 3-D or 4-D input, got {input.dim()}-D; this is deprecated",
             stacklevel=2,
         )
     if input.dim() == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise "
-            "1D dropout behavior is desired - input is interpreted as shape (N, C, L).",
+            "dropout2d: a 3D input is taken as (N, C, L), and its channels are dropped whole",
             stacklevel=2,
         )
     return _into(input, flambeau.feature_dropout(input, p, training), inplace)
@@ -78,8 +72,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.dim() not in (4, 5):
         warnings.warn(
-            f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated "
-            "and will result in an error in a future release.",
+            f"dropout3d: expected 4-D or 5-D input, got {input.dim()}-D; this is deprecated",
             stacklevel=2,
         )
     if input.dim() == 4:

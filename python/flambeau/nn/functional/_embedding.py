@@ -51,18 +51,34 @@ def _bags(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
-                f"length sequences. However, found offsets of type {type(offsets)}"
+                "embedding_bag: a matrix of indices has a bag in each row, so offsets has to be None, "
+                f"got {type(offsets).__name__}"
             )
         count, length = input.shape
         return input.reshape(-1), flambeau.arange(0, count, dtype=input.dtype, device=input.device) * length
     if input.dim() != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+        raise ValueError(f"embedding_bag: expected input to be 1D or 2D, got {input.dim()}D")
     if offsets is None:
-        raise ValueError("offsets has to be a 1D Tensor but got None")
+        raise ValueError("embedding_bag: expected offsets beside a vector of indices, got None")
     if offsets.dim() != 1:
-        raise ValueError("offsets has to be a 1D Tensor")
+        raise ValueError(f"embedding_bag: offsets has to be a 1D tensor, got {offsets.dim()}D")
     return input, offsets
+
+
+def _scales(per_sample_weights: Tensor | None, input: Tensor, mode: str) -> Tensor | None:
+    """Check the rows' scales and return them as a vector."""
+    if per_sample_weights is None:
+        return None
+    if input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: expected per_sample_weights of the same shape as the input, "
+            f"{tuple(input.shape)}, got {tuple(per_sample_weights.shape)}"
+        )
+    if mode != "sum":
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights is only supported for mode='sum', got {mode!r}"
+        )
+    return per_sample_weights.reshape(-1)
 
 
 def embedding_bag(
@@ -95,25 +111,14 @@ def embedding_bag(
     """
     if weight.dtype == flambeau.long and input.is_floating_point():
         input, weight = weight, input
-    if per_sample_weights is not None and input.size() != per_sample_weights.size():
-        raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
-            f"then it must have the same shape as the input ({input.shape})"
-        )
+    per_sample_weights = _scales(per_sample_weights, input, mode)
     indices, starts = _bags(input, offsets)
-    if per_sample_weights is not None:
-        per_sample_weights = per_sample_weights.reshape(-1)
     if mode not in _BAG_MODES:
-        raise ValueError("mode has to be one of sum, mean or max")
+        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
     if mode == "max" and scale_grad_by_freq:
-        raise ValueError("max mode does not support scaling the gradient by the frequency")
+        raise ValueError("embedding_bag: scale_grad_by_freq is for sum and mean, got mode='max'")
     if max_norm is not None:
         _shorten(weight, indices, max_norm, norm_type)
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
-            f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
-        )
     return flambeau.embedding_bag(
         weight,
         indices,

@@ -157,6 +157,43 @@ def cross_entropy(
     return _nn.cross_entropy_loss(input, target, weight, number_of(reduction), ignore_index, label_smoothing)
 
 
+def _check_linear(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    linear_bias: Tensor | None,
+    ignore_index: int | None,
+) -> None:
+    out = linear_weight.shape[:-1]
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(
+            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
+        )
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), "
+            f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+        )
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if len(out) > 1 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+            f"batched input, (N, {linear_weight.shape[-1]}), got unbatched input"
+        )
+    if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
+        raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
+    classes = out if input.dim() == 1 else (input.shape[0], *out)
+    indices = out[1:] if input.dim() == 1 else (input.shape[0], *out[1:])
+    if tuple(target.shape) != tuple(classes if target.is_floating_point() else indices):
+        raise RuntimeError(
+            f"expected target of shape {tuple(indices)} of classes, or {tuple(classes)} of probabilities, "
+            f"got {tuple(target.shape)}"
+        )
+
+
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -182,6 +219,7 @@ def linear_cross_entropy(
         label_smoothing: as for `cross_entropy`.
         options: how PyTorch splits the work; has no effect on the value.
     """
+    _check_linear(input, linear_weight, target, linear_bias, ignore_index)
     out = linear_weight.shape[:-1]
     scores = input @ linear_weight.reshape(-1, linear_weight.shape[-1]).t()
     scores = scores.reshape(*input.shape[:-1], *out)
@@ -211,8 +249,8 @@ def binary_cross_entropy(
     reduction = named(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
-            "deprecated. Please ensure they have the same size."
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): "
+            "binary_cross_entropy expects equal sizes"
         )
     if weight is not None:
         weight = weight.expand(flambeau.broadcast_shapes(target.size(), weight.size()))
@@ -247,9 +285,8 @@ def kl_div(
     reduction = named(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
-            "reduction: 'mean' divides the total loss by both the batch size and the support size. "
-            "'batchmean' divides only by the batch size, and aligns with the KL div math definition. "
-            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            "kl_div: reduction 'mean' divides by the number of elements; the divergence of each sample, "
+            "averaged, is reduction 'batchmean'",
             stacklevel=2,
         )
     if reduction != "batchmean":

@@ -118,7 +118,9 @@ def local_response_norm(
     if input.numel() == 0:
         return input
     around = [0, 0] * (input.dim() - 2) + [size // 2, (size - 1) // 2]
-    mean = flambeau.constant_pad_nd(input * input, around).unfold(1, size, 1).mean(-1)
+    windows = flambeau.constant_pad_nd(input * input, around).unfold(1, size, 1)
+    whole = None if input.is_floating_point() else "trunc"
+    mean = flambeau.div(windows.sum(-1), size, rounding_mode=whole)
     return input / (mean * alpha + k).pow(beta)
 
 

@@ -50,7 +50,7 @@ def spread(value: Sizes, dims: int) -> list[int]:
     return [value] * dims if isinstance(value, int) else list(value) * (dims if len(value) == 1 else 1)
 
 
-avg_pool1d = getattr(flambeau, "avg_pool1d", None) or _nn.avg_pool1d
+avg_pool1d = flambeau.avg_pool1d
 avg_pool2d = _nn.avg_pool2d
 avg_pool3d = _nn.avg_pool3d
 
@@ -108,12 +108,13 @@ def _adaptive_sizes(input: Tensor, output_size: Any, dims: int) -> list[int]:
     if len(wanted) != dims:
         raise RuntimeError(f"adaptive pooling: output_size must be {dims} values, got {wanted}")
     if input.dim() <= dims:
-        raise ValueError(f"Input dimension should be at least {dims + 1}")
+        raise ValueError(f"adaptive pooling: expected {dims + 1} or more dimensions, got {input.dim()}")
     return [n if n is not None else input.size(i - dims) for i, n in enumerate(wanted)]
 
 
 def _adaptive(dims: int) -> tuple[Pool, Pool, Pool]:
-    mean, largest = getattr(_nn, f"adaptive_avg_pool{dims}d"), getattr(_nn, f"adaptive_max_pool{dims}d")
+    space = flambeau if dims == 1 else _nn
+    mean, largest = getattr(space, f"adaptive_avg_pool{dims}d"), getattr(space, f"adaptive_max_pool{dims}d")
 
     def average(input: Tensor, output_size: Any) -> Tensor:
         return mean(input, _adaptive_sizes(input, output_size, dims))
@@ -164,13 +165,13 @@ lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
 def _fractional_sizes(input: Tensor, output_size: Any, output_ratio: Any, dims: int) -> list[int]:
     name = f"fractional_max_pool{dims}d"
     if output_size is None and output_ratio is None:
-        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        raise ValueError(f"{name}: expected output_size or output_ratio, got neither")
     if output_size is not None:
         return spread(output_size, dims)
     if output_ratio is not None and not isinstance(output_ratio, Sequence):
         output_ratio = [output_ratio] * dims
     if len(output_ratio) != dims:
-        raise ValueError(f"{name} requires output_ratio to either be a single float or tuple of {dims}.")
+        raise ValueError(f"{name}: expected output_ratio of one number or {dims}, got {output_ratio}")
     return [int(input.size(i - dims) * r) for i, r in enumerate(output_ratio)]
 
 
@@ -230,13 +231,15 @@ def _unpooled_sizes(
         wanted = wanted[2:]
     if len(wanted) != dims:
         raise ValueError(
-            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length "
-            f"of '{len(wanted)}'"
+            f"max_unpool{dims}d: expected output_size of {dims} or {dims + 2} numbers, got {len(wanted)}"
         )
     for d in range(dims):
         least, most = default[d] - stride[d], default[d] + stride[d]
         if not least < wanted[d] < most:
-            raise ValueError(f'invalid output_size "{wanted}" (dim {d} must be between {least} and {most})')
+            raise ValueError(
+                f"max_unpool{dims}d: expected output_size between {least} and {most} in dimension {d}, "
+                f"got {wanted}"
+            )
     return wanted
 
 

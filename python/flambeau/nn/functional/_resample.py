@@ -32,10 +32,8 @@ def _per_dimension(value: Any, dims: int, name: str) -> list[Any] | None:
         return [value] * dims
     if len(value) != dims:
         raise ValueError(
-            "Input and output must have the same number of spatial dimensions, but got "
-            f"input with {dims} spatial dimensions and {name} of {value}. "
-            "Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-            f"{name} in (o1, o2, ...,oK) format."
+            f"interpolate: expected {name} for the same number of spatial dimensions as the input's {dims}, "
+            f"got {value}"
         )
     return list(value)
 
@@ -45,24 +43,20 @@ def _check(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: "
-                "linear | bilinear | bicubic | trilinear"
+                "interpolate: align_corners option can only be set with linear, bilinear, bicubic and "
+                "trilinear modes"
             )
     if size is not None and scale_factor is not None:
-        raise ValueError("only one of size or scale_factor should be defined")
+        raise ValueError("interpolate: expected only one of size or scale_factor, got both")
     if size is None and scale_factor is None:
-        raise ValueError("either size or scale_factor should be defined")
+        raise ValueError("interpolate: expected either size or scale_factor, got none")
     if mode not in (*_LINEAR, "bicubic", "nearest", "area", "nearest-exact") or not 3 <= input.dim() <= 5:
         raise NotImplementedError(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported "
-            f"(got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | "
-            f"nearest-exact (got {mode})"
+            f"interpolate: expected 3D, 4D or 5D input and a known mode, got {input.dim()}D and {mode!r}"
         )
     fitting = _LINEAR.get(mode, 4 if mode == "bicubic" else input.dim())
     if input.dim() != fitting:
-        if mode == "bicubic":
-            raise NotImplementedError(f"Got {input.dim()}D input, but bicubic mode needs 4D input")
-        raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {fitting}D input")
+        raise NotImplementedError(f"interpolate: mode {mode} needs {fitting}D input, got {input.dim()}D")
     return bool(align_corners)
 
 
@@ -92,7 +86,7 @@ def interpolate(
     sizes = _per_dimension(size, dims, "output size")
     scales = _per_dimension(scale_factor, dims, "scale_factor")
     if recompute_scale_factor and sizes is not None:
-        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        raise ValueError("interpolate: expected recompute_scale_factor without an explicit size")
     if sizes is None:
         assert scales is not None
         sizes = [math.floor(float(input.size(i + 2)) * float(s)) for i, s in enumerate(scales)]
@@ -100,7 +94,8 @@ def interpolate(
             scales = None
     if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+            f"interpolate: antialias is for bilinear and bicubic modes of 4-D input, "
+            f"got {mode!r} and {input.dim()}-D"
         )
     if mode == "area":
         return _AREA[input.dim()](input, sizes)
@@ -119,16 +114,14 @@ def upsample(
     align_corners: bool | None = None,
 ) -> Tensor:
     """`interpolate` under its older name."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warnings.warn("upsample is deprecated: call interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode nearest."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        "upsample_nearest is deprecated: call interpolate",
         stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="nearest")
@@ -137,7 +130,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` with mode bilinear and aligned corners."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        "upsample_bilinear is deprecated: call interpolate",
         stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
@@ -146,8 +139,7 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 def _aligned(align_corners: bool | None, name: str) -> bool:
     if align_corners is None:
         warnings.warn(
-            f"Default {name} and affine_grid behavior has changed to align_corners=False since 1.3.0. "
-            "Please specify align_corners=True if the old behavior is desired.",
+            f"{name}: align_corners=False is taken by default; say which is meant",
             stacklevel=3,
         )
     return bool(align_corners)
@@ -175,14 +167,10 @@ def grid_sample(
         align_corners: whether -1 and 1 are the centers of the corner elements instead.
     """
     if mode not in _FILTERS:
-        raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
-            f"but got: '{mode}'"
-        )
+        raise ValueError(f"grid_sample: expected mode to be bilinear, nearest or bicubic, got {mode!r}")
     if padding_mode not in _BORDERS:
         raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
-            f"but got: '{padding_mode}'"
+            f"grid_sample: expected padding_mode to be zeros, border or reflection, got {padding_mode!r}"
         )
     aligned = _aligned(align_corners, "grid_sample")
     return flambeau.grid_sampler(input, grid, _FILTERS[mode], _BORDERS[padding_mode], aligned)
@@ -197,19 +185,15 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         align_corners: as for `grid_sample`.
     """
     if not theta.is_floating_point():
-        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+        raise ValueError(f"affine_grid: expected theta of a floating point type, got {theta.dtype}")
     dims = len(size) - 2
     if dims not in (2, 3):
-        raise NotImplementedError(
-            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
-            f"respectively. Got size {size}."
-        )
+        raise NotImplementedError(f"affine_grid: expected a size of 4 or 5 numbers, got {size}")
     if theta.dim() != 3 or theta.shape[-2] != dims or theta.shape[-1] != dims + 1:
-        kind = "2D" if dims == 2 else "3D"
         raise ValueError(
-            f"Expected a batch of {kind} affine matrices of shape Nx{dims}x{dims + 1} for size {size}. "
-            f"Got {theta.shape}."
+            f"affine_grid: expected theta of shape N x {dims} x {dims + 1} for size {size}, "
+            f"got {tuple(theta.shape)}"
         )
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
-    return flambeau.affine_grid_generator(theta, size, _aligned(align_corners, "grid_sample"))
+        raise ValueError(f"affine_grid: expected a positive size, got {size}")
+    return flambeau.affine_grid_generator(theta, size, _aligned(align_corners, "affine_grid"))

@@ -1,0 +1,330 @@
+"""Recurrent networks: layers over sequences, and single cells."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn import init
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils.rnn import PackedSequence
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+_NETWORKS = {
+    "LSTM": flambeau.lstm,
+    "GRU": flambeau.gru,
+    "RNN_TANH": flambeau.rnn_tanh,
+    "RNN_RELU": flambeau.rnn_relu,
+}
+
+
+def _permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, ...]:
+    return states if order is None else tuple(s.index_select(1, order) for s in states)
+
+
+def _check_positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size <= 0:
+            raise ValueError(f"{name} must be greater than zero")
+
+
+class RNNBase(Module):
+    """What recurrent networks share.
+
+    Args:
+        mode: LSTM, GRU, RNN_TANH or RNN_RELU.
+        input_size: features of the input.
+        hidden_size: features of the hidden state.
+        num_layers: layers, each fed with the outputs of the one below.
+        bias: whether to learn biases.
+        batch_first: input and output are (batch, time, features).
+        dropout: probability of dropping outputs between layers, in training.
+        bidirectional: also run backwards in time, and join both outputs.
+        proj_size: LSTM: project outputs to this size (0: do not).
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        _check_positive(hidden_size=hidden_size, num_layers=num_layers)
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element "
+                "being zeroed"
+            )
+        if proj_size and mode != "LSTM":
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size and not negative")
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._names: list[str] = []
+        suffixes = ("", "_reverse") if bidirectional else ("",)
+        for layer, suffix in itertools.product(range(num_layers), suffixes):
+            self._add_layer(layer, f"_l{layer}{suffix}", {"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _add_layer(self, layer: int, suffix: str, place: dict[str, Any]) -> None:
+        gates = _GATES[self.mode] * self.hidden_size
+        out = self.proj_size or self.hidden_size
+        features = self.input_size if layer == 0 else out * (2 if self.bidirectional else 1)
+        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, features), "weight_hh": (gates, out)}
+        if self.bias:
+            shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+        if self.proj_size:
+            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+        for name, shape in shapes.items():
+            self.register_parameter(name + suffix, Parameter(flambeau.empty(shape, **place)))
+            self._names.append(name + suffix)
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size))."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Keep the weights where they are: there is no packed form to bring up to date."""
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The weights, layer by layer and direction by direction."""
+        count = len(self._names) // (self.num_layers * (2 if self.bidirectional else 1))
+        weights = [getattr(self, name) for name in self._names]
+        return [weights[i : i + count] for i in range(0, len(weights), count)]
+
+    def _states(self, batch: int, like: Tensor) -> tuple[Tensor, ...]:
+        layers = self.num_layers * (2 if self.bidirectional else 1)
+        sizes = [self.proj_size or self.hidden_size] + [self.hidden_size] * (self.mode == "LSTM")
+        return tuple(flambeau.zeros(layers, batch, n, dtype=like.dtype, device=like.device) for n in sizes)
+
+    def _checked(self, hx: Any, batch: int, like: Tensor) -> tuple[Tensor, ...]:
+        expected = self._states(batch, like[:0])
+        given = tuple(hx) if self.mode == "LSTM" else (hx,)
+        for state, want, name in zip(given, expected, ("hidden[0]", "hidden[1]"), strict=False):
+            if state.shape != want.shape:
+                label = name if self.mode == "LSTM" else "hidden"
+                raise RuntimeError(f"Expected {label} size {tuple(want.shape)}, got {list(state.shape)}")
+        return given
+
+    def _options(self) -> tuple[Any, ...]:
+        weights = [getattr(self, name) for name in self._names]
+        return weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+
+    def _check_features(self, x: Tensor) -> None:
+        if x.size(-1) != self.input_size:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}"
+            )
+
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
+        data, sizes, order, inverse = input
+        self._check_features(data)
+        batch = int(sizes[0])
+        states = self._states(batch, data) if hx is None else _permuted(self._checked(hx, batch, data), order)
+        state = states if self.mode == "LSTM" else states[0]
+        output, *final = _NETWORKS[self.mode](data, sizes, state, *self._options())
+        finals = _permuted(tuple(final), inverse)
+        packed = PackedSequence(output, sizes, order, inverse)
+        return packed, finals if self.mode == "LSTM" else finals[0]
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Run over (time, batch, features), (time, features) or a packed sequence.
+
+        Returns: the outputs of the last layer, and the final hidden states of all layers.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if input.dim() not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+            )
+        batched = input.dim() == 3
+        time = 1 if self.batch_first else 0
+        if not batched:
+            input = input.unsqueeze(1 - time)
+            if hx is not None:
+                hx = tuple(s.unsqueeze(1) for s in hx) if self.mode == "LSTM" else hx.unsqueeze(1)
+        self._check_features(input)
+        batch = input.size(1 - time)
+        states = self._states(batch, input) if hx is None else self._checked(hx, batch, input)
+        state = states if self.mode == "LSTM" else states[0]
+        output, *final = _NETWORKS[self.mode](input, state, *self._options(), self.batch_first)
+        if not batched:
+            output, final = output.squeeze(1 - time), [s.squeeze(1) for s in final]
+        return output, tuple(final) if self.mode == "LSTM" else final[0]
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0}
+        for name, default in {**defaults, "bidirectional": False}.items():
+            if getattr(self, name) != default:
+                text += f", {name}={getattr(self, name)}"
+        return text
+
+
+class RNN(RNNBase):
+    """Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu; arguments as for RNNBase.
+
+    `nonlinearity` is tanh or relu.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997); arguments as for RNNBase.
+
+    The hidden state is a pair (h, c).
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent unit (Cho et al. 2014); arguments as for RNNBase."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """What single cells share: the weights of one step."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        shapes = {"weight_ih": (num_chunks * hidden_size, input_size)}
+        shapes["weight_hh"] = (num_chunks * hidden_size, hidden_size)
+        for name, shape in shapes.items():
+            self.register_parameter(name, Parameter(flambeau.empty(shape, device=device, dtype=dtype)))
+        for name in ("bias_ih", "bias_hh"):
+            value = (
+                Parameter(flambeau.empty(num_chunks * hidden_size, device=device, dtype=dtype))
+                if bias
+                else None
+            )
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size))."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _step(self, cell: Any, input: Tensor, hx: Any, states: int) -> tuple[Tensor, ...]:
+        """Call `cell` on (batch, features) or (features)."""
+        if input.dim() not in (1, 2):
+            name = type(self).__name__
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        batched = input.dim() == 2
+        x = input if batched else input.unsqueeze(0)
+        if hx is None:
+            zeros = flambeau.zeros(x.size(0), self.hidden_size, dtype=x.dtype, device=x.device)
+            given = (zeros,) * states
+        else:
+            given = tuple(hx) if states == 2 else (hx,)
+            given = given if batched else tuple(s.unsqueeze(0) for s in given)
+        state: Any = given if states == 2 else given[0]
+        found = cell(x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        results = tuple(found) if states == 2 else (found,)
+        return results if batched else tuple(s.squeeze(0) for s in results)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next hidden state."""
+        cells = {"tanh": flambeau.rnn_tanh_cell, "relu": flambeau.rnn_relu_cell}
+        if self.nonlinearity not in cells:
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return self._step(cells[self.nonlinearity], input, hx, 1)[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, ...]:
+        """Return the next hidden and cell state."""
+        return self._step(flambeau.lstm_cell, input, hx, 2)
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next hidden state."""
+        return self._step(flambeau.gru_cell, input, hx, 1)[0]

@@ -1,0 +1,156 @@
+"""Sequences of different lengths: padded to one tensor, or packed without padding."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau import Tensor
+
+
+class _Packed(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """Return the permutation that undoes one."""
+    if permutation is None:
+        return None
+    places = flambeau.arange(permutation.numel(), device=permutation.device)
+    return flambeau.empty_like(permutation).scatter_(0, permutation, places)
+
+
+class PackedSequence(_Packed):
+    """The elements of a batch of sequences, time by time, longest sequence first.
+
+    Args:
+        data: (elements, *), first those of time 0, then those of time 1, ...
+        batch_sizes: number of sequences at each time.
+        sorted_indices: which sequence of the batch stands at each place.
+        unsorted_indices: at which place each sequence stands.
+    """
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Return a sequence with `data` in another dtype or on another device."""
+        return type(self)(
+            self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices, self.unsorted_indices
+        )
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data lies on a GPU."""
+        return self.data.device.type == "cuda"
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Pack a padded batch.
+
+    Args:
+        input: (time, batch, *), or (batch, time, *) with batch_first.
+        lengths: of the sequences.
+        batch_first: order of the first two dimensions.
+        enforce_sorted: raise RuntimeError unless lengths fall; else they are sorted.
+    """
+    given = flambeau.as_tensor(lengths, dtype=flambeau.int64)
+    order = None
+    if not enforce_sorted:
+        given, order = given.sort(descending=True)
+        input = input.index_select(0 if batch_first else 1, order)
+    padded = input.transpose(0, 1) if batch_first else input
+    counts = given.tolist()
+    if not counts or min(counts) <= 0:
+        raise RuntimeError(f"pack_padded_sequence: expected lengths greater than 0, got {counts}")
+    if len(counts) != padded.size(1):
+        raise RuntimeError(
+            f"pack_padded_sequence: expected len(lengths) equal to batch_size {padded.size(1)}, "
+            f"got {len(counts)}"
+        )
+    if any(a < b for a, b in itertools.pairwise(counts)):
+        raise RuntimeError(
+            "pack_padded_sequence: expected lengths sorted in decreasing order, or enforce_sorted=False, "
+            f"got {counts}"
+        )
+    sizes = [sum(n > t for n in counts) for t in range(counts[0])]
+    data = flambeau.cat([padded[t, :n] for t, n in enumerate(sizes)])
+    return PackedSequence(data, flambeau.tensor(sizes), order, None)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the padded batch and the lengths of its sequences; the inverse of pack_padded_sequence."""
+    sizes = sequence.batch_sizes.tolist()
+    longest = len(sizes) if total_length is None else total_length
+    if longest < len(sizes):
+        raise ValueError(
+            f"pad_packed_sequence: expected total_length of {len(sizes)} or more, got {total_length}"
+        )
+    steps = []
+    for step in sequence.data.split(sizes):
+        around = [0, 0] * (step.dim() - 1) + [0, sizes[0] - step.size(0)]
+        steps.append(flambeau.constant_pad_nd(step, around, padding_value))
+    padded = flambeau.stack(steps)
+    around = [0, 0] * (padded.dim() - 1) + [0, longest - len(sizes)]
+    padded = flambeau.constant_pad_nd(padded, around, padding_value)
+    lengths = flambeau.tensor([sum(n > place for n in sizes) for place in range(sizes[0])])
+    if sequence.unsorted_indices is not None:
+        padded = padded.index_select(1, sequence.unsorted_indices)
+        lengths = lengths[sequence.unsorted_indices]
+    return (padded.transpose(0, 1) if batch_first else padded), lengths
+
+
+def pad_sequence(
+    sequences: Sequence[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
+    """Stack sequences (length, *), padded to the longest, as (time, batch, *) or (batch, time, *)."""
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"pad_sequence: expected padding_side 'left' or 'right', got {padding_side!r}")
+    longest = max(s.size(0) for s in sequences)
+    rows = []
+    for s in sequences:
+        missing = longest - s.size(0)
+        side = [missing, 0] if padding_side == "left" else [0, missing]
+        rows.append(flambeau.constant_pad_nd(s, [0, 0] * (s.dim() - 1) + side, padding_value))
+    return flambeau.stack(rows, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
+    """Return the sequences of a padded batch without their padding."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[:n] for row, n in zip(rows.unbind(0), lengths.tolist(), strict=True)]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack a list of sequences (length, *)."""
+    lengths = [s.size(0) for s in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """Return the sequences of a packed batch."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,108 @@
+"""Losses: what the generated tests cannot know."""
+
+import itertools
+import math
+
+import flambeau as fb
+import numpy as np
+import pytest
+from flambeau.nn import functional as F
+
+RNG = np.random.default_rng(0)
+
+
+def collapsed(path, blank):
+    """The labels of a path: repetitions and blanks dropped."""
+    return [label for label, _ in itertools.groupby(path) if label != blank]
+
+
+def by_paths(log_probs, target, blank):
+    """-ln of the summed probability of all paths that collapse to the target."""
+    times, classes = log_probs.shape
+    total = sum(
+        math.exp(sum(log_probs[t, label] for t, label in enumerate(path)))
+        for path in itertools.product(range(classes), repeat=times)
+        if collapsed(path, blank) == target
+    )
+    return -math.log(total) if total else math.inf
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+@pytest.mark.parametrize("target", [[], [1], [1, 1], [1, 3, 1], [3, 3, 3]])
+def test_ctc_is_the_sum_over_all_paths(target, blank):
+    scores = fb.from_numpy(RNG.standard_normal((5, 4))).log_softmax(-1)
+    labels = fb.tensor(target, dtype=fb.int64)
+    loss = F.ctc_loss(scores, labels, 5, len(target), blank, reduction="none")
+    assert loss.item() == pytest.approx(by_paths(scores.numpy(), target, blank), rel=1e-12)
+
+
+def test_ctc_gradient_through_log_softmax():
+    x = RNG.standard_normal((6, 2, 4))
+    targets = fb.tensor([[1, 2, 1], [3, 3, 0]])
+
+    def loss(values):
+        return F.ctc_loss(values.log_softmax(-1), targets, [6, 5], [3, 2], reduction="sum")
+
+    scores = fb.from_numpy(x).requires_grad_()
+    loss(scores).backward()
+    for place in [(0, 0, 0), (3, 1, 2), (5, 1, 1), (4, 0, 3)]:
+        step = np.zeros_like(x)
+        step[place] = 1e-6
+        change = loss(fb.from_numpy(x + step)) - loss(fb.from_numpy(x - step))
+        assert scores.grad[place].item() == pytest.approx(change.item() / 2e-6, abs=1e-8)
+
+
+def test_ctc_targets_may_be_one_vector():
+    scores = fb.from_numpy(RNG.standard_normal((6, 2, 4))).log_softmax(-1)
+    rows = F.ctc_loss(scores, fb.tensor([[1, 2, 1], [3, 3, 0]]), [6, 5], [3, 2], reduction="none")
+    joined = F.ctc_loss(scores, fb.tensor([1, 2, 1, 3, 3]), [6, 5], [3, 2], reduction="none")
+    assert rows.tolist() == joined.tolist()
+
+
+def test_ctc_targets_that_do_not_fit_are_infinite_or_count_zero():
+    scores = fb.zeros(2, 1, 3).log_softmax(-1).requires_grad_()
+    arguments = (scores, fb.tensor([[1, 1]]), [2], [2])
+    assert F.ctc_loss(*arguments).item() == math.inf
+    loss = F.ctc_loss(*arguments, zero_infinity=True)
+    loss.backward()
+    assert loss.item() == 0 and (scores.grad == 0).all()
+
+
+def test_labels_of_multilabel_margin_end_at_the_first_minus_one():
+    x = fb.tensor([[0.1, 0.2, 0.4, 0.8]])
+    loss = F.multilabel_margin_loss(x, fb.tensor([[3, 0, -1, 1]]))
+    expected = sum(1 - (a - b) for a in (0.8, 0.1) for b in (0.2, 0.4)) / 4
+    assert loss.item() == pytest.approx(expected)
+
+
+def test_older_switches_of_reduction_warn():
+    x, y = fb.ones(3), fb.zeros(3)
+    with pytest.warns(UserWarning, match="reduction='sum'"):
+        assert F.mse_loss(x, y, size_average=False).item() == 3
+    with pytest.warns(UserWarning, match="reduction='none'"):
+        assert F.mse_loss(x, y, reduce=False).shape == (3,)
+
+
+def test_weights_of_elements_make_a_weighted_mean():
+    x, y, w = fb.tensor([1.0, 3.0]), fb.zeros(2), fb.tensor([3.0, 1.0])
+    assert F.mse_loss(x, y, weight=w).item() == (3 * 1 + 9) / 4
+    with pytest.raises(ValueError, match="same size"):
+        F.mse_loss(x, y, weight=fb.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: F.mse_loss(x, x, reduction="max"), ValueError, "not a valid value for reduction"),
+        (lambda x: F.nll_loss(x, fb.tensor([0])), ValueError, "batch_size"),
+        (lambda x: F.triplet_margin_loss(x, x, x, margin=0), ValueError, "greater than 0"),
+        (lambda x: F.gaussian_nll_loss(x, x, -x), ValueError, "negative"),
+        (lambda x: F.multi_margin_loss(x, fb.tensor([0, 1]), p=3), ValueError, "p == 1"),
+        (lambda x: F.smooth_l1_loss(x, x, beta=-1), RuntimeError, "negative values for beta"),
+        (lambda x: F.ctc_loss(x.unsqueeze(1), fb.tensor([[7]]), [2], [1]), RuntimeError, "targets below"),
+        (lambda x: F.ctc_loss(x.unsqueeze(1), fb.tensor([[1]]), [3], [1]), RuntimeError, "at most 2"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call(fb.ones(2, 3))

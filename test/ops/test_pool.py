@@ -1,0 +1,56 @@
+"""Pooling variants."""
+
+import flambeau as fb
+import numpy as np
+import pytest
+from flambeau.nn import functional as F
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_fractional_windows_hold_their_maxima(dims):
+    x = fb.from_numpy(RNG.standard_normal((2, 3, *[9] * dims)))
+    pool = (F.fractional_max_pool2d, F.fractional_max_pool3d)[dims - 2]
+    values, places = pool(x, 3, output_size=4, return_indices=True)
+    flat = x.flatten(2)
+    assert (flat.gather(2, places.flatten(2)) == values.flatten(2)).all()
+    corner = tuple(slice(0, 3) for _ in range(dims))
+    assert (values[(slice(None), slice(None), *[0] * dims)] == x[(..., *corner)].flatten(2).amax(2)).all()
+    assert values.flatten(2).amax(2).equal(flat.amax(2)) or 4 * 3 < 9
+
+
+def test_fractional_pooling_follows_the_seed():
+    x = fb.from_numpy(RNG.standard_normal((1, 2, 12, 12)))
+    results = []
+    for _ in range(2):
+        fb.manual_seed(3)
+        results.append(F.fractional_max_pool2d(x, 2, output_ratio=0.5))
+    assert results[0].equal(results[1])
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_unpooling_puts_maxima_back(dims):
+    x = fb.from_numpy(RNG.permutation(2 * 6**dims).reshape(1, 2, *[6] * dims).astype(float))
+    pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[dims - 1]
+    unpool = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)[dims - 1]
+    values, places = pool(x, 2, return_indices=True)
+    result = unpool(values, places, 2)
+    assert result.shape == x.shape
+    assert ((result == x) | (result == 0)).all()
+    assert result.sum() == values.sum()
+
+
+def test_unpooling_refuses_indices_outside():
+    with pytest.raises(RuntimeError, match="invalid max index: 4"):
+        F.max_unpool1d(fb.ones(1, 1, 1), fb.tensor([[[4]]]), 2, output_size=[3])
+
+
+def test_lp_pool_of_order_one_is_a_sum():
+    x = fb.rand(1, 2, 8)
+    np.testing.assert_allclose(F.lp_pool1d(x, 1, 4), x.reshape(1, 2, 2, 4).sum(-1), rtol=1e-6)
+
+
+def test_means_of_integers_are_cut():
+    x = fb.tensor([[[1, 2, 4, 5]]])
+    assert F.avg_pool1d(x, 2).tolist() == [[[1, 4]]]
