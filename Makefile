@@ -128,7 +128,7 @@ bench: build $(VENV)/.test.installed  ## time against PyTorch when it is install
 
 .PHONY: parity
 parity: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## run PyTorch's operator database: make parity [OPS="linalg.* fft.*"]
-	@PYTHONPATH=python:test $(PY) -m parity $(OPS)
+	@PYTHONPATH=python:test $(PY) -m parity $(OPS) $(PARITY)
 
 .PHONY: fuzz
 fuzz: build $(VENV)/.test.installed  ## call every operator with random arguments: make fuzz [OPS="Tensor.add linalg.*"] [EXAMPLES=200]

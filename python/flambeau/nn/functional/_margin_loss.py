@@ -48,8 +48,8 @@ def margin_ranking_loss(
     chosen = number_of(named(size_average, reduce, reduction))
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
-            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
-            f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+            "margin_ranking_loss: expected tensors of the same number of dimensions, got "
+            f"{input1.dim()}, {input2.dim()} and {target.dim()}"
         )
     return flambeau.margin_ranking_loss(input1, input2, target, margin, chosen)
 

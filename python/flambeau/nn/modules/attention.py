@@ -8,7 +8,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
-from flambeau.nn.modules.linear import Linear
+from flambeau.nn.modules.linear import Linear, Table
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
@@ -140,7 +140,7 @@ class MultiheadAttention(Module):
         return (result.transpose(0, 1) if turned else result), weights
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(Table):
     """Sums, means or maxima of vectors of a table, looked up bag by bag.
 
     Args:
@@ -172,38 +172,13 @@ class EmbeddingBag(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise ValueError("EmbeddingBag: expected sparse=False, got True; gradients are dense")
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertionError("padding_idx must be within num_embeddings")
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.mode = mode
         self.include_last_offset = include_last_offset
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        if _weight is None:
-            empty = flambeau.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
-            self.weight = Parameter(empty)
-            self.reset_parameters()
-        else:
-            self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with flambeau.no_grad():
-                self.weight[self.padding_idx].fill_(0)
-
-    @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> EmbeddingBag:
-        """Make a layer around a table of vectors of shape (count, length)."""
-        layer = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
-        layer.weight.requires_grad_(not freeze)
-        return layer
+        place = {"device": device, "dtype": dtype}
+        self._make_table((num_embeddings, embedding_dim), padding_idx, sparse, _weight, place)
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None

@@ -158,7 +158,39 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
-class Embedding(Module):
+class Table(Module):
+    """Vectors, looked up by integer index: what embeddings and bags of them have in common."""
+
+    def _make_table(
+        self, sizes: tuple[int, int], padding_idx: int | None, sparse: bool, weight: Tensor | None, place: Any
+    ) -> None:
+        count, _ = sizes
+        if sparse:
+            raise ValueError(f"{type(self).__name__}: expected sparse=False, got True; gradients are dense")
+        if padding_idx is not None and not -count <= padding_idx < count:
+            raise AssertionError("padding_idx must be within num_embeddings")
+        self.num_embeddings, self.embedding_dim = sizes
+        self.padding_idx = None if padding_idx is None else padding_idx % count
+        self.weight = Parameter(flambeau.empty(sizes, **place) if weight is None else weight)
+        if weight is None:
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with flambeau.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Any:
+        """Make a layer around a table of vectors of shape (count, length)."""
+        layer = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
+        layer.weight.requires_grad_(not freeze)
+        return layer
+
+
+class Embedding(Table):
     """A table of vectors, looked up by integer index.
 
     Args:
@@ -187,35 +219,11 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if sparse:
-            raise ValueError("Embedding: expected sparse=False, got True; gradients are dense")
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        if _weight is None:
-            self.weight = Parameter(flambeau.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-            self.reset_parameters()
-        else:
-            self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with flambeau.no_grad():
-                self.weight[self.padding_idx].fill_(0)
-
-    @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Embedding:
-        """Make a layer around a table of vectors of shape (count, length)."""
-        layer = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
-        layer.weight.requires_grad_(not freeze)
-        return layer
+        place = {"device": device, "dtype": dtype}
+        self._make_table((num_embeddings, embedding_dim), padding_idx, sparse, _weight, place)
 
     def forward(self, input: Tensor) -> Tensor:
         """Look up."""
