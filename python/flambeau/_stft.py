@@ -45,6 +45,13 @@ def _padded(input: Tensor, n_fft: int, mode: str) -> Tensor:
     return padded.reshape(list(padded.shape)[-input.dim() :])
 
 
+def _windowed(frames: Tensor, window: Tensor | None, length: int) -> Tensor:
+    n_fft = frames.shape[-1]
+    if window is None and length == n_fft:
+        return frames
+    return frames * _centred(frames.new_ones(length) if window is None else window, n_fft)
+
+
 def _has_onesided(onesided: bool | None, complex_output: bool) -> bool:
     if onesided and complex_output:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -111,10 +118,7 @@ def stft(
     _check(0 < n_fft <= points, "stft", f"expected 0 < n_fft < {points}, but got n_fft={n_fft}")
     _check_sizes("stft", n_fft, hop, length, window)
     onesided = _has_onesided(onesided, complex_output)
-    frames = signal.unfold(-1, n_fft, hop)
-    if window is not None or length < n_fft:
-        taper = signal.new_ones(length) if window is None else window
-        frames = frames * _centred(taper, n_fft)
+    frames = _windowed(signal.unfold(-1, n_fft, hop), window, length)
     transform = _C._fft.fft_rfft if onesided else _C._fft.fft_fft
     result = transform(frames, norm="ortho" if normalized else None).transpose(1, 2)
     result = result.squeeze(0) if input.dim() == 1 else result
