@@ -52,6 +52,10 @@ def _windowed(frames: Tensor, window: Tensor | None, length: int) -> Tensor:
     return frames * _centred(frames.new_ones(length) if window is None else window, n_fft)
 
 
+def _shown(result: Tensor, return_complex: bool | None) -> Tensor:
+    return _f.view_as_real(result.contiguous()) if return_complex is False else result
+
+
 def _has_onesided(onesided: bool | None, complex_output: bool) -> bool:
     if onesided and complex_output:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -121,8 +125,7 @@ def stft(
     frames = _windowed(signal.unfold(-1, n_fft, hop), window, length)
     transform = _C._fft.fft_rfft if onesided else _C._fft.fft_fft
     result = transform(frames, norm="ortho" if normalized else None).transpose(1, 2)
-    result = result.squeeze(0) if input.dim() == 1 else result
-    return _f.view_as_real(result.contiguous()) if return_complex is False else result
+    return _shown(result if input.dim() == 2 else result.squeeze(0), return_complex)
 
 
 def istft(
