@@ -49,12 +49,10 @@ def call_name(form: Form) -> str:
     return form.schema.name.base + "_" * form.schema.name.inplace
 
 
-_NUMBERS = (SCALAR, BaseType("int"), BaseType("SymInt"))
-
-
-def _weight(signature: Signature) -> int:
-    """Tensors are tried before numbers, so that a 0-dim tensor keeps its history."""
-    return sum(a.type in _NUMBERS and a.default is None for a in signature.args)
+def _weight(signature: Signature) -> tuple[int, int]:
+    """Tensors are tried before numbers, so that a 0-dim tensor keeps its history and is no index."""
+    required = [a.type for a in signature.args if a.default is None]
+    return required.count(SCALAR), -required.count(TENSOR)
 
 
 def _out_form(op: Operator, form: Form) -> Form | None:

@@ -154,6 +154,35 @@ void move_retained(const Tensor& t, const AutogradMeta& meta, Node& to, uint32_t
   to.make_extras().retained.push_back({output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
 }
 
+constexpr const char* kReplace =
+    " You should replace the inplace operation by an out-of-place one.";
+
+// `done`: what happened to the view itself, or to its base so that the view's history is to be
+// rebased.
+void check_view_origin(const ViewMeta& view, const char* done) {
+  if (view.origin == ViewOrigin::Default) return;
+  const std::string what =
+      view.grad_fn ? text_of("Output ", view.output_nr, " of ", view.grad_fn->name()) : "A view";
+  switch (view.origin) {
+    case ViewOrigin::NoGrad:
+      fail(ErrorKind::Runtime, "A view was created in no_grad mode and ", done,
+           " with grad mode "
+           "enabled, which is ambiguous. Move both into the no_grad block, or both out of it.");
+    case ViewOrigin::MultiOutput:
+      fail(ErrorKind::Runtime, what, " is a view and ", done,
+           ". This view is the output of a "
+           "function that returns multiple views, which may not be modified inplace.",
+           kReplace);
+    case ViewOrigin::CustomFunction:
+      fail(ErrorKind::Runtime, what, " is a view and ", done,
+           ". This view was created inside a "
+           "custom Function, whose backward would be lost.",
+           kReplace);
+    default:
+      break;
+  }
+}
+
 }  // namespace
 
 ViewMeta::~ViewMeta() { unlink_view(*this); }
@@ -185,6 +214,9 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base)))
     return view.grad_fn;
   if (view.requires_grad) return {};  // a leaf by the user's word
+  if (view.origin == ViewOrigin::MultiOutput) {
+    check_view_origin(view, "its base or another view of its base has been modified inplace");
+  }
   check(view.base.dtype() == t.dtype(),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
         ", got ", t.dtype());
@@ -196,38 +228,6 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   return view.grad_fn;
 }
 
-namespace {
-
-constexpr const char* kReplace =
-    " You should replace the inplace operation by an out-of-place one.";
-
-void check_view_inplace(const Tensor& self, const ViewMeta& view) {
-  if (view.origin == ViewOrigin::Default) return;
-  const std::string what =
-      view.grad_fn ? text_of("Output ", view.output_nr, " of ", view.grad_fn->name()) : "A view";
-  switch (view.origin) {
-    case ViewOrigin::NoGrad:
-      fail(ErrorKind::Runtime,
-           "A view was created in no_grad mode and is being modified inplace with grad mode "
-           "enabled, which is ambiguous. Move both into the no_grad block, or both out of it.");
-    case ViewOrigin::MultiOutput:
-      fail(ErrorKind::Runtime, what,
-           " is a view and is being modified inplace. This view is the output of a "
-           "function that returns multiple views, which may not be modified inplace.",
-           kReplace);
-    case ViewOrigin::CustomFunction:
-      fail(ErrorKind::Runtime, what,
-           " is a view and is being modified inplace. This view was created inside a "
-           "custom Function, whose backward would be lost.",
-           kReplace);
-    default:
-      break;
-  }
-  (void)self;
-}
-
-}  // namespace
-
 void check_inplace_grad(const Tensor& self, bool records) {
   if (self.impl()->is_inference()) {
     check(thread_state.inference_mode,
@@ -238,7 +238,7 @@ void check_inplace_grad(const Tensor& self, bool records) {
   if (!records || !thread_state.grad_enabled) return;
   const ViewMeta* view = view_meta_of(self);
   if (view && is_differentiable_type(self.dtype())) {
-    check_view_inplace(self, *view);
+    check_view_origin(*view, "is being modified inplace");
     check(!requires_grad(view->base) || !is_leaf(view->base),
           "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     check(view->base.dtype() == self.dtype(),

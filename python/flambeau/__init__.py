@@ -21,9 +21,11 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau import special as special
     from flambeau import utils as utils
     from flambeau._C import *  # noqa: F403
+    from flambeau._calculus import *  # noqa: F403
     from flambeau._conversion import *  # noqa: F403
     from flambeau._einsum import *  # noqa: F403
     from flambeau._functions import *  # noqa: F403
+    from flambeau._grouping import *  # noqa: F403
     from flambeau._info import *  # noqa: F403
     from flambeau._inquiry import *  # noqa: F403
     from flambeau._linear_algebra import *  # noqa: F403
@@ -60,8 +62,10 @@ from flambeau._size import Size
 globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})
 
 from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
+from flambeau._calculus import gradient  # noqa: E402
 from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor  # noqa: E402
 from flambeau._einsum import einsum, tensordot  # noqa: E402
+from flambeau._grouping import unique, unique_consecutive  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
     is_complex,
     is_conj,
@@ -88,6 +92,7 @@ from flambeau._recurrent import (  # noqa: E402
     rnn_tanh_cell,
 )
 from flambeau._stft import istft, stft  # noqa: E402
+from flambeau._tensor_memory import get_device, is_same_size, is_signed  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau._windows import (  # noqa: E402
     bartlett_window,
@@ -113,6 +118,7 @@ from flambeau.functional import (  # noqa: E402
     broadcast_tensors,
     cartesian_prod,
     meshgrid,
+    unravel_index,
 )
 from flambeau.random import (  # noqa: E402
     fork_rng,
@@ -129,13 +135,18 @@ __version__ = "0.1.0"
 
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
-    "array_api autograd compat fft linalg nn optim random serialization signal special testing utils".split()
+    (
+        "array_api autograd compat fft linalg masked nn ops optim random serialization signal special "
+        "testing utils"
+    ).split()
 )
 
 
 def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return _import_module(f"flambeau.{name}")
+    if name.startswith("_foreach_"):
+        return getattr(_import_module("flambeau._foreach"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 

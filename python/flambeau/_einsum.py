@@ -1,11 +1,12 @@
 """Sums of products over named dimensions: einsum and tensordot.
 
-Operands are contracted from left to right. A label is summed as soon as no later operand and no output
-names it, so that most contractions are one batched matrix product.
+Of three operands or more the cheapest pair is contracted first (greedily). A label is summed as soon as
+no later operand and no output names it, so that most contractions are one batched matrix product.
 """
 
 from __future__ import annotations
 
+import math
 import string
 from collections import Counter
 from collections.abc import Sequence
@@ -209,15 +210,33 @@ def einsum(*args: Any) -> Tensor:
     return _contract(operands, terms, output)
 
 
+def _cheapest(pairs: list[tuple[Tensor, Labels]]) -> tuple[int, int]:
+    """The two operands whose product takes the fewest multiplications; the first of several."""
+    best, chosen = None, (0, 1)
+    if len(pairs) == 2:
+        return chosen
+    for i, (a, term_a) in enumerate(pairs):
+        for j, (b, term_b) in enumerate(pairs[i + 1 :], start=i + 1):
+            sizes = dict(zip(term_a, a.shape, strict=True))
+            for label, size in zip(term_b, b.shape, strict=True):
+                sizes[label] = max(size, sizes.get(label, 1))
+            cost = math.prod(sizes.values())
+            if best is None or cost < best:
+                best, chosen = cost, (i, j)
+    return chosen
+
+
 def _contract(operands: list[Tensor], terms: list[Labels], output: Labels | None) -> Tensor:
     terms, ellipsis = _expand_ellipses(terms, operands)
     wanted = _output_of(output, terms, ellipsis)
     pairs = [_diagonals(k, t, term) for k, (t, term) in enumerate(zip(operands, terms, strict=True))]
     _check_sizes([t for t, _ in pairs], [term for _, term in pairs])
+    while len(pairs) > 1:
+        i, j = _cheapest(pairs)
+        (b, term_b), (a, term_a) = pairs.pop(j), pairs.pop(i)
+        later = {label for _, other in pairs for label in other} | set(wanted)
+        pairs.insert(i, _pair(a, term_a, b, term_b, later))
     result, labels = pairs[0]
-    for k, (operand, term) in enumerate(pairs[1:], start=2):
-        later = {label for _, other in pairs[k:] for label in other} | set(wanted)
-        result, labels = _pair(result, labels, operand, term, later)
     result, labels = _sum_over(result, labels, set(labels) - set(wanted))
     return result.permute([labels.index(label) for label in wanted])
 

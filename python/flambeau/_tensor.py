@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor, device, dtype
+from flambeau._tensor_memory import MemoryMethods
 
 _TYPE_NAMES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
@@ -354,6 +355,28 @@ class _TensorMethods:
             )
         return self.mH if self.dim() else self.conj()
 
+    # --- groups ------------------------------------------------------------------------------------
+
+    def unique(
+        self: Any,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        """Return the different elements; see `flambeau.unique`."""
+        from flambeau._grouping import unique
+
+        return unique(self, sorted, return_inverse, return_counts, dim)
+
+    def unique_consecutive(
+        self: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
+        """Return the first of each group of equal neighbours; see `flambeau.unique_consecutive`."""
+        from flambeau._grouping import unique_consecutive
+
+        return unique_consecutive(self, return_inverse, return_counts, dim)
+
 
 def _as_source(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else _C._functions.scalar_tensor(value)
@@ -395,7 +418,7 @@ def _caster(name: str, to: dtype) -> Any:
 
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
-    for name, value in vars(_TensorMethods).items():
+    for name, value in [*vars(_TensorMethods).items(), *vars(MemoryMethods).items()]:
         replaces = name.startswith("__") or name in _EXTENDED
         if name not in own and (replaces or name not in vars(Tensor)):
             setattr(Tensor, name, value)

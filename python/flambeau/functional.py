@@ -77,6 +77,32 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return _C._functions.stack([grid.reshape(-1) for grid in meshgrid(*given)], -1)
 
 
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Return the coordinates of elements from their places in row-major order.
+
+    Args:
+        indices: places in a tensor of the given shape, integers that are not negative.
+        shape: the tensor's shape.
+    Raises: ValueError for a negative size or a place beyond the tensor, TypeError for other dtypes.
+
+    >>> from flambeau import tensor
+    >>> unravel_index(tensor([5]), (2, 3))
+    (tensor([1]), tensor([2]))
+    """
+    if indices.is_complex() or indices.is_floating_point() or indices.dtype is _C.bool:
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, int | _C.Tensor) and not all(isinstance(n, int) for n in shape):
+        raise TypeError(f"expected shape to be int or sequence of ints, but got {type(shape)}")
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    coordinates, step = [], 1
+    for n in reversed(sizes):
+        coordinates.append((indices // step if n else indices) % (n or 1))
+        step *= n
+    return tuple(reversed(coordinates))
+
+
 def _each(tensors: tuple[Any, ...], view: Any) -> Any:
     found = tuple(view(t) for t in _listed(tensors))
     alone = len(tensors) == 1 and not isinstance(tensors[0], list | tuple)

@@ -283,3 +283,18 @@ def resized(x: np.ndarray, dim: Sequence[int], s: Sequence[int]) -> np.ndarray:
         x = x[(slice(None),) * d + (slice(size),)]
         x = np.pad(x, [(0, size - x.shape[d] if i == d else 0) for i in range(x.ndim)])
     return x
+
+
+# --- sorting -----------------------------------------------------------------------------------------
+
+
+def mode(x: np.ndarray, dim: int, keepdim: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The most frequent element, the smallest of several, and its last place."""
+
+    def place(fiber: np.ndarray) -> int:
+        values, counts = np.unique(fiber, return_counts=True)
+        return int(np.flatnonzero(fiber == values[np.argmax(counts)])[-1])
+
+    at = np.expand_dims(np.apply_along_axis(place, dim, x), dim)
+    found = np.take_along_axis(x, at, dim)
+    return (found, at) if keepdim else (found.squeeze(dim), at.squeeze(dim))

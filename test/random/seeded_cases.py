@@ -38,6 +38,10 @@ FLOATING_DRAWS: dict[str, Draw] = {
     "normal of deviations": lambda m, n, t: m.normal(0.5, m.full((n,), 1.7, dtype=t)),
     "normal of numbers": lambda m, n, t: m.normal(0.5, 1.7, (n,), dtype=t),
     "exponential": lambda m, n, t: m.empty(n, dtype=t).exponential_(1.3),
+    "cauchy": lambda m, n, t: m.empty(n, dtype=t).cauchy_(0.5, 1.7),
+    "log_normal": lambda m, n, t: m.empty(n, dtype=t).log_normal_(0.5, 0.3),
+    "geometric": lambda m, n, t: m.empty(n, dtype=t).geometric_(0.2),
+    "poisson": lambda m, n, t: m.poisson(m.rand(n, dtype=t) * 30),
     "random": lambda m, n, t: m.empty(n, dtype=t).random_(),
     "bernoulli": lambda m, n, t: m.bernoulli(m.rand(n, dtype=t)),
     "bernoulli of a number": lambda m, n, t: m.empty(n, dtype=t).bernoulli_(0.3),
@@ -159,6 +163,7 @@ def orders(m: Module) -> dict[str, Any]:
         ),
         "with replacement": lambda: list(data.RandomSampler(range(9), replacement=True, num_samples=40)),
         "more than once": lambda: list(data.RandomSampler(range(9), num_samples=20)),
+        "weighted": lambda: list(data.WeightedRandomSampler([0.1, 3.0, 1.0, 0.5], 20)),
         "subset": lambda: list(data.SubsetRandomSampler([5, 6, 7, 8])),
         "split": lambda: [list(part.indices) for part in data.random_split(range(10), [3, 7])],
     }

@@ -44,6 +44,16 @@ struct Spacing {
   }
 };
 
+// Integers take whole ends.
+template <typename T>
+Spacing<Position<T>> spacing_in(const Scalar& start, const Scalar& end, int64_t steps) {
+  if constexpr (std::is_integral_v<T>) {
+    return {start.to_int64(), end.to_int64(), steps};
+  } else {
+    return {start, end, steps};
+  }
+}
+
 }  // namespace
 
 void empty_cpu(IntArrayRef, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
@@ -106,7 +116,7 @@ void arange_cpu(const Scalar& start, const Scalar& end, const Scalar& step,
 void linspace_cpu(const Scalar& start, const Scalar& end, int64_t steps, std::optional<ScalarType>,
                   std::optional<Layout>, std::optional<Device>, std::optional<bool>, Tensor& out) {
   dispatch_all(out.dtype(), "linspace", [&]<typename T>() {
-    const Spacing<Position<T>> spacing(start, end, steps);
+    const auto spacing = spacing_in<T>(start, end, steps);
     generate<T>(out, [&](int64_t i) { return spacing.at(i); });
   });
 }
@@ -115,7 +125,7 @@ void logspace_cpu(const Scalar& start, const Scalar& end, int64_t steps, double 
                   std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
                   std::optional<bool>, Tensor& out) {
   dispatch_all(out.dtype(), "logspace", [&]<typename T>() {
-    const Spacing<Position<T>> spacing(start, end, steps);
+    const auto spacing = spacing_in<T>(start, end, steps);
     generate<T>(out, [&](int64_t i) {
       if constexpr (is_complex_v<T>) {
         const std::complex<double> x(spacing.at(i).re, spacing.at(i).im);

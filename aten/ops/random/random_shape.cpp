@@ -1,6 +1,7 @@
 // Shape rules of the random operators, with the checks of their arguments.
 #include <limits>
 
+#include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/random_kernels.h"
 
@@ -24,6 +25,14 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
           name_of(type), " without overflow, got ", n);
   }
   factory(IntArrayRef(n), type, device, out);
+}
+
+void binomial(const Tensor& self, const Tensor& prob, OutSpec* out) {
+  check(
+      self.is_floating_point() && self.dtype() == prob.dtype(),
+      "binomial only supports floating-point dtypes for count and prob, which must be equal; got: ",
+      pytorch_name_of(self.dtype()), " and ", pytorch_name_of(prob.dtype()));
+  sized(self, broadcast_sizes(self.sizes(), prob.sizes()), out);
 }
 
 void multinomial(const Tensor& self, int64_t num_samples, bool replacement, OutSpec* out) {

@@ -80,6 +80,13 @@ void median_dim(const Tensor& self, int64_t dim, bool keepdim, OutSpec* out) {
   add_places(out);
 }
 
+void mode(const Tensor& self, int64_t dim, bool keepdim, OutSpec* out) {
+  check_not_empty("mode", self, dim);
+  if (self.is_complex()) fail_dtype("mode", self.dtype());
+  reduced(self, dim, keepdim, out);
+  add_places(out);
+}
+
 void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
                   std::optional<std::string_view> side, const Tensor& sorter, OutSpec* out) {
   check_search_options(sorted_sequence, right, side, sorter);

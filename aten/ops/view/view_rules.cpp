@@ -227,7 +227,7 @@ std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split
 }
 
 std::vector<ViewGeometry> unbind(const Tensor& self, int64_t dim) {
-  check(self.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+  check_index(self.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
   const int64_t d = wrap_dim(dim, self.dim());
   ViewGeometry g = geometry_of(self);
   g.sizes.erase(at(d));

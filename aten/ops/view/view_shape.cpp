@@ -62,6 +62,8 @@ void roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, OutSpec* out
   check(!shifts.empty(), "`shifts` required");
   check(dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size(),
         "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  check_index(dims.empty() || self.dim() > 0, "Dimension specified as ", dims,
+              " but tensor has no dimensions");
   for (const int64_t d : dims) wrap_dim(d, self.dim());
   like(self, out);
 }

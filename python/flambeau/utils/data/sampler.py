@@ -123,3 +123,47 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         count = len(self.sampler)
         return int(count // self.batch_size if self.drop_last else -(-count // self.batch_size))
+
+
+class WeightedRandomSampler(Sampler):
+    """`num_samples` indices drawn with the given weights, with or without replacement.
+
+    Args:
+        weights: one per index, not negative; they need not sum to 1.
+        num_samples: how many indices one pass yields.
+        replacement: whether an index may be drawn again.
+        generator: draws the numbers; None: the default generator.
+    Raises: ValueError for other counts or flags, and for weights that are no vector.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        held = flambeau.as_tensor(weights, dtype=flambeau.float64)
+        if held.dim() != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(held.shape)}"
+            )
+        self.weights = held
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = flambeau.multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        return iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples

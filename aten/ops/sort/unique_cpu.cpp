@@ -1,0 +1,148 @@
+// unique and unique_consecutive on CPU: groups of equal elements, or of equal slices of one
+// dimension. unique sorts the places first, stably, so that counts and inverse follow from one pass
+// over neighbours. NaN equals nothing, not even itself; slices are ordered element by element.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/cpu/order_key.h"
+#include "torchgen_out/aten/sort_kernels.h"
+#include "torchgen_out/aten/sort_ops.h"
+#include "torchgen_out/aten/view_ops.h"
+
+namespace flambeau::ops {
+namespace {
+
+using Found = std::tuple<Tensor, Tensor, Tensor>;
+
+// `order[i]` is the place of the i-th slice; equal(a, b) compares the slices at two places. Yields
+// the first place of each group, and the inverse and counts that are asked for (else empty).
+struct Groups {
+  std::vector<int64_t> firsts;
+  Tensor inverse;
+  Tensor counts;
+};
+
+template <typename Equal>
+Groups group(int64_t n, const int64_t* order, bool return_inverse, bool return_counts,
+             const Equal& equal) {
+  Groups groups;
+  std::vector<int64_t> counts;
+  groups.inverse = empty_tensor({return_inverse ? n : 0}, ScalarType::Int64);
+  int64_t* const inverse = groups.inverse.data_as<int64_t>();
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t place = order ? order[i] : i;
+    const int64_t before = i == 0 ? 0 : order ? order[i - 1] : i - 1;
+    if (i == 0 || !equal(before, place)) {
+      groups.firsts.push_back(place);
+      counts.push_back(0);
+    }
+    ++counts.back();
+    if (return_inverse) inverse[place] = static_cast<int64_t>(counts.size()) - 1;
+  }
+  const int64_t found = return_counts ? static_cast<int64_t>(counts.size()) : 0;
+  groups.counts = empty_tensor({found}, ScalarType::Int64);
+  std::copy_n(counts.data(), found, groups.counts.data_as<int64_t>());
+  return groups;
+}
+
+// Slices of `width` elements each, copied from their places.
+Tensor pick(const Tensor& slices, const std::vector<int64_t>& places, IntArrayRef sizes) {
+  const Tensor picked = empty_tensor(sizes, slices.dtype());
+  const auto count = static_cast<int64_t>(places.size());
+  const size_t bytes =
+      count == 0 ? 0 : static_cast<size_t>(picked.numel() / count) * element_size(slices.dtype());
+  const char* from = static_cast<const char*>(slices.data());
+  char* to = static_cast<char*>(picked.data());
+  for (const int64_t place : places) {
+    std::memcpy(to, from + static_cast<size_t>(place) * bytes, bytes);
+    to += bytes;
+  }
+  return picked;
+}
+
+Found unique_elements(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  const Tensor flat = contiguous_tensor(self);
+  const int64_t n = flat.numel();
+  Tensor order;
+  if (sorted) {
+    const Tensor line = plain_view(flat, {IntArrayRef(n), IntArrayRef(int64_t{1}), 0});
+    order = std::get<1>(ops::_sort::call(line, 0, false));
+  }
+  Groups groups;
+  dispatch_ordered(flat.dtype(), "unique", [&]<typename T>() {
+    const T* data = flat.data_as<T>();
+    groups = group(n, sorted ? order.data_as<int64_t>() : nullptr, return_inverse, return_counts,
+                   [data](int64_t a, int64_t b) { return data[a] == data[b]; });
+  });
+  if (return_inverse) {
+    groups.inverse =
+        plain_view(groups.inverse, {self.sizes(), contiguous_strides(self.sizes()), 0});
+  }
+  const auto count = static_cast<int64_t>(groups.firsts.size());
+  return {pick(flat, groups.firsts, {count}), groups.inverse, groups.counts};
+}
+
+// The places of n slices in ascending order.
+template <typename T>
+std::vector<int64_t> slice_order(const T* data, int64_t n, int64_t width) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) {
+    for (const T *x = data + a * width, *y = data + b * width, *end = x + width; x < end;
+         ++x, ++y) {
+      if (order_key(*x) != order_key(*y)) return order_key(*x) < order_key(*y);
+    }
+    return false;
+  });
+  return order;
+}
+
+Found unique_slices(const Tensor& self, int64_t dim, bool sorted, bool return_inverse,
+                    bool return_counts) {
+  const int64_t along = wrap_dim(dim, self.dim());
+  const Tensor first = ops::movedim_int::call(self, along, 0);
+  const Tensor slices = contiguous_tensor(first);
+  const int64_t n = self.dim() ? slices.size(0) : 1;
+  const int64_t width = n ? slices.numel() / n : 0;
+  check(n > 0 ? width > 0 : std::count(self.sizes().begin(), self.sizes().end(), 0) == 1,
+        "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  Groups groups;
+  dispatch_ordered(self.dtype(), "unique_dim", [&]<typename T>() {
+    const T* data = slices.data_as<T>();
+    const std::vector<int64_t> order =
+        sorted ? slice_order(data, n, width) : std::vector<int64_t>();
+    groups = group(n, sorted ? order.data() : nullptr, return_inverse, return_counts,
+                   [=](int64_t a, int64_t b) {
+                     return std::equal(data + a * width, data + (a + 1) * width, data + b * width);
+                   });
+  });
+  DimVector sizes(slices.sizes());
+  if (self.dim()) sizes[0] = static_cast<int64_t>(groups.firsts.size());
+  const Tensor picked = pick(slices, groups.firsts, sizes);
+  return {ops::movedim_int::call(picked, 0, along), groups.inverse, groups.counts};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> unique2_cpu(const Tensor& self, bool, bool return_inverse,
+                                               bool return_counts) {
+  return unique_elements(self, true, return_inverse, return_counts);
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique_dim_cpu(const Tensor& self, int64_t dim, bool,
+                                                  bool return_inverse, bool return_counts) {
+  return unique_slices(self, dim, true, return_inverse, return_counts);
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique_consecutive_cpu(const Tensor& self, bool return_inverse,
+                                                          bool return_counts,
+                                                          std::optional<int64_t> dim) {
+  if (!dim) return unique_elements(self, false, return_inverse, return_counts);
+  return unique_slices(self, *dim, false, return_inverse, return_counts);
+}
+
+}  // namespace flambeau::ops

@@ -1,0 +1,33 @@
+// repeat_interleave's places on CPU: place i, repeats[i] times.
+#include <algorithm>
+
+#include "aten/core/factory.h"
+#include "torchgen_out/aten/view_kernels.h"
+
+namespace flambeau::ops {
+
+Tensor repeat_interleave_cpu(const Tensor& repeats, std::optional<int64_t> output_size) {
+  check(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  check(repeats.dtype() == ScalarType::Int32 || repeats.dtype() == ScalarType::Int64,
+        "repeats has to be Long or Int tensor, got ", repeats.dtype());
+  const Tensor counts = contiguous_tensor(cast_tensor(repeats, ScalarType::Int64));
+  const int64_t* const count = counts.data_as<int64_t>();
+  int64_t total = 0;
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    check(count[i] >= 0, "repeats can not be negative");
+    total += count[i];
+  }
+  check(!output_size || *output_size == total,
+        "allocated size does not match required size: expected ", total, ", got ",
+        output_size.value_or(0));
+  const Tensor places = empty_tensor({total}, repeats.dtype());
+  const auto fill = [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    for (int64_t i = 0; i < counts.numel(); ++i) to = std::fill_n(to, count[i], static_cast<T>(i));
+  };
+  places.dtype() == ScalarType::Int64 ? fill(places.data_as<int64_t>())
+                                      : fill(places.data_as<int32_t>());
+  return places;
+}
+
+}  // namespace flambeau::ops

@@ -1,0 +1,12 @@
+// A tensor that is made to see another tensor's memory.
+#include "torchgen_out/aten/view_kernels.h"
+
+namespace flambeau::ops {
+
+void set_from_cpu(Tensor& self, const Tensor& source) {
+  check(self.dtype() == source.dtype(), "Could not set tensor of type ", name_of(source.dtype()),
+        " to a tensor of type ", name_of(self.dtype()));
+  self.impl()->shallow_copy_from(*source.impl());
+}
+
+}  // namespace flambeau::ops

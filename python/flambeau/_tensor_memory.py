@@ -1,0 +1,122 @@
+"""Methods of Tensor about its memory and its properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+
+
+class MemoryMethods:
+    """Copied into Tensor, as the other methods that are written in Python."""
+
+    __slots__ = ()
+
+    def set_(
+        self: Any,
+        source: Any = None,
+        storage_offset: int = 0,
+        size: Sequence[int] | None = None,
+        stride: Sequence[int] | None = None,
+    ) -> Tensor:
+        """See the memory of another tensor or of a storage; none: no memory, with no elements.
+
+        Args:
+            source: a tensor, or a storage.
+            storage_offset: the first element, in elements.
+            size: the sizes; None: those of the tensor, or all elements of the storage.
+            stride: the strides; None: row-major.
+        """
+        if source is None:
+            return _C._functions._set_from_(self, _C._functions.empty((0,), dtype=self.dtype))
+        if isinstance(source, Tensor):
+            if size is None:
+                return _C._functions._set_from_(self, source)
+            source = source.untyped_storage()
+        count = source.nbytes() // self.element_size()
+        sizes = (count - storage_offset,) if size is None else tuple(size)
+        strides = _row_major(sizes) if stride is None else tuple(stride)
+        seen = _C._rebuild(source.tensor, self.dtype, sizes, strides, storage_offset)
+        return _C._functions._set_from_(self, seen)
+
+    def resize(self: Any, *sizes: Any) -> Tensor:
+        """Return the elements with other sizes, of the same number, as `reshape` (deprecated)."""
+        return self.reshape(*sizes)
+
+    def resize_as(self: Any, tensor: Tensor) -> Tensor:
+        """Return the elements with the sizes of another tensor (deprecated)."""
+        return self.reshape(tensor.shape)
+
+    def is_set_to(self: Any, tensor: Tensor) -> bool:
+        """Whether both see the same elements of the same memory in the same order."""
+        return (
+            self._storage_id() == tensor._storage_id()
+            and self.storage_offset() == tensor.storage_offset()
+            and self.shape == tensor.shape
+            and self.stride() == tensor.stride()
+        )
+
+    def get_device(self: Any) -> int:
+        """Return the index of the device; -1 for the host."""
+        return -1 if self.device.type == "cpu" else self.device.index or 0
+
+    def is_same_size(self: Any, other: Tensor) -> bool:
+        """Whether both have the same sizes."""
+        return self.shape == other.shape
+
+    def is_signed(self: Any) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self.dtype not in (_C.bool, _C.uint8)
+
+    def dim_order(self: Any, *, ambiguity_check: bool = False) -> tuple[int, ...]:
+        """Return the dimensions as they lie in memory, outermost first.
+
+        Args:
+            ambiguity_check: refuse tensors whose order is not unique.
+        """
+        order = sorted(range(self.dim()), key=lambda d: (-self.stride(d), d))
+        if ambiguity_check and len({self.stride(d) for d in order}) < len(order):
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one")
+        return tuple(order)
+
+    def new(self: Any, *args: Any, device: Any = None) -> Tensor:
+        """Return an uninitialised tensor of the given sizes, or of given data, in this dtype."""
+        where = self.device if device is None else device
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            return args[0].detach().to(dtype=self.dtype, device=where)
+        if len(args) == 1 and isinstance(args[0], list | tuple) and not isinstance(args[0], _size_type()):
+            return _C.tensor(args[0], self.dtype, where)
+        sizes = args[0] if len(args) == 1 and not isinstance(args[0], int) else args or (0,)
+        return _C._functions.empty(tuple(sizes), dtype=self.dtype, device=where)
+
+
+def _size_type() -> type:
+    from flambeau._size import Size
+
+    return Size
+
+
+def _row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same sizes."""
+    return input.is_same_size(other)
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether a tensor's dtype has negative numbers."""
+    return input.is_signed()
+
+
+def get_device(input: Tensor) -> int:
+    """Return the index of a tensor's device; -1 for the host."""
+    return input.get_device()

@@ -1,0 +1,397 @@
+"""Reductions and normalisations over unmasked elements.
+
+Each fills what is masked with the element that does not count (0 for sums, 1 for products, -inf for
+maxima) and calls the operator of the same name, so that gradients follow from it. Masks broadcast to
+the input. Where all elements are masked the result is that element, or NaN for means and medians.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor, dtype
+
+Dims = int | Sequence[int] | None
+_F = _C._functions
+
+
+# --- masks, dims, dtypes ---------------------------------------------------------------------------
+
+
+def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
+    """The dimensions to reduce, wrapped; all of them for None and an empty tuple."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(input.dim()))
+    found = []
+    for d in (dim,) if isinstance(dim, int) else dim:
+        n = max(input.dim(), 1)
+        if not -n <= d < n:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})"
+            )
+        if d % n in found:
+            raise RuntimeError(f"dim={d % n} appears multiple times in the list of dims")
+        found.append(d % n)
+    return tuple(d for d in found if d < input.dim())
+
+
+def _mask_of(input: Tensor, mask: Tensor | None) -> Tensor | None:
+    """The mask as bools of the input's shape."""
+    if mask is None:
+        return None
+    if mask.dim() > input.dim():
+        raise IndexError(
+            "_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)"
+        )
+    return (mask if mask.dtype is _C.bool else mask.bool()).expand(input.shape)
+
+
+def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
+    mask = _mask_of(input, mask)
+    if mask is None:
+        return input
+    return _F.where(mask, input, _F.scalar_tensor(value, dtype=input.dtype, device=input.device))
+
+
+def _sum_dtype(input: Tensor, wanted: dtype | None) -> dtype:
+    """Integers and bool are summed and multiplied in int64."""
+    if wanted is not None:
+        return wanted
+    return input.dtype if _is_inexact(input) else _C.int64
+
+
+def _is_inexact(input: Tensor) -> bool:
+    return input.is_floating_point() or input.is_complex()
+
+
+def _inexact_dtype(name: str, input: Tensor, wanted: dtype | None) -> dtype:
+    if wanted is not None:
+        return wanted
+    if not _is_inexact(input):
+        raise ValueError(
+            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {input.dtype}"
+        )
+    return input.dtype
+
+
+def _lowest(of: dtype, sign: int) -> Any:
+    """The smallest number of a dtype for sign -1, the largest for 1."""
+    if of is _C.bool:
+        return sign > 0
+    if of.is_floating_point:
+        return sign * float("inf")
+    from flambeau._info import iinfo
+
+    return iinfo(of).max if sign > 0 else iinfo(of).min
+
+
+# --- sums and products -------------------------------------------------------------------------------
+
+
+def sum(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the sum of the unmasked elements along dimensions; 0 where there is none."""
+    given = _filled(input.to(_sum_dtype(input, dtype)), mask, 0)
+    dims = _dims(input, dim)
+    return given.sum(dims, keepdim) if dims else given
+
+
+def prod(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the product of the unmasked elements along dimensions; 1 where there is none."""
+    result = _filled(input.to(_sum_dtype(input, dtype)), mask, 1)
+    for d in sorted(_dims(input, dim), reverse=True):
+        result = result.prod(d, keepdim)
+    return result
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Return the sums of the unmasked ones among the first elements along a dimension."""
+    return _filled(input.to(_sum_dtype(input, dtype)), mask, 0).cumsum(dim)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Return the products of the unmasked ones among the first elements along a dimension."""
+    return _filled(input.to(_sum_dtype(input, dtype)), mask, 1).cumprod(dim)
+
+
+# --- extrema ---------------------------------------------------------------------------------------
+
+
+def _extremum(
+    name: str, input: Tensor, dim: Dims, keepdim: bool, dtype: dtype | None, mask: Tensor | None, sign: int
+) -> Tensor:
+    given = input if dtype is None else input.to(dtype)
+    given = _filled(given, mask, _lowest(given.dtype, sign))
+    dims = _dims(input, dim)
+    return getattr(given, name)(dims, keepdim) if dims else given
+
+
+def amax(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the largest unmasked element along dimensions; -inf where there is none."""
+    return _extremum("amax", input, dim, keepdim, dtype, mask, -1)
+
+
+def amin(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the smallest unmasked element along dimensions; inf where there is none."""
+    return _extremum("amin", input, dim, keepdim, dtype, mask, 1)
+
+
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the index of the largest unmasked element, in the input's dtype unless one is given."""
+    given = _filled(input, mask, _lowest(input.dtype, -1))
+    return given.argmax(dim, keepdim).to(input.dtype if dtype is None else dtype)
+
+
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the index of the smallest unmasked element, in the input's dtype unless one is given."""
+    given = _filled(input, mask, _lowest(input.dtype, 1))
+    return given.argmin(dim, keepdim).to(input.dtype if dtype is None else dtype)
+
+
+# --- statistics ------------------------------------------------------------------------------------
+
+
+def _count(input: Tensor, dims: tuple[int, ...], mask: Tensor | None, to: dtype) -> Any:
+    """How many elements are unmasked, with kept dimensions."""
+    if mask is None:
+        count = 1
+        for d in dims:
+            count *= input.shape[d]
+        return _F.scalar_tensor(count, dtype=to, device=input.device)
+    counted = _mask_of(input, mask).to(to)
+    return counted.sum(dims, True) if dims else counted
+
+
+def _squeezed(result: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    return result if keepdim or not dims else result.squeeze(dims)
+
+
+def mean(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the mean of the unmasked elements along dimensions; NaN where there is none."""
+    to = _inexact_dtype("mean", input, dtype)
+    dims = _dims(input, dim)
+    total = sum(input, dims or None, keepdim=True, dtype=to, mask=mask)
+    return _squeezed(total / _count(input, dims, mask, to), dims, keepdim)
+
+
+def median(
+    input: Tensor,
+    dim: int | None = -1,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the lower median of the unmasked elements along a dimension; NaN where there is none."""
+    given = input if dtype is None else input.to(dtype)
+    line = given.dim() == 0
+    if line:
+        given = given.reshape(1)
+    if not given.is_floating_point():
+        if mask is not None and not bool(_mask_of(given, mask).any(-1 if dim is None else dim).all()):
+            raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+        wide = _filled(given.to(_C.float64), mask, float("nan"))
+    else:
+        wide = _filled(given, mask, float("nan"))
+    result = wide.nanmedian(-1 if dim is None else dim, keepdim)[0].to(given.dtype)
+    return result.reshape(()) if line else result
+
+
+def _deviation(
+    input: Tensor,
+    dim: Dims,
+    unbiased: bool | None,
+    correction: float | None,
+    keepdim: bool,
+    dtype: dtype | None,
+    mask: Tensor | None,
+) -> Tensor:
+    if unbiased is not None and correction is not None:
+        raise ValueError("Only one of unbiased and correction may be given")
+    less = 1.0 if correction is None else correction
+    if unbiased is not None:
+        less = 1.0 if unbiased else 0.0
+    to = dtype or (input.dtype if _is_inexact(input) else _C.float32)
+    dims = _dims(input, dim)
+    given = input.to(to)
+    count = _count(input, dims, mask, to)
+    center = sum(given, dims or None, keepdim=True, mask=mask) / count
+    apart = given - center
+    total = sum(apart * apart.conj(), dims or None, keepdim=True, mask=mask)
+    divisor = count - less
+    if not to.is_complex:
+        divisor = divisor.clamp_min(0)
+    else:
+        divisor = divisor.real.clamp_min(0)
+    return _squeezed(total / divisor, dims, keepdim)
+
+
+def var(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the variance of the unmasked elements: squares divided by max(0, count - correction)."""
+    return _deviation(input, dim, unbiased, correction, keepdim, dtype, mask)
+
+
+def std(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the standard deviation of the unmasked elements."""
+    return _deviation(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
+
+
+def norm(
+    input: Tensor,
+    ord: float = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the norm of the unmasked elements; 0 where there is none, inf for order -inf."""
+    from flambeau.linalg import vector_norm
+
+    given = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
+    return vector_norm(given, ord, _dims(input, dim), keepdim, dtype=dtype)
+
+
+# --- exponentials ----------------------------------------------------------------------------------
+
+
+def logsumexp(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the logarithm of the sum of exponentials of the unmasked elements; -inf where there is none."""
+    to = input.dtype if dtype is None else dtype
+    given = input if _is_inexact(input) else input.to(_C.get_default_dtype())
+    given = _filled(given, mask, float("-inf"))
+    dims = _dims(input, dim)
+    return (given.logsumexp(dims, keepdim) if dims else given).to(to)
+
+
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: dtype | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
+    """Return ln(e^input + e^other), in which masked elements count as e^-inf."""
+    to = input.dtype if dtype is None else dtype
+    a = _filled(input.to(to), input_mask, float("-inf"))
+    b = _filled(other.to(to), other_mask, float("-inf"))
+    return _F.logaddexp(a, b)
+
+
+def _normalised(
+    function: Callable[..., Tensor],
+    input: Tensor,
+    dim: int,
+    dtype: dtype | None,
+    mask: Tensor | None,
+    fill: float,
+) -> Tensor:
+    to = input.dtype if dtype is None else dtype
+    return function(_filled(input.to(to), mask, fill), dim)
+
+
+def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Return softmax over the unmasked elements; 0 at the masked ones."""
+    return _normalised(_F.softmax, input, dim, dtype, mask, float("-inf"))
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Return the logarithm of softmax over the unmasked elements; -inf at the masked ones."""
+    return _normalised(_F.log_softmax, input, dim, dtype, mask, float("-inf"))
+
+
+def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
+    """Return softmax of the negated unmasked elements; 0 at the masked ones."""
+    return _normalised(lambda x, d: _F.softmax(-x, d), input, dim, dtype, mask, float("inf"))
+
+
+def normalize(
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Divide the unmasked elements by their norm along a dimension, at least eps; 0 at the masked ones."""
+    length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    given = _filled(input if dtype is None else input.to(dtype), mask, 0)
+    return given / length.clamp_min(eps)
