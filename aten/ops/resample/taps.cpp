@@ -25,16 +25,37 @@ struct Split {
   }
 };
 
+// Outputs that are copies of neighbours in order: one block of memory.
+struct Run {
+  int64_t to, from, length;
+};
+
+std::vector<Run> runs_of(const std::vector<int64_t>& index) {
+  std::vector<Run> runs;
+  for (size_t o = 0; o < index.size(); ++o) {
+    if (o > 0 && index[o] == index[o - 1] + 1) {
+      ++runs.back().length;
+    } else {
+      runs.push_back({static_cast<int64_t>(o), index[o], 1});
+    }
+  }
+  return runs;
+}
+
 template <typename T>
 void copy(const Taps& taps, const Split& s, const T* in, T* out) {
+  const std::vector<Run> runs = runs_of(taps.index);
+  const bool scattered = s.inner == 1 && static_cast<int64_t>(runs.size()) * 4 > s.m;
   const int64_t* index = taps.index.data();
-  parallel_for(0, s.outer * s.m, s.inner, [&](int64_t begin, int64_t end) {
+  parallel_for(0, s.outer, s.m * s.inner, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const T* from = in + (r / s.m * s.n + index[r % s.m]) * s.inner;
-      if (s.inner == 1) {
-        out[r] = *from;
+      const T* from = in + r * s.n * s.inner;
+      T* to = out + r * s.m * s.inner;
+      if (scattered) {
+        for (int64_t o = 0; o < s.m; ++o) to[o] = from[index[o]];
       } else {
-        std::copy_n(from, s.inner, out + r * s.inner);
+        for (const Run& run : runs)
+          std::copy_n(from + run.from * s.inner, run.length * s.inner, to + run.to * s.inner);
       }
     }
   });

@@ -31,6 +31,7 @@ from flambeau.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from flambeau.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from flambeau.nn.modules.attention import (
     EmbeddingBag,
     MultiheadAttention,
@@ -38,6 +39,7 @@ from flambeau.nn.modules.attention import (
 from flambeau.nn.modules.containers import (
     ModuleDict,
     ModuleList,
+    ParameterDict,
     ParameterList,
     Sequential,
 )

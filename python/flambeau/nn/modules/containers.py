@@ -188,3 +188,79 @@ class ParameterList(Module):
         parameter = value if isinstance(value, Parameter) else Parameter(value)
         self.register_parameter(str(len(self)), parameter)
         return self
+
+
+class ParameterDict(Module):
+    """Parameters by name; tensors become parameters.
+
+    Args:
+        parameters: a mapping, or pairs of names and tensors.
+    """
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self.update({} if parameters is None else parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._parameters))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._parameters
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parameters[key]
+
+    def __setitem__(self, key: str, value: Tensor | None) -> None:
+        made = value if value is None or isinstance(value, Parameter) else Parameter(value)
+        self.register_parameter(key, made)
+
+    def __delitem__(self, key: str) -> None:
+        del self._parameters[key]
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._parameters.keys()
+
+    def values(self) -> Iterable[Any]:
+        """Return the parameters."""
+        return self._parameters.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return pairs of names and parameters."""
+        return self._parameters.items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the parameter of a name, or `default`."""
+        return self._parameters.get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Return the parameter of a name, which becomes `default` where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove a parameter and return it."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def clear(self) -> None:
+        """Remove all parameters."""
+        self._parameters.clear()
+
+    def copy(self) -> ParameterDict:
+        """Return another dictionary of the same parameters."""
+        return ParameterDict(dict(self._parameters))
+
+    def update(self, parameters: Any) -> None:
+        """Add parameters, in the given order."""
+        pairs = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
+        for key, value in pairs:
+            self[key] = value
