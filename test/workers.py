@@ -43,7 +43,7 @@ class Worker:
             env=self.environment,
         )
         if process.stdout.readline().strip() != "ready":
-            raise SystemExit(f"{self.command[-1]}: a worker did not start; its message is in the log")
+            raise RuntimeError(f"{self.command[-1]}: a worker did not start; its message is in the log")
         return process
 
     def ask(self, question: str) -> Any:
@@ -75,14 +75,19 @@ def ask_all(questions: Iterable[tuple[str, str]], workers: list[Worker], show: C
     for question in questions:
         waiting.put(question)
     answers: dict[str, Any] = {}
+    problems: list[RuntimeError] = []
 
     def work(worker: Worker) -> None:
-        while True:
+        while not problems:
             try:
                 name, question = waiting.get_nowait()
             except queue.Empty:
                 break
-            answers[name] = worker.ask(question)
+            try:
+                answers[name] = worker.ask(question)
+            except RuntimeError as problem:
+                problems.append(problem)
+                break
             show(name)
         worker.close()
 
@@ -91,6 +96,8 @@ def ask_all(questions: Iterable[tuple[str, str]], workers: list[Worker], show: C
         thread.start()
     for thread in threads:
         thread.join()
+    if problems:
+        raise SystemExit(str(problems[0]))
     return dict(sorted(answers.items()))
 
 
