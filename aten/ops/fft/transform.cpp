@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kElementCost = 16;
 // From here on, few lanes waste more than splitting costs.
-constexpr int64_t kShortRow = 1024;
+constexpr int64_t kShortRow = 256;
 
 template <typename T>
 bool goes_by_rows(int64_t n, Sequences s) {
   if (n > kLongestLane) return true;
   const int64_t capacity = LanePlan<T>::of(n)->capacity();
   const int64_t lanes = s.inner == 1 ? s.outer : s.inner;
-  return capacity > kLongestLane || (capacity > kShortRow && lanes < kLanes<T> / 2);
+  return capacity > kLongestLane || (capacity >= kShortRow && lanes < kLanes<T> / 2);
 }
 
 // The sequences in blocks of kLanes, and where each block begins in a tensor of n elements along
