@@ -4,12 +4,42 @@
 // "What is the fast Fourier transform?", section on self-sorting).
 #include "aten/ops/fft/fft_loops.h"
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
+
 namespace flambeau::loops {
 namespace {
 
 using fft::kLanes;
 using fft::Layout;
 using fft::Pass;
+
+// One vector holds an element of every lane; GCC's and clang's generic vectors, of any instruction
+// set.
+template <typename T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(64)));
+  // The same in memory of any alignment.
+  typedef T Stored __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+};
+template <typename T>
+using Vector = typename VectorOf<T>::Type;
+template <typename T>
+using Stored = typename VectorOf<T>::Stored;
+
+template <int... I>
+struct Pack {};
+template <int N, int... I>
+struct Indices : Indices<N - 1, N - 1, I...> {};
+template <int... I>
+struct Indices<0, I...> {
+  using Type = Pack<I...>;
+};
+template <typename T>
+using Lanes = typename Indices<static_cast<int>(kLanes<T>)>::Type;
+
+// The type of a vector's elements.
+template <typename V>
+using element_t = __typeof__(V{}[0]);
 
 template <typename T>
 struct Value {
@@ -23,12 +53,12 @@ template <typename T>
 [[gnu::always_inline]] inline Value<T> operator-(Value<T> a, Value<T> b) {
   return {a.re - b.re, a.im - b.im};
 }
-template <typename T>
-[[gnu::always_inline]] inline Value<T> operator*(Value<T> a, Value<T> b) {
+template <typename T, typename U>
+[[gnu::always_inline]] inline Value<T> operator*(Value<T> a, Value<U> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-template <typename T>
-[[gnu::always_inline]] inline Value<T> scaled(Value<T> a, T s) {
+template <typename T, typename S>
+[[gnu::always_inline]] inline Value<T> scaled(Value<T> a, S s) {
   return {a.re * s, a.im * s};
 }
 // -i a
@@ -43,19 +73,20 @@ struct Butterfly;
 
 template <>
 struct Butterfly<2> {
-  template <typename T>
-  [[gnu::always_inline]] static void apply(Value<T>* v) {
-    const Value<T> a = v[0], b = v[1];
+  template <typename V>
+  [[gnu::always_inline]] static void apply(Value<V>* v) {
+    const Value<V> a = v[0], b = v[1];
     v[0] = a + b;
     v[1] = a - b;
   }
 };
 template <>
 struct Butterfly<3> {
-  template <typename T>
-  [[gnu::always_inline]] static void apply(Value<T>* v) {
-    const Value<T> sum = v[1] + v[2], middle = v[0] - scaled(sum, T(0.5));
-    const Value<T> side = turned(scaled(v[1] - v[2], T(0.866025403784438646763723170752936183)));
+  template <typename V>
+  [[gnu::always_inline]] static void apply(Value<V>* v) {
+    const Value<V> sum = v[1] + v[2], middle = v[0] - scaled(sum, element_t<V>(0.5));
+    const Value<V> side =
+        turned(scaled(v[1] - v[2], element_t<V>(0.866025403784438646763723170752936183)));
     v[0] = v[0] + sum;
     v[1] = middle + side;
     v[2] = middle - side;
@@ -63,9 +94,9 @@ struct Butterfly<3> {
 };
 template <>
 struct Butterfly<4> {
-  template <typename T>
-  [[gnu::always_inline]] static void apply(Value<T>* v) {
-    const Value<T> a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = turned(v[1] - v[3]);
+  template <typename V>
+  [[gnu::always_inline]] static void apply(Value<V>* v) {
+    const Value<V> a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = turned(v[1] - v[3]);
     v[0] = a + c;
     v[1] = b + d;
     v[2] = a - c;
@@ -74,17 +105,17 @@ struct Butterfly<4> {
 };
 template <>
 struct Butterfly<5> {
-  template <typename T>
-  [[gnu::always_inline]] static void apply(Value<T>* v) {
-    constexpr T kCos1 = T(0.309016994374947424102293417182819059);
-    constexpr T kCos2 = T(-0.809016994374947424102293417182819059);
-    constexpr T kSin1 = T(0.951056516295153572116439333379382143);
-    constexpr T kSin2 = T(0.587785252292473129168705954639072769);
-    const Value<T> s1 = v[1] + v[4], d1 = v[1] - v[4], s2 = v[2] + v[3], d2 = v[2] - v[3];
-    const Value<T> m1 = v[0] + scaled(s1, kCos1) + scaled(s2, kCos2);
-    const Value<T> m2 = v[0] + scaled(s1, kCos2) + scaled(s2, kCos1);
-    const Value<T> n1 = turned(scaled(d1, kSin1) + scaled(d2, kSin2));
-    const Value<T> n2 = turned(scaled(d1, kSin2) - scaled(d2, kSin1));
+  template <typename V>
+  [[gnu::always_inline]] static void apply(Value<V>* v) {
+    constexpr element_t<V> kCos1 = element_t<V>(0.309016994374947424102293417182819059);
+    constexpr element_t<V> kCos2 = element_t<V>(-0.809016994374947424102293417182819059);
+    constexpr element_t<V> kSin1 = element_t<V>(0.951056516295153572116439333379382143);
+    constexpr element_t<V> kSin2 = element_t<V>(0.587785252292473129168705954639072769);
+    const Value<V> s1 = v[1] + v[4], d1 = v[1] - v[4], s2 = v[2] + v[3], d2 = v[2] - v[3];
+    const Value<V> m1 = v[0] + scaled(s1, kCos1) + scaled(s2, kCos2);
+    const Value<V> m2 = v[0] + scaled(s1, kCos2) + scaled(s2, kCos1);
+    const Value<V> n1 = turned(scaled(d1, kSin1) + scaled(d2, kSin2));
+    const Value<V> n2 = turned(scaled(d1, kSin2) - scaled(d2, kSin1));
     v[0] = v[0] + s1 + s2;
     v[1] = m1 + n1;
     v[2] = m2 + n2;
@@ -94,15 +125,15 @@ struct Butterfly<5> {
 };
 template <>
 struct Butterfly<8> {
-  template <typename T>
-  [[gnu::always_inline]] static void apply(Value<T>* v) {
-    constexpr T kHalfRoot = T(0.707106781186547524400844362104849039);
-    Value<T> even[4] = {v[0], v[2], v[4], v[6]}, odd[4] = {v[1], v[3], v[5], v[7]};
+  template <typename V>
+  [[gnu::always_inline]] static void apply(Value<V>* v) {
+    constexpr element_t<V> kHalfRoot = element_t<V>(0.707106781186547524400844362104849039);
+    Value<V> even[4] = {v[0], v[2], v[4], v[6]}, odd[4] = {v[1], v[3], v[5], v[7]};
     Butterfly<4>::apply(even);
     Butterfly<4>::apply(odd);
-    const Value<T> o1 = scaled(odd[1] + turned(odd[1]), kHalfRoot);
-    const Value<T> o2 = turned(odd[2]);
-    const Value<T> o3 = scaled(turned(odd[3]) - odd[3], kHalfRoot);
+    const Value<V> o1 = scaled(odd[1] + turned(odd[1]), kHalfRoot);
+    const Value<V> o2 = turned(odd[2]);
+    const Value<V> o3 = scaled(turned(odd[3]) - odd[3], kHalfRoot);
     v[0] = even[0] + odd[0];
     v[4] = even[0] - odd[0];
     v[1] = even[1] + o1;
@@ -122,37 +153,39 @@ struct Arrays {
   T* out_im;
 };
 
-// One block; the first one's twiddles are all 1.
-template <int R, bool kFirst, typename T>
-[[gnu::always_inline]] inline void block(const Pass<T>& p, int64_t b, Arrays<T> x) {
+template <typename T>
+[[gnu::always_inline]] inline Value<Vector<T>> load(const T* re, const T* im) {
+  return {*reinterpret_cast<const Stored<T>*>(re), *reinterpret_cast<const Stored<T>*>(im)};
+}
+template <typename T>
+[[gnu::always_inline]] inline void store(Value<Vector<T>> v, T* re, T* im) {
+  *reinterpret_cast<Stored<T>*>(re) = v.re;
+  *reinterpret_cast<Stored<T>*>(im) = v.im;
+}
+
+// One block; the first one's twiddles are all 1. Packs instead of loops over the radix: arrays that
+// are indexed by a loop would stay in memory.
+template <bool kFirst, typename T, int... I>
+[[gnu::always_inline]] inline void block(const Pass<T>& p, int64_t b, Arrays<T> x, Pack<I...>) {
+  constexpr int radix = sizeof...(I);
   const int64_t run = p.run * kLanes<T>, apart = p.blocks * run;
   const T *re = x.re + b * run, *im = x.im + b * run;
-  T *out_re = x.out_re + b * R * run, *out_im = x.out_im + b * R * run;
-  Value<T> w[R];
-  for (int t = 1; t < R; ++t) {
-    const T* twiddle = p.twiddles + 2 * (b * (R - 1) + t - 1);
-    w[t] = {twiddle[0], twiddle[1]};
-  }
-#pragma omp simd
-  for (int64_t i = 0; i < run; ++i) {
-    Value<T> v[R];
-#pragma GCC unroll 8
-    for (int t = 0; t < R; ++t) v[t] = {re[t * apart + i], im[t * apart + i]};
-    Butterfly<R>::apply(v);
-    out_re[i] = v[0].re;
-    out_im[i] = v[0].im;
-#pragma GCC unroll 8
-    for (int t = 1; t < R; ++t) {
-      const Value<T> y = kFirst ? v[t] : v[t] * w[t];
-      out_re[t * run + i] = y.re;
-      out_im[t * run + i] = y.im;
-    }
+  T *out_re = x.out_re + b * radix * run, *out_im = x.out_im + b * radix * run;
+  const T* twiddles = p.twiddles + 2 * (b * (radix - 1) - 1);
+  const Value<T> w[radix] = {I == 0 ? Value<T>{T(1), T(0)}
+                                    : Value<T>{twiddles[2 * I], twiddles[2 * I + 1]}...};
+  for (int64_t i = 0; i < run; i += kLanes<T>) {
+    Value<Vector<T>> v[radix] = {load<T>(re + I * apart + i, im + I * apart + i)...};
+    Butterfly<radix>::apply(v);
+    (store<T>(kFirst || I == 0 ? v[I] : v[I] * w[I], out_re + I * run + i, out_im + I * run + i),
+     ...);
   }
 }
 template <int R, typename T>
 void pass(const Pass<T>& p, Arrays<T> x) {
-  block<R, true>(p, 0, x);
-  for (int64_t b = 1; b < p.blocks; ++b) block<R, false>(p, b, x);
+  constexpr typename Indices<R>::Type each;
+  block<true>(p, 0, x, each);
+  for (int64_t b = 1; b < p.blocks; ++b) block<false>(p, b, x, each);
 }
 
 // Any radix by its definition: for the few primes between the ones above and those that Bluestein's
@@ -223,26 +256,6 @@ void run(const Pass<T>* passes, int64_t count, T* re, T* im, T* work_re, T* work
 
 // --- tiles: kLanes contiguous complex numbers of each lane, turned into kLanes vectors of lanes
 
-// One vector holds an element of every lane; GCC's and clang's generic vectors, of any instruction
-// set.
-template <typename T>
-struct VectorOf {
-  typedef T Type __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-};
-template <typename T>
-using Vector = typename VectorOf<T>::Type;
-
-template <int... I>
-struct Pack {};
-template <int N, int... I>
-struct Indices : Indices<N - 1, N - 1, I...> {};
-template <int... I>
-struct Indices<0, I...> {
-  using Type = Pack<I...>;
-};
-template <typename T>
-using Lanes = typename Indices<static_cast<int>(kLanes<T>)>::Type;
-
 // a becomes a0 b0 a1 b1 ... of the first halves, b that of the second ones.
 template <typename V, int... I>
 [[gnu::always_inline]] inline void interleave(V& a, V& b, Pack<I...>) {
@@ -281,7 +294,7 @@ void load_tile(const T* in, int64_t lane_step, T* re, T* im) {
   constexpr int n = static_cast<int>(kLanes<T>);
   Vector<T> a[n], b[n];
   for (int j = 0; j < n; ++j) {
-    const auto* x = reinterpret_cast<const Vector<T>*>(in + j * lane_step);
+    const auto* x = reinterpret_cast<const Stored<T>*>(in + j * lane_step);
     a[j] = x[0];
     b[j] = x[1];
     separate(a[j], b[j], Lanes<T>());
@@ -289,8 +302,8 @@ void load_tile(const T* in, int64_t lane_step, T* re, T* im) {
   transpose<T>(a);
   transpose<T>(b);
   for (int k = 0; k < n; ++k) {
-    reinterpret_cast<Vector<T>*>(re)[k] = a[k];
-    reinterpret_cast<Vector<T>*>(im)[k] = b[k];
+    reinterpret_cast<Stored<T>*>(re)[k] = a[k];
+    reinterpret_cast<Stored<T>*>(im)[k] = b[k];
   }
 }
 
@@ -299,14 +312,14 @@ void store_tile(const T* re, const T* im, T scale, int64_t lane_step, T* out) {
   constexpr int n = static_cast<int>(kLanes<T>);
   Vector<T> a[n], b[n];
   for (int k = 0; k < n; ++k) {
-    a[k] = reinterpret_cast<const Vector<T>*>(re)[k] * scale;
-    b[k] = reinterpret_cast<const Vector<T>*>(im)[k] * scale;
+    a[k] = reinterpret_cast<const Stored<T>*>(re)[k] * scale;
+    b[k] = reinterpret_cast<const Stored<T>*>(im)[k] * scale;
   }
   transpose<T>(a);
   transpose<T>(b);
   for (int j = 0; j < n; ++j) {
     interleave(a[j], b[j], Lanes<T>());
-    auto* x = reinterpret_cast<Vector<T>*>(out + j * lane_step);
+    auto* x = reinterpret_cast<Stored<T>*>(out + j * lane_step);
     x[0] = a[j];
     x[1] = b[j];
   }
