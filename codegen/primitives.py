@@ -13,7 +13,8 @@ from codegen.source import Mapping, Node, Sequence, Text, load_entries
 
 TABLE = Path(__file__).with_name("primitives.yaml")
 KEYS = (
-    "name args infix result domains cpp cuda partials operator oracle interval vectorises include integer_divisor"
+    "name args infix result domains cpp cuda partials operator oracle interval vectorises include"
+    " integer_divisor"
 ).split()
 REQUIRED = ("name", "args", "result", "domains", "cpp", "partials", "oracle", "interval")
 _INFINITIES = {".inf": float("inf"), "-.inf": float("-inf")}

@@ -25,9 +25,7 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
         ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values");
   for (size_t d = input.size() - dims - 1; d < input.size(); ++d) {
     check(input[d] > 0, op, ": Expected ", int64_t(dims + 1), "D or ", int64_t(dims + 2),
-          "D (batch mode) tensor with optional 0 dim batch size for input and non-batch dimensions of "
-          "positive length, but got: ",
-          input);
+          "D input that is empty in its batch dimension at most, got ", input);
   }
   DimVector out;
   for (size_t d = 0; d < dims; ++d) {
