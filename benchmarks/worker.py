@@ -1,7 +1,8 @@
 """One side of the benchmark: ``worker.py flambeau`` or ``worker.py torch``.
 
 Reads case numbers from standard input, one a line, and answers each with the seconds that one run
-of its statement took (the least of several batches). An empty line ends it.
+of its statement took: the median of five batches, or, after "NUMBER least", the least of many short
+ones. An empty line ends it.
 """
 
 import importlib
@@ -11,11 +12,12 @@ import time
 from cases import CASES
 
 
-def seconds(case, namespace, budget=0.15):
-    """Median over batches of the time per run; batches are long enough for the clock."""
+def seconds(case, namespace, least, budget=0.15):
+    """Time per run: the median of five long batches, or the least of short ones."""
     code = compile(case.statement, case.name, "eval")
     if case.statement == "backward()":
-        return sorted(eval(code, namespace) for _ in range(15))[7] / case.per
+        times = sorted(eval(code, namespace) for _ in range(15))
+        return times[0 if least else 7] / case.per
     for _ in range(3):
         eval(code, namespace)
     timed = f"    for _ in range(n):\n        {case.statement}\n"
@@ -23,6 +25,10 @@ def seconds(case, namespace, budget=0.15):
     exec(loop, namespace)
     run = namespace["run"]
     once = max(run(1), 1e-8)
+    if least:
+        count = max(1, int(3e-4 / once))
+        times = (run(count) for _ in range(max(5, int(budget / (count * once)))))
+        return min(times) / count / case.per
     count = max(1, min(int(budget / 5 / once), 200_000))
     return sorted(run(count) / count for _ in range(5))[2] / case.per
 
@@ -34,14 +40,15 @@ def main():
     for line in sys.stdin:
         if not line.strip():
             break
-        case = CASES[int(line)]
+        number, *least = line.split()
+        case = CASES[int(number)]
         try:
             if case not in prepared:
                 prepared.clear()
                 namespace = {"torch": torch, "clock": time.perf_counter}
                 exec(case.setup, namespace)
                 prepared[case] = namespace
-            print(seconds(case, prepared[case]), flush=True)
+            print(seconds(case, prepared[case], bool(least)), flush=True)
         except Exception as error:
             print(f"error {type(error).__name__}: {error}".replace("\n", " "), flush=True)
 
