@@ -129,6 +129,15 @@ class Infix:
 COMMUTATIVE = ("+", "*", "&", "|", "^", "==", "!=")
 
 
+def _written_for_number(model: Model, op: Operator, kind: FormKind) -> Form | None:
+    """Return the form of an overload of its own for a number on the right."""
+    for other in model.operators:
+        types = [a.type for a in other.schema.args]
+        if other.schema.name.base == op.schema.name.base and types == [TENSOR, BaseType("Scalar")]:
+            return next((f for f in other.forms if f.kind is kind and not f.numbers), None)
+    return None
+
+
 def infixes(model: Model) -> Iterator[Infix]:
     """Yield every operator that the `infix` keys give."""
     seen: set[tuple[str, int]] = set()
@@ -142,7 +151,9 @@ def infixes(model: Model) -> Iterator[Infix]:
             of_kind = {f.numbers: f for f in op.forms if f.kind is kind}
             if () not in of_kind or (kind is FormKind.INPLACE and arity == 1):
                 continue
-            right = of_kind.get((operands[1],)) if arity == 2 else None
+            right = (
+                of_kind.get((operands[1],)) or _written_for_number(model, op, kind) if arity == 2 else None
+            )
             left = of_kind.get((operands[0],)) if arity == 2 else None
             yield Infix(op.infix, arity, op.family, kind is FormKind.INPLACE, of_kind[()], right, left)
 

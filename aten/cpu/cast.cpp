@@ -20,6 +20,7 @@ void splat_as(const char* value, int64_t n, char* destination) {
   T element;
   std::memcpy(&element, value, sizeof element);
   T* out = reinterpret_cast<T*>(destination);
+#pragma omp simd
   for (int64_t i = 0; i < n; ++i) out[i] = element;
 }
 

@@ -46,9 +46,12 @@ bool keeps_dtype(const Scalar& number, ScalarType dtype) {
   }
 }
 
+constexpr int kMaxNumbers = 2;  // among the operands of the uniform case
+
 struct Uniform {
   const Tensor* first = nullptr;  // null: not the uniform case
-  const Scalar* number = nullptr;
+  const Scalar* numbers[kMaxNumbers];
+  int count = 0;  // of numbers
   PointwiseDTypes types;
 };
 
@@ -57,14 +60,14 @@ bool matches(const Tensor& t, const Tensor& first) {
          t.sizes() == first.sizes();
 }
 
-// All tensors row-major on the CPU with one size and one dtype, which is the loop's; at most one
-// number. Fills its argument in place: returning the struct costs a store-forwarding stall per
-// call.
+// All tensors row-major on the CPU with one size and one dtype, which is the loop's; at most
+// kMaxNumbers numbers. Fills its argument in place: returning the struct costs a store-forwarding
+// stall per call.
 bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u) {
   for (const Operand& o : operands) {
     if (!o.tensor) {
-      if (u.number) return false;
-      u.number = o.scalar;
+      if (u.count == kMaxNumbers) return false;
+      u.numbers[u.count++] = o.scalar;
     } else if (!u.first) {
       if (!o.tensor->is_contiguous() || !o.tensor->is_cpu()) return false;
       u.first = o.tensor;
@@ -72,7 +75,10 @@ bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u)
       return false;
     }
   }
-  if (!u.first || (u.number && !keeps_dtype(*u.number, u.first->dtype()))) return false;
+  if (!u.first) return false;
+  for (int i = 0; i < u.count; ++i) {
+    if (!keeps_dtype(*u.numbers[i], u.first->dtype())) return false;
+  }
   u.types = dtypes_by_rule(op.name, op.rule, op.allowed, u.first->dtype());
   if (u.types.compute != u.first->dtype()) return false;
   return true;
@@ -87,18 +93,18 @@ struct DenseRun {
   int arrays;
   char* data[kMaxOperands + 1];
   int64_t bytes[kMaxOperands + 1];  // per element
-  int number = -1;  // the array that is a splatted number, of kBlock elements at most
+  uint32_t numbers = 0;  // bit a: array a is a splatted number, of kBlock elements at most
 
   uint32_t range(int64_t begin, int64_t end) const {
-    if (number < 0 && begin == 0) return loop(end, data, params);
+    if (!numbers && begin == 0) return loop(end, data, params);
     char* at[kMaxOperands + 1];
-    if (number < 0) {
+    if (!numbers) {
       for (int a = 0; a < arrays; ++a) at[a] = data[a] + begin * bytes[a];
       return loop(end - begin, at, params);
     }
     uint32_t errors = 0;
     for (int64_t i = begin; i < end; i += kBlock) {
-      for (int a = 0; a < arrays; ++a) at[a] = a == number ? data[a] : data[a] + i * bytes[a];
+      for (int a = 0; a < arrays; ++a) at[a] = numbers >> a & 1 ? data[a] : data[a] + i * bytes[a];
       errors |= loop(end - i < kBlock ? end - i : kBlock, at, params);
     }
     return errors;
@@ -126,17 +132,19 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
   const int64_t width = static_cast<int64_t>(element_size(u.types.compute));
   run.data[0] = static_cast<char*>(out.data());
   run.bytes[0] = static_cast<int64_t>(element_size(out.dtype()));
-  alignas(64) char splatted[kBlock * 16];
+  alignas(64) char splatted[kMaxNumbers][kBlock * 16];
+  int used = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
     run.bytes[i + 1] = width;
     if (operands[i].tensor) {
       run.data[i + 1] = static_cast<char*>(operands[i].tensor->data());
       continue;
     }
-    run.number = static_cast<int>(i) + 1;
-    run.data[i + 1] = splatted;
-    operands[i].scalar->store(u.types.compute, splatted);
-    splat(splatted, width, n < kBlock ? n : kBlock, splatted);
+    char* const buffer = splatted[used++];
+    run.numbers |= 1u << (i + 1);
+    run.data[i + 1] = buffer;
+    operands[i].scalar->store(u.types.compute, buffer);
+    splat(buffer, width, n < kBlock ? n : kBlock, buffer);
   }
   if (n == 0) return;
   check_errors(n <= kSmall ? run.range(0, n) : run_parallel(run, n));

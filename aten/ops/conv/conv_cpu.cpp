@@ -4,6 +4,7 @@
 // A transposed convolution is the gradient of one with respect to its input, and computed as that.
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/sum_row.h"
 #include "aten/ops/conv/convolution.h"
 #include "torchgen_out/aten/conv_kernels.h"
 
@@ -22,20 +23,6 @@ void add_bias(const Tensor& bias, const Tensor& out) {
   };
   if (out.dtype() == ScalarType::Int64) return add.operator()<int64_t>();
   dispatch_floating_complex(out.dtype(), "convolution", add);
-}
-
-// In several chains, as one would wait for each of its additions.
-template <typename Acc, typename T>
-Acc sum_row(const T* row, int64_t n) {
-  constexpr int64_t kChains = 8;
-  Acc sums[kChains] = {};
-  int64_t i = 0;
-  for (; i + kChains <= n; i += kChains) {
-    for (int64_t c = 0; c < kChains; ++c) sums[c] += Acc(row[i + c]);
-  }
-  for (; i < n; ++i) sums[0] += Acc(row[i]);
-  for (int64_t c = 1; c < kChains; ++c) sums[0] += sums[c];
-  return sums[0];
 }
 
 void sum_bias(const Tensor& grad, const Tensor& grad_bias) {

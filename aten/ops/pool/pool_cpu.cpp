@@ -3,6 +3,7 @@
 // float32).
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/sum_row.h"
 #include "aten/ops/pool/windows.h"
 #include "torchgen_out/aten/pool_kernels.h"
 
@@ -36,6 +37,8 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, float>, double, accumulate_t<T>>;
 
+constexpr int64_t kLongRow = 16;  // of a window
+
 // How a window's sum is divided.
 struct Divisor {
   bool include_padding = true;
@@ -57,7 +60,15 @@ void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& sel
         T* values = out.data_as<T>() + p * g.out_size();
         pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
           Sum<T> sum = 0;
-          pool::for_each_place(g, a, b, c, [&](int64_t i) { sum += Sum<T>(plane[i]); });
+          if (c.end - c.begin >= kLongRow && c.step == 1) {
+            for (int64_t x = a.begin; x < a.end; x += a.step) {
+              for (int64_t y = b.begin; y < b.end; y += b.step)
+                sum +=
+                    sum_row<Sum<T>>(plane + (x * g.in[1] + y) * g.in[2] + c.begin, c.end - c.begin);
+            }
+          } else {
+            pool::for_each_place(g, a, b, c, [&](int64_t i) { sum += Sum<T>(plane[i]); });
+          }
           values[o] = static_cast<T>(sum / static_cast<Sum<T>>(divisor.of(a, b, c)));
         });
       }

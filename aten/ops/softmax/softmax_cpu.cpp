@@ -32,28 +32,63 @@ Tensor with_dim_last(const Tensor& t, int64_t dim) {
   return out;
 }
 
+// Tensors as dense rows along `dim`, in the type of the loops.
+struct Rows {
+  ScalarType compute;
+  int64_t dim;
+  bool scalar;
+
+  Rows(const Tensor& like, int64_t d)
+      : compute(compute_type(like.dtype())), dim(wrap_dim(d, like.dim())), scalar(like.dim() == 0) {
+    if (compute != ScalarType::Float32 && compute != ScalarType::Float64)
+      fail_dtype("softmax", like.dtype());
+  }
+  const softmax::Loops& loops() const {
+    static const softmax::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(softmax_rows);
+    return tables[cpu_isa()][compute == ScalarType::Float64];
+  }
+  Tensor moved(const Tensor& t) const { return scalar ? t : with_dim_last(t, dim); }
+  Tensor dense(const Tensor& t) const { return contiguous_tensor(cast_tensor(moved(t), compute)); }
+  // body(rows, n, byte offset, target) on parts of a dense target, which is copied to `result` if
+  // that is laid out otherwise.
+  template <typename Body>
+  void fill(const Tensor& result, const Body& body) const {
+    const Tensor target = moved(result);
+    const bool direct = target.is_contiguous() && target.dtype() == compute;
+    const Tensor out = direct ? target : empty_tensor(target.sizes(), compute);
+    const int64_t n = scalar ? 1 : out.size(-1);
+    const int64_t row_bytes = n * static_cast<int64_t>(element_size(compute));
+    parallel_for(0, out.numel() / n, 4 * n, [&](int64_t begin, int64_t end) {
+      const int64_t offset = begin * row_bytes;
+      body(end - begin, n, offset, static_cast<char*>(out.data()) + offset);
+    });
+    if (!direct) copy_into(target, out);
+  }
+};
+
+const char* bytes_at(const Tensor& t, int64_t offset) {
+  return static_cast<const char*>(t.data()) + offset;
+}
+
 void run(const Tensor& self, int64_t dim, bool logarithm, Tensor& result) {
   if (self.numel() == 0) return;
-  const bool scalar = self.dim() == 0;
-  dim = wrap_dim(dim, self.dim());
-  const ScalarType compute = compute_type(result.dtype());
-  if (compute != ScalarType::Float32 && compute != ScalarType::Float64)
-    fail_dtype("softmax", result.dtype());
-  const Tensor moved = scalar ? self : with_dim_last(self, dim);
-  const Tensor in = contiguous_tensor(cast_tensor(moved, compute));
-  const Tensor target = scalar ? result : with_dim_last(result, dim);
-  const bool direct = target.is_contiguous() && target.dtype() == compute;
-  const Tensor out = direct ? target : empty_tensor(in.sizes(), compute);
-  static const softmax::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(softmax_rows);
-  const softmax::Loops& loops = tables[cpu_isa()][compute == ScalarType::Float64];
-  const int64_t n = scalar ? 1 : in.size(-1);
-  const int64_t row_bytes = n * static_cast<int64_t>(element_size(compute));
-  parallel_for(0, in.numel() / n, 4 * n, [&](int64_t begin, int64_t end) {
-    const char* from = static_cast<const char*>(in.data()) + begin * row_bytes;
-    char* to = static_cast<char*>(out.data()) + begin * row_bytes;
-    (logarithm ? loops.log_softmax : loops.softmax)(end - begin, n, from, to);
+  const Rows rows(result, dim);
+  const Tensor in = rows.dense(self);
+  const auto loop = logarithm ? rows.loops().log_softmax : rows.loops().softmax;
+  rows.fill(result, [&](int64_t count, int64_t n, int64_t offset, char* to) {
+    loop(count, n, bytes_at(in, offset), to);
   });
-  if (!direct) copy_into(target, out);
+}
+
+void run_backward(const Tensor& grad, const Tensor& output, int64_t dim, bool logarithm,
+                  Tensor& result) {
+  if (output.numel() == 0) return;
+  const Rows rows(result, dim);
+  const Tensor g = rows.dense(grad), y = rows.dense(output);
+  const auto loop = logarithm ? rows.loops().log_softmax_backward : rows.loops().softmax_backward;
+  rows.fill(result, [&](int64_t count, int64_t n, int64_t offset, char* to) {
+    loop(count, n, bytes_at(g, offset), bytes_at(y, offset), to);
+  });
 }
 
 }  // namespace
@@ -61,6 +96,15 @@ void run(const Tensor& self, int64_t dim, bool logarithm, Tensor& result) {
 void softmax_cpu(const Tensor& self, int64_t dim, Tensor& result) { run(self, dim, false, result); }
 void log_softmax_cpu(const Tensor& self, int64_t dim, Tensor& result) {
   run(self, dim, true, result);
+}
+
+void softmax_backward_cpu(const Tensor& grad_output, const Tensor& output, int64_t dim,
+                          Tensor& result) {
+  run_backward(grad_output, output, dim, false, result);
+}
+void log_softmax_backward_cpu(const Tensor& grad_output, const Tensor& output, int64_t dim,
+                              Tensor& result) {
+  run_backward(grad_output, output, dim, true, result);
 }
 
 }  // namespace ops

@@ -49,10 +49,42 @@ FLAMBEAU_WIDE_VECTORS void log_softmax(int64_t rows, int64_t n, const void* in, 
   }
 }
 
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void softmax_backward(int64_t rows, int64_t n, const void* grad,
+                                            const void* result, void* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* g = static_cast<const T*>(grad) + r * n;
+    const T* y = static_cast<const T*>(result) + r * n;
+    T* to = static_cast<T*>(out) + r * n;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += g[i] * y[i];
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) to[i] = y[i] * (g[i] - sum);
+  }
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void log_softmax_backward(int64_t rows, int64_t n, const void* grad,
+                                                const void* result, void* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* g = static_cast<const T*>(grad) + r * n;
+    const T* y = static_cast<const T*>(result) + r * n;
+    T* to = static_cast<T*>(out) + r * n;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += g[i];
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) to[i] = g[i] - vec::exp(y[i]) * sum;
+  }
+}
+
 }  // namespace
 
 extern const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2];
 const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2] = {
-    {&softmax<float>, &log_softmax<float>}, {&softmax<double>, &log_softmax<double>}};
+    {&softmax<float>, &log_softmax<float>, &softmax_backward<float>, &log_softmax_backward<float>},
+    {&softmax<double>, &log_softmax<double>, &softmax_backward<double>,
+     &log_softmax_backward<double>}};
 
 }  // namespace flambeau::loops
