@@ -113,6 +113,8 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """Rectifier with random slopes from [lower, upper) in training, their middle otherwise."""
+    if lower > upper:
+        raise RuntimeError(f"rrelu: expected a lower bound up to the upper bound, got {lower} and {upper}")
     return (flambeau.rrelu_ if inplace else flambeau.rrelu)(input, lower, upper, training)
 
 
