@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/small_matrices.h"
 #include "c10/core/check.h"
 
 namespace flambeau::lapack {
@@ -99,6 +100,7 @@ BlasThreads::~BlasThreads() {
 
 template <typename T>
 int potrf(char uplo, int n, T* a, int ld) {
+  if (n <= small::kLimit) return small::potrf(uplo, n, a, ld);
   int info = 0;
   entry<T>(LAPACK_spotrf_base, LAPACK_dpotrf_base, LAPACK_cpotrf_base, LAPACK_zpotrf_base)(
       &uplo, &n, raw(a), &ld, &info, 1);
@@ -107,6 +109,7 @@ int potrf(char uplo, int n, T* a, int ld) {
 
 template <typename T>
 int getrf(int m, int n, T* a, int ld, int* pivots) {
+  if (std::max(m, n) <= small::kLimit) return small::getrf(m, n, a, ld, pivots);
   int info = 0;
   entry<T>(LAPACK_sgetrf, LAPACK_dgetrf, LAPACK_cgetrf, LAPACK_zgetrf)(&m, &n, raw(a), &ld, pivots,
                                                                        &info);
@@ -115,6 +118,10 @@ int getrf(int m, int n, T* a, int ld, int* pivots) {
 
 template <typename T>
 int getri(int n, T* lu, int ld, const int* pivots) {
+  if (n <= small::kLimit) {
+    small::getri(n, lu, ld, pivots);
+    return 0;
+  }
   return with_workspace<T>("getri", [&](auto* work, int* size, int* info) {
     entry<T>(LAPACK_sgetri, LAPACK_dgetri, LAPACK_cgetri, LAPACK_zgetri)(&n, raw(lu), &ld, pivots,
                                                                          work, size, info);
@@ -123,6 +130,8 @@ int getri(int n, T* lu, int ld, const int* pivots) {
 
 template <typename T>
 void getrs(char trans, int n, int columns, const T* lu, int ld, const int* pivots, T* b, int ldb) {
+  if (n <= small::kLimit && columns <= small::kLimit)
+    return small::getrs(trans, n, columns, lu, ld, pivots, b, ldb);
   int info = 0;
   entry<T>(LAPACK_sgetrs_base, LAPACK_dgetrs_base, LAPACK_cgetrs_base, LAPACK_zgetrs_base)(
       &trans, &n, &columns, raw(lu), &ld, pivots, raw(b), &ldb, &info, 1);
@@ -156,6 +165,11 @@ void sytrs(bool hermitian, char uplo, int n, int columns, const T* a, int ld, co
 template <typename T>
 void trsm(char side, char uplo, char trans, bool unit, int m, int n, const T* a, int ld, T* b,
           int ldb) {
+  if (side == 'L' && m <= small::kLimit && n <= small::kLimit) {
+    for (int j = 0; j < n; ++j)
+      small::solve(uplo == 'U', trans, unit, m, a, ld, b + int64_t{j} * ldb);
+    return;
+  }
   const CBLAS_SIDE at = side == 'L' ? CblasLeft : CblasRight;
   const CBLAS_UPLO triangle = uplo == 'U' ? CblasUpper : CblasLower;
   const CBLAS_TRANSPOSE op = trans == 'N'   ? CblasNoTrans

@@ -52,6 +52,27 @@ def test_large_systems_use_every_thread_and_agree(n):
     assert close(A @ fb.linalg.solve(A, b), b, 1e-9)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 7, 12, 13, 20])
+def test_small_matrices_have_loops_of_their_own(dtype, n):
+    A, b = matrix(3, n, n, dtype=dtype), matrix(3, n, 2, dtype=dtype, seed=1)
+    definite = A @ A.mH + n * fb.eye(n, dtype=dtype)
+    for upper in (False, True):
+        factor = fb.linalg.cholesky(definite, upper=upper)
+        assert close(factor.mH @ factor if upper else factor @ factor.mH, definite, 1e-3)
+        assert close(definite @ fb.cholesky_solve(b, factor, upper), b, 1e-3)
+        for triangular in (definite, definite.mT):
+            part = triangular.triu() if upper else triangular.tril()
+            assert close(part @ fb.linalg.solve_triangular(triangular, b, upper=upper), b, 1e-3)
+    factors = fb.linalg.lu_factor(definite)
+    assert close(definite @ fb.linalg.inv(definite), fb.eye(n, dtype=dtype).expand(3, n, n), 1e-3)
+    for adjoint in (False, True):
+        x = fb.linalg.lu_solve(*factors, b, adjoint=adjoint)
+        assert close((definite.mH if adjoint else definite) @ x, b, 1e-3)
+    P, L, U = fb.linalg.lu(A)
+    assert close(P @ L @ U, A) and bool((L.abs() <= 2**0.5 + 1e-6).all())
+
+
 def test_errors_are_of_their_own_type_and_name_the_matrix():
     assert issubclass(fb.linalg.LinAlgError, RuntimeError)
     batch = fb.stack([fb.eye(2), fb.zeros(2, 2)])

@@ -49,10 +49,8 @@ OutSpec by_rows(const Tensor& like, DimVector sizes, ScalarType dtype);
 // --- loops
 // ----------------------------------------------------------------------------------------
 
-// Cost per matrix, for parallel_for: the cube of its sizes.
-inline int64_t cubic(int64_t m, int64_t n) {
-  return std::max<int64_t>(1, m * n * std::min(m, n) / 4);
-}
+// Cost per matrix, for parallel_for: a call and the cube of its sizes.
+inline int64_t cubic(int64_t m, int64_t n) { return 512 + 4 * m * n * std::min(m, n); }
 
 // body(i) for the matrices of a batch, in parallel where that pays; one matrix may use BLAS's
 // threads.
