@@ -85,6 +85,16 @@ class _TensorMethods:
     def __abs__(self: Any) -> Tensor:
         return self.abs()
 
+    def __nonzero__(self: Any) -> bool:
+        return bool(self)
+
+    def __long__(self: Any) -> int:
+        return int(self)
+
+    def is_same_size(self: Any, other: Tensor) -> bool:
+        """Whether both tensors have the same sizes."""
+        return self.shape == other.shape
+
     def __pos__(self: Any) -> Tensor:
         return self.positive()
 
