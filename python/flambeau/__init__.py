@@ -72,8 +72,6 @@ from flambeau._inquiry import (  # noqa: E402
     is_floating_point,
     is_neg,
     is_nonzero,
-    is_same_size,
-    is_signed,
     is_storage,
     is_tensor,
     nonzero,

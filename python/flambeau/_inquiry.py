@@ -58,16 +58,6 @@ def is_neg(input: Tensor) -> bool:
     return input.is_neg()
 
 
-def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same sizes."""
-    return input.shape == other.shape
-
-
-def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers."""
-    return input.dtype.is_signed
-
-
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
     if input.numel() != 1:

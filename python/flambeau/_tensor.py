@@ -91,10 +91,6 @@ class _TensorMethods:
     def __long__(self: Any) -> int:
         return int(self)
 
-    def is_same_size(self: Any, other: Tensor) -> bool:
-        """Whether both tensors have the same sizes."""
-        return self.shape == other.shape
-
     def __pos__(self: Any) -> Tensor:
         return self.positive()
 
