@@ -139,7 +139,7 @@ fuzz: build $(VENV)/.test.installed  ## call every operator with random argument
 .PHONY: fuzz-asan
 fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call say,Compiling with sanitizers)
-	@[ -f build/asan/build.ninja ] || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build/asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DFLAMBEAU_INPLACE=OFF -DFLAMBEAU_SANITIZE=address,undefined -DCMAKE_INSTALL_PREFIX=$(CURDIR)/build/asan/package/flambeau --log-level=WARNING > /dev/null
+	@[ -f build/asan/build.ninja ] || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build/asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DFLAMBEAU_INPLACE=OFF -DFLAMBEAU_ONE_ISA=ON -DFLAMBEAU_SANITIZE=address,undefined -DCMAKE_INSTALL_PREFIX=$(CURDIR)/build/asan/package/flambeau --log-level=WARNING > /dev/null
 	@mkdir -p build/asan/package/flambeau && cp -r python/flambeau build/asan/package/ && rm -f build/asan/package/flambeau/*.so
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build/asan -j $(JOBS) install > build/asan/install.log || { tail -30 build/asan/install.log; exit 1; }
 	$(call say,Calling operators with random arguments under sanitizers)

@@ -8,9 +8,13 @@
 namespace flambeau {
 namespace {
 
-Tensor over_new_storage(int64_t elements, ScalarType dtype, Device device) {
-  const size_t bytes = static_cast<size_t>(elements) * element_size(dtype);
-  auto impl = make_intrusive<TensorImpl>(make_intrusive<StorageImpl>(bytes, device), dtype, device);
+Tensor over_new_storage(int64_t elements, IntArrayRef sizes, ScalarType dtype, Device device) {
+  int64_t bytes = 0;
+  const auto item = static_cast<int64_t>(element_size(dtype));
+  check(!__builtin_mul_overflow(elements, item, &bytes),
+        "Storage size calculation overflowed with sizes=", sizes);
+  auto impl = make_intrusive<TensorImpl>(
+      make_intrusive<StorageImpl>(static_cast<size_t>(bytes), device), dtype, device);
   if (thread_state.inference_mode) [[unlikely]] {
     impl->set_inference(true);
     // Outside of inference mode the key leads to the wrappers, which refuse to change the tensor.
@@ -22,7 +26,7 @@ Tensor over_new_storage(int64_t elements, ScalarType dtype, Device device) {
 }  // namespace
 
 Tensor empty_tensor(IntArrayRef sizes, ScalarType dtype, Device device) {
-  Tensor t = over_new_storage(numel_of(sizes), dtype, device);
+  Tensor t = over_new_storage(numel_of(sizes), sizes, dtype, device);
   t.impl()->set_contiguous_sizes(sizes);
   return t;
 }
@@ -31,12 +35,7 @@ Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType d
                             Device device) {
   check(sizes.size() == strides.size(), "mismatch in length of strides and shape: got sizes ",
         sizes, " and strides ", strides);
-  int64_t elements = numel_of(sizes) ? 1 : 0;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    check(strides[d] >= 0, "negative strides are not supported, got strides ", strides);
-    if (elements) elements += (sizes[d] - 1) * strides[d];
-  }
-  Tensor t = over_new_storage(elements, dtype, device);
+  Tensor t = over_new_storage(extent_of(sizes, strides), sizes, dtype, device);
   t.impl()->set_geometry(sizes, strides, 0);
   return t;
 }

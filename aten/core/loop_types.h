@@ -10,7 +10,7 @@
 #define FLAMBEAU_LOOPS(name) FLAMBEAU_EXPAND_LOOPS(name, FLAMBEAU_ISA)
 
 // The tables of one operator for all instruction sets: their declarations, and the list of them.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(FLAMBEAU_ONE_ISA)
 #define FLAMBEAU_DECLARE_LOOPS(type, name)                                       \
   namespace loops {                                                              \
   extern const type name##_loops_x86_64[], name##_loops_v3[], name##_loops_v4[]; \

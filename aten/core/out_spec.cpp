@@ -13,11 +13,9 @@ void check_castable(ScalarType from, ScalarType to) {
 
 void resize_output(Tensor& out, const OutSpec& spec) {
   const DimVector strides = spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides;
-  int64_t elements = numel_of(spec.sizes) ? 1 : 0;
-  for (size_t d = 0; elements && d < strides.size(); ++d)
-    elements += (spec.sizes[d] - 1) * strides[d];
-  const size_t bytes =
-      static_cast<size_t>(out.storage_offset() + elements) * element_size(out.dtype());
+  const int64_t elements = sum_of("resize", out.storage_offset(), extent_of(spec.sizes, strides));
+  const auto item = static_cast<int64_t>(element_size(out.dtype()));
+  const auto bytes = static_cast<size_t>(product_of("resize", elements, item));
   if (bytes > out.storage()->nbytes()) out.storage()->resize(bytes);
   out.impl()->set_geometry(spec.sizes, strides, out.storage_offset());
 }

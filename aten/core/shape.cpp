@@ -59,13 +59,52 @@ int64_t numel_of(IntArrayRef sizes) {
   return n;
 }
 
+int64_t extent_of(IntArrayRef sizes, IntArrayRef strides) {
+  const bool empty = numel_of(sizes) == 0;
+  int64_t extent = 1;
+  bool overflow = false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    check(strides[d] >= 0, "negative strides are not supported, got strides ", strides);
+    int64_t reach = 0;
+    if (empty) continue;
+    overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach);
+    overflow |= __builtin_add_overflow(extent, reach, &extent);
+  }
+  check(!overflow, "Storage size calculation overflowed with sizes=", sizes,
+        " and strides=", strides);
+  return empty ? 0 : extent;
+}
+
+int64_t product_of(const char* what, int64_t a, int64_t b) {
+  int64_t result = 0;
+  check(!__builtin_mul_overflow(a, b, &result), what, ": integer overflow in ", a, " * ", b);
+  return result;
+}
+
+int64_t sum_of(const char* what, int64_t a, int64_t b) {
+  int64_t result = 0;
+  check(!__builtin_add_overflow(a, b, &result), what, ": integer overflow in ", a, " + ", b);
+  return result;
+}
+
+int64_t window_room(const char* what, int64_t in, int64_t kernel, int64_t padding,
+                    int64_t dilation) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  const int64_t reach = product_of(what, dilation, kernel - 1);
+  check(in <= kMost && reach <= kMost && padding <= kMost, what, ": integer overflow for size ", in,
+        ", padding ", padding, " and windows of ", reach, " elements");
+  return in + 2 * padding - reach - 1;
+}
+
 DimVector contiguous_strides(IntArrayRef sizes) {
   DimVector strides(sizes.size());
   int64_t step = 1;
+  bool overflow = false;
   for (size_t d = sizes.size(); d-- > 0;) {
     strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
+    if (d > 0) overflow |= __builtin_mul_overflow(step, std::max<int64_t>(sizes[d], 1), &step);
   }
+  check(!overflow, "Stride calculation overflowed with sizes=", sizes);
   return strides;
 }
 
@@ -77,17 +116,18 @@ DimVector channels_last_strides(IntArrayRef sizes) {
   int64_t step = 1;
   const auto assign = [&](size_t d) {
     strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
+    step = product_of("strides", step, std::max<int64_t>(sizes[d], 1));
   };
   assign(1);
   for (size_t d = sizes.size(); d-- > 2;) assign(d);
-  assign(0);
+  strides[0] = step;
   return strides;
 }
 
 DimVector infer_size(IntArrayRef shape, int64_t numel) {
   DimVector out(shape);
   int64_t known = 1;
+  bool overflow = false, empty = false;
   size_t unknown = shape.size();
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == -1) {
@@ -96,11 +136,15 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
     } else {
       check(shape[d] >= 0, "invalid shape dimension ", shape[d], " at index ", d, " of shape ",
             shape);
-      known *= shape[d];
+      empty |= shape[d] == 0;
+      overflow |= __builtin_mul_overflow(known, shape[d], &known);
     }
   }
+  if (empty) known = 0;
+  overflow = overflow && !empty;  // a product beyond int64 fits no number of elements
   const bool infers = unknown != shape.size();
-  const bool fits = infers ? (known == 0 ? numel == 0 : numel % known == 0) : known == numel;
+  const bool divides = infers ? (known == 0 ? numel == 0 : numel % known == 0) : known == numel;
+  const bool fits = divides && !overflow;
   check(fits, "shape '", shape, "' is invalid for input of size ", numel);
   if (infers) {
     check(known != 0, "cannot reshape tensor of 0 elements into shape ", shape,
@@ -111,9 +155,7 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
 }
 
 std::optional<DimVector> view_strides(IntArrayRef sizes, IntArrayRef strides, IntArrayRef shape) {
-  int64_t numel = 1;
-  for (const int64_t s : sizes) numel *= s;
-  if (numel == 0) {
+  if (std::ranges::find(sizes, 0) != sizes.end()) {
     return sizes == shape ? DimVector(strides) : contiguous_strides(shape);
   }
   DimVector out(shape.size());

@@ -17,6 +17,17 @@ int64_t wrap_dim(int64_t dim, int64_t ndim);
 // result as a mask.
 uint64_t dim_mask(IntArrayRef dims, int64_t ndim);
 int64_t numel_of(IntArrayRef sizes);  // RuntimeError on negative sizes or overflow
+// Elements from the first to the last of (sizes, strides), 0 if there is none. RuntimeError on
+// negative sizes or strides, or overflow.
+int64_t extent_of(IntArrayRef sizes, IntArrayRef strides);
+// a * b and a + b, RuntimeError "<what>: integer overflow" where they do not fit.
+int64_t product_of(const char* what, int64_t a, int64_t b);
+int64_t sum_of(const char* what, int64_t a, int64_t b);
+// How far a window of `kernel` elements, `dilation` apart, moves along `in` elements with padding:
+// in + 2 padding - dilation (kernel - 1) - 1, negative where it does not fit. RuntimeError where
+// the sum of any of these would overflow.
+int64_t window_room(const char* what, int64_t in, int64_t kernel, int64_t padding,
+                    int64_t dilation);
 DimVector contiguous_strides(IntArrayRef sizes);
 DimVector channels_last_strides(IntArrayRef sizes);
 // Replaces one -1 and checks the element count: "shape '[2, 3]' is invalid for input of size 5".

@@ -43,6 +43,11 @@ void sized(const Tensor& self, IntArrayRef size, ScalarType dtype, OutSpec* out)
   out->device = self.device();
 }
 
+void check_grad_output(const char* op, const Tensor& grad_output, IntArrayRef sizes) {
+  check(grad_output.sizes() == sizes, op, ": Expected grad_output to have shape ", sizes,
+        ", but got ", grad_output.sizes());
+}
+
 void factory(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Device> device,
              OutSpec* out) {
   out->sizes = size;

@@ -19,6 +19,9 @@ void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optiona
 // `size` on the device of `self`.
 void sized(const Tensor& self, IntArrayRef size, OutSpec* out);
 void sized(const Tensor& self, IntArrayRef size, ScalarType dtype, OutSpec* out);
+// What every gradient operator that recomputes its forward's shape asks of grad_output:
+// RuntimeError "<op>: Expected grad_output to have shape [2, 3], but got [3]".
+void check_grad_output(const char* op, const Tensor& grad_output, IntArrayRef sizes);
 // The factories: dtype and device default to the process's.
 void factory(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Device> device,
              OutSpec* out);

@@ -8,7 +8,7 @@
 namespace flambeau::c10 {
 namespace {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(FLAMBEAU_ONE_ISA)
 constexpr const char* kIsaNames[kNumIsas] = {"x86_64", "v3", "v4"};
 
 int best_isa() {

@@ -4,7 +4,7 @@
 
 namespace flambeau::c10 {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(FLAMBEAU_ONE_ISA)
 // x86-64 psABI levels: baseline (SSE2), v3 (AVX2, FMA, F16C), v4 (AVX-512 F/BW/CD/DQ/VL).
 enum class Isa : int { X86_64, V3, V4 };
 inline constexpr int kNumIsas = 3;

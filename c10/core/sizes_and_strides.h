@@ -1,5 +1,6 @@
 #pragma once
 // Sizes and strides of one tensor, inline up to five dimensions.
+#include "c10/core/check.h"
 #include "c10/core/small_vector.h"
 
 namespace flambeau::c10 {
@@ -20,10 +21,12 @@ class SizesAndStrides {
     sizes_.assign(sizes.data(), sizes.size());
     strides_.resize_unset(sizes.size());
     int64_t step = 1;
+    bool overflow = false;
     for (size_t d = sizes.size(); d-- > 0;) {
       strides_[d] = step;
-      step *= sizes[d] > 1 ? sizes[d] : 1;
+      if (d > 0) overflow |= __builtin_mul_overflow(step, sizes[d] > 1 ? sizes[d] : 1, &step);
     }
+    check(!overflow, "Stride calculation overflowed with sizes=", sizes);
   }
 
  private:

@@ -32,9 +32,20 @@ void TensorImpl::release_resources() {
 
 namespace {
 
+// The last check of sizes of any origin: none negative, and their product counts.
 int64_t count_elements(IntArrayRef sizes) {
   int64_t n = 1;
-  for (const int64_t s : sizes) n *= s;
+  bool overflow = false, negative = false, empty = false;
+  for (const int64_t s : sizes) {
+    negative |= s < 0;
+    empty |= s == 0;
+    overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  if (negative) [[unlikely]]
+    fail(ErrorKind::Runtime, "Trying to create tensor with negative dimension: ", sizes);
+  if (empty) return 0;
+  if (overflow) [[unlikely]]
+    fail(ErrorKind::Runtime, "numel: integer multiplication overflow, got sizes ", sizes);
   return n;
 }
 
@@ -52,20 +63,28 @@ bool strides_follow(IntArrayRef sizes, IntArrayRef strides, ArrayRef<int64_t> or
 
 }  // namespace
 
+void* TensorImpl::no_data() const {
+  check(numel_ == 0, "Cannot access data pointer of a tensor on ", device_,
+        " that doesn't have storage for its ", numel_, " elements");
+  return nullptr;
+}
+
 void TensorImpl::set_contiguous_sizes(IntArrayRef sizes) {
+  const int64_t numel = count_elements(sizes);
   geometry_.set_contiguous(sizes);
-  numel_ = count_elements(sizes);
+  numel_ = numel;
   contiguous_ = true;
 }
 
 void TensorImpl::set_geometry(IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
+  const int64_t numel = count_elements(sizes);
   geometry_.set(sizes, strides);
   storage_offset_ = storage_offset;
+  numel_ = numel;
   refresh_flags();
 }
 
 void TensorImpl::refresh_flags() {
-  numel_ = count_elements(sizes());
   contiguous_ = true;
   if (numel_ == 0) return;
   int64_t expected = 1;

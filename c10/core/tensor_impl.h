@@ -51,10 +51,13 @@ class TensorImpl final : public RefCounted {
   bool is_non_overlapping_and_dense() const;
   bool is_contiguous(MemoryFormat format) const;
 
-  // Address of element 0. nullptr for Meta and for tensors without elements.
+  // Address of element 0. nullptr for tensors without elements; RuntimeError where elements have no
+  // memory (Meta, a storage resized to nothing).
   void* data() const {
-    return static_cast<char*>(storage_->data()) +
-           storage_offset_ * static_cast<int64_t>(element_size(dtype_));
+    char* const base = static_cast<char*>(storage_->data());
+    if (!base) [[unlikely]]
+      return no_data();
+    return base + storage_offset_ * static_cast<int64_t>(element_size(dtype_));
   }
 
   void set_contiguous_sizes(IntArrayRef sizes);
@@ -105,6 +108,7 @@ class TensorImpl final : public RefCounted {
 
  private:
   void release_resources() override;
+  void* no_data() const;
   void refresh_flags();
 
   Storage storage_;

@@ -126,12 +126,9 @@ PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule) {
     const DimVector strides = dl.strides
                                   ? DimVector(IntArrayRef(dl.strides, static_cast<size_t>(dl.ndim)))
                                   : contiguous_strides(sizes);
-    int64_t last = 0;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      check(strides[d] >= 0, "from_dlpack: negative strides are not supported");
-      last += (sizes[d] - 1) * strides[d];
-    }
-    const size_t bytes = numel_of(sizes) ? static_cast<size_t>(last + 1) * element_size(dtype) : 0;
+    for (const int64_t s : strides)
+      check(s >= 0, "from_dlpack: negative strides are not supported");
+    const size_t bytes = static_cast<size_t>(extent_of(sizes, strides)) * element_size(dtype);
     const auto release = [](void* context) {
       auto* held = static_cast<DLManagedTensor*>(context);
       if (held->deleter) held->deleter(held);

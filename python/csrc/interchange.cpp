@@ -46,10 +46,7 @@ void release_reference(void* object) {
 
 Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
                    void (*release)(void*), void* context) {
-  int64_t last = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
-  const size_t bytes =
-      numel_of(sizes) == 0 ? 0 : (static_cast<size_t>(last) + 1) * element_size(dtype);
+  const size_t bytes = static_cast<size_t>(extent_of(sizes, strides)) * element_size(dtype);
   Storage storage =
       make_intrusive<StorageImpl>(data, bytes, Device(DeviceType::CPU), release, context);
   Tensor t(make_intrusive<TensorImpl>(std::move(storage), dtype, Device(DeviceType::CPU)));

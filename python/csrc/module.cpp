@@ -2,6 +2,7 @@
 // operators.
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
+#include "aten/core/shape.h"
 #include "aten/cpu/generator.h"
 #include "aten/cpu/parallel.h"
 #include "aten/dispatch/operator_entry.h"
@@ -74,16 +75,12 @@ PyObject* rebuild(PyObject*, PyObject* args) {
     const DimVector step = dims(strides);
     check(size.size() == step.size() && offset >= 0,
           "_rebuild: sizes and strides must have equal length");
-    int64_t last = offset;
-    int64_t count = 1;
-    for (size_t d = 0; d < size.size(); ++d) {
-      check(size[d] >= 0 && step[d] >= 0, "_rebuild: negative size or stride");
-      last += (size[d] - 1) * step[d];
-      count *= size[d];
-    }
+    const int64_t extent = extent_of(size, step);
+    const int64_t bytes = product_of("_rebuild", sum_of("_rebuild", offset, extent),
+                                     static_cast<int64_t>(element_size(dtype)));
     const auto have = static_cast<int64_t>(tensor_of(storage).storage()->nbytes());
-    check(count == 0 || (last + 1) * static_cast<int64_t>(element_size(dtype)) <= have,
-          "_rebuild: the geometry reaches beyond the storage of ", have, " bytes");
+    check(extent == 0 || bytes <= have, "_rebuild: the geometry reaches beyond the storage of ",
+          have, " bytes");
     Tensor out(
         make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype, Device(DeviceType::CPU)));
     out.impl()->set_geometry(size, step, offset);

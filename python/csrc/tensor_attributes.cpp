@@ -71,7 +71,10 @@ PyObject* storage_offset(PyObject* self, PyObject*) {
   return wrap(tensor_of(self).storage_offset());
 }
 PyObject* method_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
-PyObject* data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(tensor_of(self).data()); }
+PyObject* data_ptr(PyObject* self, PyObject*) {
+  const Tensor& t = tensor_of(self);
+  return PyLong_FromVoidPtr(t.storage()->data() ? t.data() : nullptr);
+}
 PyObject* is_floating_point(PyObject* self, PyObject*) {
   return wrap(tensor_of(self).is_floating_point());
 }

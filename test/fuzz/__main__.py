@@ -20,8 +20,8 @@ from .worker import callables
 TIME_LIMIT = 120  # seconds per operator
 
 
-def fuzz(patterns: list[str], examples: int, seed: int, jobs: int) -> dict[str, str]:
-    """What is wrong, by operator."""
+def fuzz(patterns: list[str], examples: int, seed: int, jobs: int, rare: float = 0) -> dict[str, str]:
+    """What is wrong, by operator; shows those of which less than the share `rare` of calls gave results."""
     names = [n for n in sorted(callables()) if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
     done = 0
 
@@ -38,6 +38,8 @@ def fuzz(patterns: list[str], examples: int, seed: int, jobs: int) -> dict[str, 
         failures = {}
         for name, answer in answers.items():
             problem = answer if isinstance(answer, str) else answer["failure"]
+            if not problem and answer["results"] < rare * examples:
+                print(f"{name}: {answer['results']} of {examples} calls gave a result")
             if problem:
                 last = traces[name].read_text() if traces[name].exists() else ""
                 failures[name] = f"{problem}\n    {name}({last})"
@@ -53,8 +55,11 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=200, help="calls per operator")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument(
+        "--rare", type=float, default=0, help="show operators whose calls succeed more rarely"
+    )
     options = parser.parse_args()
-    failures = fuzz(options.patterns, options.examples, options.seed, options.jobs)
+    failures = fuzz(options.patterns, options.examples, options.seed, options.jobs, options.rare)
     for name, problem in failures.items():
         print(f"{name}: {problem}")
     print(f"{len(failures)} operators do not answer cleanly")

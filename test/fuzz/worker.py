@@ -19,7 +19,7 @@ from codegen.load import load
 
 from .values import calls
 
-MEMORY = 4 << 30  # bytes of address space: what asks for more is refused instead of taking the machine
+MEMORY = 2 << 30  # bytes of address space: what asks for more is refused instead of taking the machine
 LARGE = 10_000  # elements: larger results are not read
 # What a call may raise, besides giving a result.
 EXPECTED = (
@@ -44,9 +44,10 @@ def callables() -> dict[str, tuple[Callable[..., Any], signatures.Callable]]:
 
 def fuzz(
     function: Callable[..., Any], item: signatures.Callable, examples: int, number: int, trace: int
-) -> str:
-    """The first unexpected exception; "" if there was none."""
+) -> dict[str, Any]:
+    """The first unexpected exception, "" if there was none, and how many of the calls gave a result."""
     method = item.namespace is None
+    results = 0
     named = [tuple(signatures.python_name(a, method) for a in s.args) for s in item.signatures]
 
     @seed(number)
@@ -59,6 +60,7 @@ def fuzz(
     )
     @given(st.data())
     def run(data: st.DataObject) -> None:
+        nonlocal results
         chosen = data.draw(st.integers(0, len(item.signatures) - 1))
         args, kwargs = data.draw(calls(item.signatures[chosen].args, named[chosen]))
         if "self" in kwargs:
@@ -66,14 +68,15 @@ def fuzz(
         _note(trace, args, kwargs)
         try:
             _read(function(*args, **kwargs))
+            results += 1
         except EXPECTED:
             pass
 
     try:
         run()
     except Exception as error:
-        return f"{type(error).__name__}: {error}"[:500]
-    return ""
+        return {"failure": f"{type(error).__name__}: {error}"[:500], "results": results}
+    return {"failure": "", "results": results}
 
 
 def _read(result: Any) -> None:
@@ -109,11 +112,11 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     found = callables()
 
-    def answer(line: str) -> str:
+    def answer(line: str) -> dict[str, Any]:
         name, examples, number, trace = line.split(maxsplit=3)
         file = os.open(Path(trace), os.O_CREAT | os.O_WRONLY, 0o644)
         try:
-            return {"failure": fuzz(*found[name], int(examples), int(number), file)}
+            return fuzz(*found[name], int(examples), int(number), file)
         finally:
             os.close(file)
 

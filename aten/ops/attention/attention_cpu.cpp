@@ -302,7 +302,15 @@ void attention(const Tensor& query, const Tensor& key, const Tensor& value, cons
   out[1] = {rows, {}, compute_type(query.dtype()), query.device()};
 }
 
-void attention_backward(const Tensor& query, const Tensor& key, const Tensor& value, OutSpec* out) {
+void attention_backward(const Tensor& grad_output, const Tensor& query, const Tensor& key,
+                        const Tensor& value, const Tensor& mask, const Tensor& output,
+                        const Tensor& logsumexp, OutSpec* out) {
+  OutSpec forward[2];
+  attention(query, key, value, mask, forward);
+  check_grad_output("_attention_backward", grad_output, forward[0].sizes);
+  check(output.sizes() == forward[0].sizes.ref() && logsumexp.sizes() == forward[1].sizes.ref(),
+        "_attention_backward: expected output of shape ", forward[0].sizes, " and logsumexp of ",
+        forward[1].sizes, ", got ", output.sizes(), " and ", logsumexp.sizes());
   like(query, out);
   like(key, out + 1);
   like(value, out + 2);

@@ -1,12 +1,13 @@
 // Shapes and argument checks of convolutions.
 #include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/conv_kernels.h"
 
 namespace flambeau::shape {
 namespace {
 
 void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding,
-                  IntArrayRef dilation) {
+                  IntArrayRef dilation, IntArrayRef output_padding, bool transposed) {
   const auto dims = static_cast<size_t>(input.dim() - 2);
   const auto check_list = [&](const char* name, IntArrayRef list, int64_t least) {
     check(list.size() == dims, "expected ", name, " to be a single integer value or a list of ",
@@ -17,6 +18,7 @@ void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding,
   check_list("stride", stride, 1);
   check_list("padding", padding, 0);
   check_list("dilation", dilation, 1);
+  if (transposed) check_list("output_padding", output_padding, 0);
 }
 
 void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bias, bool transposed,
@@ -31,14 +33,16 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
   check(!bias.defined() || bias.dtype() == input.dtype(), "Input type (", input.dtype(),
         ") and bias type (", bias.defined() ? bias.dtype() : input.dtype(), ") should be the same");
   check(groups > 0, "non-positive groups is not supported, got ", groups);
-  const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;
+  const int64_t channels =
+      transposed ? weight.size(0) : product_of("convolution", weight.size(1), groups);
   check(input.size(1) == channels, "Given groups=", groups, ", weight of size ", weight.sizes(),
         ", expected input", input.sizes(), " to have ", channels, " channels, but got ",
         input.size(1), " channels instead");
   check(weight.size(0) % groups == 0, "Given groups=", groups,
         ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ",
         weight.sizes(), " instead");
-  const int64_t out_channels = transposed ? weight.size(1) * groups : weight.size(0);
+  const int64_t out_channels =
+      transposed ? product_of("convolution", weight.size(1), groups) : weight.size(0);
   check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out_channels),
         "Given weight of size ", weight.sizes(), ", expected bias to be 1-dimensional with ",
         out_channels, " elements, but got bias of size ",
@@ -51,16 +55,22 @@ void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, 
                  IntArrayRef padding, IntArrayRef dilation, bool transposed,
                  IntArrayRef output_padding, int64_t groups, OutSpec* out) {
   check_operands(input, weight, bias, transposed, groups);
-  check_counts(input, stride, padding, dilation);
-  out->sizes = {input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
+  check_counts(input, stride, padding, dilation, output_padding, transposed);
+  out->sizes = {input.size(0),
+                transposed ? product_of("convolution", weight.size(1), groups) : weight.size(0)};
   for (size_t d = 0; d < stride.size(); ++d) {
-    const int64_t in = input.sizes()[d + 2];
-    const int64_t reach = dilation[d] * (weight.sizes()[d + 2] - 1);
-    const int64_t size = transposed
-                             ? (in - 1) * stride[d] - 2 * padding[d] + reach + output_padding[d] + 1
-                             : in + 2 * padding[d] - reach - 1;
+    const int64_t in = input.sizes()[d + 2], kernel = weight.sizes()[d + 2];
+    const int64_t room = window_room("convolution", in, kernel, padding[d], dilation[d]);
+    int64_t size = room;
+    if (transposed) {
+      const int64_t margin = dilation[d] * (kernel - 1) - 2 * padding[d];
+      const int64_t grown =
+          sum_of("convolution", product_of("convolution", in - 1, stride[d]), margin);
+      size = sum_of("convolution", grown, sum_of("convolution", output_padding[d], 1));
+    }
     check(size >= 0, "Calculated padded input size per channel: (", in + 2 * padding[d],
-          "). Kernel size: (", reach + 1, "). Kernel size can't be greater than actual input size");
+          "). Kernel size: (", dilation[d] * (kernel - 1) + 1,
+          "). Kernel size can't be greater than actual input size");
     out->sizes.push_back(transposed ? size : size / stride[d] + 1);
   }
   out->dtype = input.dtype();
@@ -68,7 +78,15 @@ void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, 
 }
 
 void convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+                          IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                          bool transposed, IntArrayRef output_padding, int64_t groups,
                           ArrayRef<bool> wanted, OutSpec* out) {
+  OutSpec forward;
+  convolution(input, weight, Tensor(), stride, padding, dilation, transposed, output_padding,
+              groups, &forward);
+  check_grad_output("convolution_backward", grad_output, forward.sizes);
+  check(grad_output.dtype() == input.dtype(), "convolution_backward: expected grad_output of type ",
+        input.dtype(), ", got ", grad_output.dtype());
   out[0] = {DimVector(input.sizes()), {}, input.dtype(), input.device(), wanted[0]};
   out[1] = {DimVector(weight.sizes()), {}, weight.dtype(), weight.device(), wanted[1]};
   out[2] = {{grad_output.size(1)}, {}, weight.dtype(), weight.device(), wanted[2]};

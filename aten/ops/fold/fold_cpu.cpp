@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/fold_kernels.h"
@@ -27,12 +28,12 @@ struct Windows {
       check(dilation[d] > 0, "dilation should be greater than zero, but got dilation: ", dilations);
       check(padding[d] >= 0, "padding should be non-negative, but got padding: ", paddings);
       check(stride[d] > 0, "stride should be greater than zero, but got stride: ", strides);
-      const int64_t room = in[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
+      const int64_t room = window_room(op, in[d], kernel[d], padding[d], dilation[d]);
       out[d] = room < 0 ? 0 : room / stride[d] + 1;
     }
   }
-  int64_t taps() const { return kernel[0] * kernel[1]; }
-  int64_t count() const { return out[0] * out[1]; }
+  int64_t taps() const { return product_of("kernel_size", kernel[0], kernel[1]); }
+  int64_t count() const { return product_of("windows", out[0], out[1]); }
 
   // For element t of the windows, body(first place in the image, first window, number of windows)
   // for each row of windows that meets the image; windows of a row are stride[1] places apart.
@@ -40,7 +41,7 @@ struct Windows {
   void for_each_row(int64_t t, const Body& body) const {
     const int64_t up = t / kernel[1] * dilation[0] - padding[0];
     const int64_t left = t % kernel[1] * dilation[1] - padding[1];
-    const int64_t first = left < 0 ? (-left + stride[1] - 1) / stride[1] : 0;
+    const int64_t first = left < 0 ? (-left - 1) / stride[1] + 1 : 0;
     const int64_t end = std::min(out[1], left >= in[1] ? 0 : (in[1] - 1 - left) / stride[1] + 1);
     for (int64_t i = 0; i < out[0]; ++i) {
       const int64_t y = i * stride[0] + up;
@@ -117,7 +118,10 @@ void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, I
         "), kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
         ", calculated shape of the array of sliding blocks as (", w.out[0], ", ", w.out[1],
         "), but its components must be at least one.");
-  *out = {{self.size(0), self.size(1) * w.taps(), w.count()}, {}, self.dtype(), self.device()};
+  *out = {{self.size(0), product_of("im2col", self.size(1), w.taps()), w.count()},
+          {},
+          self.dtype(),
+          self.device()};
 }
 
 void col2im(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size,

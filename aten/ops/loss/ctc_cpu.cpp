@@ -12,6 +12,8 @@
 #include <limits>
 
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/loss_kernels.h"
@@ -195,7 +197,7 @@ void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_
           " (while checking arguments for ctc_loss_cpu)");
     check(input_lengths[n] <= times, "Expected input_lengths to have value at most ", times,
           ", but got value ", input_lengths[n], " (while checking arguments for ctc_loss_cpu)");
-    total += target_lengths[n];
+    total = sum_of("ctc_loss", total, target_lengths[n]);
     longest = std::max(longest, target_lengths[n]);
   }
   if (targets.dim() == 1) {
@@ -212,7 +214,27 @@ void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_
   if (log_probs.dtype() != ScalarType::Float32 && log_probs.dtype() != ScalarType::Float64)
     fail_dtype("ctc_loss_cpu", log_probs.dtype());
   out[0] = {{batch}, {}, log_probs.dtype(), log_probs.device()};
-  out[1] = {{batch, times, 2 * longest + 1}, {}, log_probs.dtype(), log_probs.device()};
+  out[1] = {{batch, times, 1 + product_of("ctc_loss", 2, longest)},
+            {},
+            log_probs.dtype(),
+            log_probs.device()};
+}
+
+void ctc_loss_backward(const Tensor& grad_output, const Tensor& log_probs, const Tensor& targets,
+                       IntArrayRef input_lengths, IntArrayRef target_lengths, const Tensor& loss,
+                       const Tensor& log_alpha, int64_t blank, OutSpec* out) {
+  OutSpec forward[2];
+  ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, forward);
+  check_grad_output("ctc_loss_backward", grad_output, forward[0].sizes);
+  const auto check_saved = [&](const Tensor& t, const OutSpec& spec, const char* name) {
+    check(t.sizes() == spec.sizes.ref() && t.dtype() == spec.dtype, "ctc_loss_backward: expected ",
+          name, " of shape ", spec.sizes, " and type ", spec.dtype, ", got ", t.sizes(),
+          " of type ", t.dtype());
+  };
+  check_saved(grad_output, forward[0], "grad_output");
+  check_saved(loss, forward[0], "loss");
+  check_saved(log_alpha, forward[1], "log_alpha");
+  like(log_probs, out);
 }
 
 }  // namespace flambeau::shape

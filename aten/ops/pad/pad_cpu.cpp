@@ -88,7 +88,7 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     int64_t& size = sizes[sizes.size() - 1 - i];
     const int64_t was = size;
-    size += pad[2 * i] + pad[2 * i + 1];
+    size = sum_of("pad", size, sum_of("pad", pad[2 * i], pad[2 * i + 1]));
     check(size >= 0, "The input size ", was, ", plus negative padding ", pad[2 * i], " and ",
           pad[2 * i + 1], " resulted in a negative output size, which is invalid. Check dimension ",
           int64_t(sizes.size() - 1 - i), " of your input.");
@@ -96,35 +96,56 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
   *out = {sizes, {}, self.dtype(), self.device()};
 }
 
-void pad_edge(const Tensor& self, int64_t dim, int64_t before, int64_t after, std::string_view mode,
-              OutSpec* out) {
+namespace {
+
+// Whether `before` and `after` fit dimension `dim` of `sizes`; the size they give it.
+int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t after,
+                    std::string_view mode) {
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
         "pad: Unrecognised padding mode ", mode);
-  dim = wrap_dim(dim, self.dim());
-  const int64_t n = self.size(dim);
+  const int64_t n = sizes[static_cast<size_t>(dim)];
+  const int64_t padded = sum_of("pad", n, sum_of("pad", before, after));
   if (mode == "reflect") {
     check(before < n && after < n,
           "Padding size should be less than the corresponding input dimension, but got: padding (",
-          before, ", ", after, ") at dimension ", dim, " of input ", self.sizes());
+          before, ", ", after, ") at dimension ", dim, " of input ", sizes);
   } else if (mode == "circular") {
     check(before <= n && after <= n, "Padding value causes wrapping around more than once.");
   }
   const bool copies_nothing = n == 0 && before <= 0 && after <= 0;
   check(n > 0 || copies_nothing, "pad: Expected a non-empty dimension ", dim,
-        ", got input of size ", self.sizes());
-  check(n + before + after >= (n > 0),
+        ", got input of size ", sizes);
+  check(padded >= (n > 0),
         mode == "circular" ? "Negative padding value is resulting in an empty dimension"
                            : "pad: input is too small for the padding",
-        ": input ", self.sizes(), ", padding (", before, ", ", after, ") at dimension ", dim);
+        ": input ", sizes, ", padding (", before, ", ", after, ") at dimension ", dim);
+  return padded;
+}
+
+}  // namespace
+
+void pad_edge(const Tensor& self, int64_t dim, int64_t before, int64_t after, std::string_view mode,
+              OutSpec* out) {
+  check(self.dim() > 0, "pad: expected a tensor with dimensions, got a 0-dim tensor");
+  dim = wrap_dim(dim, self.dim());
   DimVector sizes(self.sizes());
-  sizes[static_cast<size_t>(dim)] = n + before + after;
+  sizes[static_cast<size_t>(dim)] = padded_edge(self.sizes(), dim, before, after, mode);
   *out = {sizes, {}, self.dtype(), self.device()};
 }
 
 void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,
-                       OutSpec* out) {
+                       std::string_view mode, OutSpec* out) {
+  check(grad_output.dim() > 0, "pad_backward: expected a gradient with dimensions, got a scalar");
+  dim = wrap_dim(dim, grad_output.dim());
   DimVector sizes(grad_output.sizes());
-  sizes[static_cast<size_t>(wrap_dim(dim, grad_output.dim()))] -= before + after;
+  int64_t& size = sizes[static_cast<size_t>(dim)];
+  int64_t left = 0;
+  const bool overflow =
+      __builtin_sub_overflow(size, before, &left) || __builtin_sub_overflow(left, after, &left);
+  check(!overflow && left >= 0, "pad_backward: a gradient of shape ", grad_output.sizes(),
+        " is too small for padding (", before, ", ", after, ") at dimension ", dim);
+  size = left;
+  padded_edge(sizes, dim, before, after, mode);
   *out = {sizes, {}, grad_output.dtype(), grad_output.device()};
 }
 

@@ -2,7 +2,9 @@
 // a = (size - kernel) / (outputs - 1), window i begins at floor((i + u) a) - floor(u a), the last
 // one at size - kernel. NaN wins, ties go to the first; indices are flat within the spatial
 // dimensions.
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
@@ -23,9 +25,12 @@ std::vector<int64_t> starts(T sample, int64_t in, int64_t out, int64_t kernel) {
   std::vector<int64_t> begin(static_cast<size_t>(out), in - kernel);
   if (out <= 1) return begin;
   const T step = static_cast<T>(in - kernel) / static_cast<T>(out - 1);
+  // Samples are drawn from [0, 1); others, NaN as well, are taken to its ends.
+  sample = std::fmin(std::fmax(sample, T(0)), T(1));
   for (int64_t i = 0; i + 1 < out; ++i) {
-    begin[static_cast<size_t>(i)] = static_cast<int64_t>((static_cast<T>(i) + sample) * step) -
-                                    static_cast<int64_t>(sample * step);
+    const auto start = static_cast<int64_t>((static_cast<T>(i) + sample) * step) -
+                       static_cast<int64_t>(sample * step);
+    begin[static_cast<size_t>(i)] = std::min(start, in - kernel);
   }
   return begin;
 }

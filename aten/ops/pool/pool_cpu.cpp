@@ -2,6 +2,8 @@
 // indices are flat within the spatial dimensions. Means are summed in accumulate_t (double for
 // float32).
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/sum_row.h"
 #include "aten/ops/pool/windows.h"
@@ -149,23 +151,28 @@ void adaptive_avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size,
 namespace flambeau::shape {
 namespace {
 
-DimVector with_spatial(const Tensor& self, IntArrayRef spatial) {
-  DimVector sizes(self.sizes().slice(0, self.sizes().size() - spatial.size()));
+DimVector with_spatial(IntArrayRef input, IntArrayRef spatial) {
+  DimVector sizes(input.slice(0, input.size() - spatial.size()));
   for (const int64_t n : spatial) sizes.push_back(n);
   return sizes;
 }
+DimVector with_spatial(const Tensor& self, IntArrayRef spatial) {
+  return with_spatial(self.sizes(), spatial);
+}
 
-void check_adaptive(const char* op, const Tensor& self, IntArrayRef output_size) {
-  const auto dims = static_cast<int64_t>(output_size.size());
-  check(self.dim() == dims + 1 || self.dim() == dims + 2, op, ": Expected ", dims + 1, "D or ",
-        dims + 2, "D tensor, but got ", self.sizes());
+void check_adaptive(const char* op, IntArrayRef input, IntArrayRef output_size) {
+  const size_t dims = output_size.size();
+  check(dims >= 1 && dims <= 3, op, ": expected an output_size of 1 to 3 values, got ",
+        output_size);
+  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", dims + 1, "D or ",
+        dims + 2, "D tensor, but got ", input);
   for (const int64_t n : output_size)
     check(n >= 0, op, ": elements of output_size must be greater than or equal to 0, got ",
           output_size);
-  for (int64_t d = self.dim() - dims; d < self.dim(); ++d) {
-    check(self.size(d) > 0, op,
+  for (size_t d = input.size() - dims; d < input.size(); ++d) {
+    check(input[d] > 0, op,
           ": Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
-          self.sizes());
+          input);
   }
 }
 
@@ -180,7 +187,7 @@ void max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, I
 }
 
 void adaptive_max_pool(const Tensor& self, IntArrayRef output_size, OutSpec* out) {
-  check_adaptive("adaptive_max_pool", self, output_size);
+  check_adaptive("adaptive_max_pool", self.sizes(), output_size);
   out[0] = {with_spatial(self, output_size), {}, self.dtype(), self.device()};
   out[1] = {with_spatial(self, output_size), {}, ScalarType::Int64, self.device()};
 }
@@ -194,8 +201,27 @@ void avg_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, I
   *out = {with_spatial(self, sizes), {}, self.dtype(), self.device()};
 }
 
+void avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size, IntArrayRef kernel_size,
+                       IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
+                       std::optional<int64_t> divisor_override, OutSpec* out) {
+  check(divisor_override.value_or(1) != 0, "divisor must be not zero");
+  const DimVector ones(kernel_size.size(), 1);
+  const DimVector sizes = pool::fixed_sizes("avg_pool_backward", input_size, kernel_size, stride,
+                                            padding, ones, ceil_mode);
+  check_grad_output("avg_pool_backward", grad_output, with_spatial(input_size, sizes));
+  sized(grad_output, input_size, out);
+}
+
+void adaptive_avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size,
+                                IntArrayRef output_size, OutSpec* out) {
+  check_adaptive("adaptive_avg_pool_backward", input_size, output_size);
+  check_grad_output("adaptive_avg_pool_backward", grad_output,
+                    with_spatial(input_size, output_size));
+  sized(grad_output, input_size, out);
+}
+
 void adaptive_avg_pool(const Tensor& self, IntArrayRef output_size, OutSpec* out) {
-  check_adaptive("adaptive_avg_pool", self, output_size);
+  check_adaptive("adaptive_avg_pool", self.sizes(), output_size);
   *out = {with_spatial(self, output_size), {}, self.dtype(), self.device()};
 }
 

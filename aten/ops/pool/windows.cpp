@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "aten/core/shape.h"
+
 namespace flambeau::pool {
 namespace {
 
@@ -19,6 +21,7 @@ Geometry start(IntArrayRef input, size_t dims) {
 DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, IntArrayRef stride,
                       IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const size_t dims = kernel.size();
+  check(dims >= 1 && dims <= 3, op, ": expected a kernel_size of 1 to 3 values, got ", kernel);
   check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", int64_t(dims + 1),
         "D or ", int64_t(dims + 2), "D input, but got input of size: ", input);
   check(stride.size() == dims && padding.size() == dims && dilation.size() == dims, op,
@@ -37,11 +40,11 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
           ": pad should be at most half of effective kernel size, but got pad=", padding[d],
           ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
     const int64_t in = input[input.size() - dims + d];
-    const int64_t room = in + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
-    int64_t size = (room + (ceil_mode ? stride[d] - 1 : 0)) / stride[d] + 1;
-    if (room < 0) size = 0;
-    // With ceil_mode the last window must start inside the input or the padding before it.
-    if (ceil_mode && (size - 1) * stride[d] >= in + padding[d]) --size;
+    const int64_t room = window_room(op, in, kernel[d], padding[d], dilation[d]);
+    int64_t size = room < 0 ? 0 : room / stride[d] + 1;
+    // With ceil_mode one more window that starts inside the input or the padding before it.
+    const bool rest = room >= 0 && room % stride[d] != 0;
+    if (ceil_mode && rest && (in + padding[d] - 1) / stride[d] >= size) ++size;
     check(size > 0, op, ": Given input size: ", input, ". Calculated output size: ", size,
           ". Output size is too small");
     out.push_back(size);

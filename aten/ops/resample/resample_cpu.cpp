@@ -32,6 +32,13 @@ R step_of(const Sizes& s) {
   return static_cast<R>(s.in) / static_cast<R>(s.out);
 }
 
+// A place that int64 holds: far outside, or NaN where an infinite step meets 0, becomes one near
+// the edge, which takes the same elements.
+template <typename R>
+R within(R place, int64_t in) {
+  return std::fmin(std::fmax(place, R(-4)), static_cast<R>(in) + R(4));
+}
+
 // Keys's kernel at distance |x|.
 template <typename R>
 R cubic(R x, R a) {
@@ -45,7 +52,7 @@ Taps nearest(const Sizes& s, bool exact) {
   std::vector<int64_t> index;
   for (int64_t o = 0; o < s.out; ++o) {
     const float place = (static_cast<float>(o) + (exact ? 0.5f : 0.0f)) * step;
-    int64_t i = std::min(static_cast<int64_t>(std::floor(place)), s.in - 1);
+    int64_t i = std::min(static_cast<int64_t>(std::floor(within(place, s.in))), s.in - 1);
     if (!exact && s.out == s.in) i = o;
     if (!exact && s.out == 2 * s.in) i = o / 2;
     index.push_back(i);
@@ -64,6 +71,7 @@ Taps around(const Sizes& s, int64_t before, int64_t count, bool clamped, const K
   for (int64_t o = 0; o < s.out; ++o) {
     R place =
         s.align_corners ? step * static_cast<R>(o) : step * (static_cast<R>(o) + R(0.5)) - R(0.5);
+    place = within(place, s.in);
     if (clamped) place = std::clamp(place, R(0), static_cast<R>(s.in - 1));
     const auto base = static_cast<int64_t>(std::floor(place));
     const R offset = place - static_cast<R>(base);
@@ -84,8 +92,10 @@ Taps antialiased(const Sizes& s, R radius, const Kernel& kernel) {
   const R step = step_of<R>(s), width = std::max(step, R(1)), support = radius * width;
   for (int64_t o = 0; o < s.out; ++o) {
     const R center = step * (static_cast<R>(o) + R(0.5));
-    const auto from = std::max<int64_t>(static_cast<int64_t>(center - support + R(0.5)), 0);
-    const auto to = std::min<int64_t>(static_cast<int64_t>(center + support + R(0.5)), s.in);
+    const auto from =
+        std::max<int64_t>(static_cast<int64_t>(within(center - support + R(0.5), s.in)), 0);
+    const auto to =
+        std::min<int64_t>(static_cast<int64_t>(within(center + support + R(0.5), s.in)), s.in);
     const size_t begin = taps.weight.size();
     R total = 0;
     for (int64_t i = from; i < to; ++i) {

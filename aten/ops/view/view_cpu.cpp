@@ -6,6 +6,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/view_kernels.h"
 
@@ -39,8 +40,9 @@ void add_at(void* target, IntArrayRef sizes, IntArrayRef strides, const Tensor& 
 }
 
 int64_t last_of(IntArrayRef sizes, IntArrayRef strides, int64_t offset) {
-  for (size_t d = 0; d < sizes.size(); ++d) offset += (sizes[d] - 1) * strides[d];
-  return offset;
+  check(sizes.size() == strides.size(), "mismatch in length of strides and shape");
+  check(offset >= 0, "Tensor: invalid storage offset ", offset);
+  return sum_of("as_strided", offset, extent_of(sizes, strides) - 1);
 }
 
 // A vector of zeros that holds the elements `first` .. `last` of a storage.
@@ -74,6 +76,7 @@ void diag_embed_cpu(const Tensor& self, int64_t offset, int64_t dim1, int64_t di
 void unfold_backward_cpu(const Tensor& grad_output, IntArrayRef, int64_t dimension, int64_t size,
                          int64_t step, Tensor& result) {
   const ViewGeometry windows = view::unfold(result, dimension, size, step);
+  shape::check_grad_output("_unfold_backward", grad_output, windows.sizes);
   if (step >= size) return zeros_but(result, windows, grad_output);
   fill_with(result, 0);
   if (grad_output.numel() > 0) add_at(result.data(), windows.sizes, windows.strides, grad_output);
@@ -143,6 +146,7 @@ void triangle(const Tensor& self, int64_t diagonal, bool lower, Tensor& result) 
   if (self.numel() == 0) return;
   const Tensor in = contiguous_tensor(self);
   const int64_t rows = self.size(-2), columns = self.size(-1);
+  const int64_t near = std::clamp<int64_t>(diagonal, -rows - 1, columns);  // all beyond are alike
   const auto item = static_cast<int64_t>(element_size(self.dtype()));
   const char* from = static_cast<const char*>(in.data());
   char* to = static_cast<char*>(result.data());
@@ -150,7 +154,7 @@ void triangle(const Tensor& self, int64_t diagonal, bool lower, Tensor& result) 
     for (int64_t row = begin; row < end; ++row) {
       // [0, cut) is at or below the diagonal for the lower triangle, strictly below it for the
       // upper.
-      const int64_t cut = std::clamp<int64_t>(row % rows + diagonal + (lower ? 1 : 0), 0, columns);
+      const int64_t cut = std::clamp<int64_t>(row % rows + (lower ? 1 : 0) + near, 0, columns);
       const int64_t start = row * columns * item, middle = start + cut * item;
       const auto head = static_cast<size_t>(cut * item),
                  tail = static_cast<size_t>((columns - cut) * item);
@@ -205,11 +209,11 @@ void flip_cpu(const Tensor& self, IntArrayRef dims, Tensor& result) {
 
 namespace {
 
-// result <- self shifted cyclically by `shift` along `dim`.
-void roll_dim(const Tensor& self, int64_t shift, int64_t dim, const Tensor& result) {
+// result <- self shifted cyclically by sign * shift along `dim`.
+void roll_dim(const Tensor& self, int64_t shift, int64_t sign, int64_t dim, const Tensor& result) {
   const int64_t size = self.dim() ? self.size(dim) : 1;
   if (size <= 1 || self.numel() == 0) return copy_into(result, self);
-  const int64_t by = (shift % size + size) % size;
+  const int64_t by = (sign * (shift % size) + size) % size;
   const auto part = [&](const Tensor& t, int64_t begin, int64_t length) {
     return plain_view(t, view::narrow(t, dim, begin, length));
   };
@@ -225,13 +229,13 @@ void roll_all(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, int64_t 
     ViewGeometry flat_in = flat, flat_out = flat;
     flat_in.storage_offset = in.storage_offset();
     flat_out.storage_offset = result.storage_offset();
-    return roll_dim(plain_view(in, flat_in), sign * shifts[0], 0, plain_view(result, flat_out));
+    return roll_dim(plain_view(in, flat_in), shifts[0], sign, 0, plain_view(result, flat_out));
   }
   Tensor source = self;
   for (size_t i = 0; i < dims.size(); ++i) {
     const bool last = i + 1 == dims.size();
     const Tensor target = last ? result : empty_tensor(self.sizes(), self.dtype(), self.device());
-    roll_dim(source, sign * shifts[i], wrap_dim(dims[i], self.dim()), target);
+    roll_dim(source, shifts[i], sign, wrap_dim(dims[i], self.dim()), target);
     source = target;
   }
 }

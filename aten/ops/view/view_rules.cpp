@@ -115,8 +115,9 @@ ViewGeometry expand(const Tensor& self, IntArrayRef size) {
           ".  Target sizes: ", size, ".  Tensor sizes: ", self.sizes());
     const bool repeats = have == 1 && g.sizes[at(i)] != 1;
     if (d < 0 && !repeats) {  // a new dimension of size 1 steps over all that follows
-      g.strides[at(i)] =
-          i + 1 < static_cast<int64_t>(size.size()) ? g.sizes[at(i + 1)] * g.strides[at(i + 1)] : 1;
+      g.strides[at(i)] = i + 1 < static_cast<int64_t>(size.size())
+                             ? product_of("expand", g.sizes[at(i + 1)], g.strides[at(i + 1)])
+                             : 1;
     } else {
       g.strides[at(i)] = repeats ? 0 : self.stride(d);
     }
@@ -151,7 +152,7 @@ ViewGeometry squeeze_dims(const Tensor& self, IntArrayRef dim) {
 ViewGeometry unsqueeze(const Tensor& self, int64_t dim) {
   const size_t d = at(wrap_dim(dim, self.dim() + 1));
   ViewGeometry g = geometry_of(self);
-  const int64_t stride = d < g.sizes.size() ? g.sizes[d] * g.strides[d] : 1;
+  const int64_t stride = d < g.sizes.size() ? product_of("unsqueeze", g.sizes[d], g.strides[d]) : 1;
   g.sizes.insert(d, 1);
   g.strides.insert(d, stride);
   return g;
@@ -182,7 +183,7 @@ ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start
   ViewGeometry g = geometry_of(self);
   g.storage_offset += first * self.stride(d);
   g.sizes[at(d)] = (last - first) / step + ((last - first) % step != 0);
-  g.strides[at(d)] *= step;
+  g.strides[at(d)] = product_of("slice", g.strides[at(d)], step);
   return g;
 }
 
@@ -193,7 +194,7 @@ ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t leng
   check_index(start >= -size && start <= size, "start out of range (expected to be in range of [",
               -size, ", ", size, "], but got ", start, ")");
   if (start < 0) start += size;
-  check(start + length <= size, "start (", start, ") + length (", length,
+  check(length <= size - start, "start (", start, ") + length (", length,
         ") exceeds dimension size (", size, ").");
   ViewGeometry g = geometry_of(self);
   g.storage_offset += start * self.stride(d);
@@ -211,7 +212,7 @@ std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split
           "split_with_sizes expects split_sizes have only non-negative entries, but got "
           "split_sizes=",
           split_sizes);
-    sum += s;
+    sum = sum_of("split_with_sizes", sum, s);
   }
   check(sum == size, "split_with_sizes expects split_sizes to sum exactly to ", size,
         " (input tensor's size at dimension ", dim, "), but got split_sizes=", split_sizes);
@@ -246,18 +247,17 @@ ViewGeometry as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride
   check(size.size() == stride.size(), "mismatch in length of strides and shape");
   const int64_t offset = storage_offset.value_or(self.storage_offset());
   check(offset >= 0, "Tensor: invalid storage offset ", offset);
-  int64_t last = offset;
-  const bool empty = numel_of(size) == 0;
-  for (size_t d = 0; d < size.size(); ++d) {
-    check(stride[d] >= 0,
+  for (const int64_t s : stride) {
+    check(s >= 0,
           "as_strided: Negative strides are not supported at the moment, got strides: ", stride);
-    last += (size[d] - 1) * stride[d];
   }
+  const int64_t extent = extent_of(size, stride);
   const auto item = static_cast<int64_t>(element_size(self.dtype()));
+  const int64_t bytes = product_of("as_strided", sum_of("as_strided", offset, extent), item);
   const auto have = static_cast<int64_t>(self.storage()->nbytes());
-  check(empty || (last + 1) * item <= have, "setStorage: sizes ", size, ", strides ", stride,
+  check(extent == 0 || bytes <= have, "setStorage: sizes ", size, ", strides ", stride,
         ", storage offset ", offset, ", and itemsize ", item, " requiring a storage size of ",
-        (last + 1) * item, " are out of bounds for storage of size ", have);
+        bytes, " are out of bounds for storage of size ", have);
   return {DimVector(size), DimVector(stride), offset};
 }
 
@@ -265,7 +265,7 @@ ViewGeometry diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t 
   const int64_t a = wrap_dim(dim1, self.dim()), b = wrap_dim(dim2, self.dim());
   check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
   ViewGeometry g = geometry_of(self);
-  const int64_t rows = self.size(a) - (offset < 0 ? -offset : 0);
+  const int64_t rows = self.size(a) + std::max(std::min<int64_t>(offset, 0), -self.size(a));
   const int64_t columns = self.size(b) - (offset > 0 ? offset : 0);
   const int64_t size = std::max<int64_t>(std::min(rows, columns), 0);
   if (size > 0)
@@ -290,7 +290,7 @@ ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t
   ViewGeometry g = geometry_of(self);
   if (self.dim() == 0) return {{size}, {1}, self.storage_offset()};
   g.sizes[at(d)] = (available - size) / step + 1;
-  g.strides[at(d)] = self.stride(d) * step;
+  g.strides[at(d)] = product_of("unfold", self.stride(d), step);
   g.sizes.push_back(size);
   g.strides.push_back(self.stride(d));
   return g;

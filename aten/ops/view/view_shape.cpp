@@ -22,7 +22,9 @@ void split_backward(TensorList grad_outputs, IntArrayRef split_sizes, int64_t di
   DimVector sizes(model.sizes());
   int64_t& along = sizes[static_cast<size_t>(wrap_dim(dim, model.dim()))];
   along = 0;
-  for (const int64_t s : split_sizes) along += s;
+  for (const int64_t s : split_sizes) along = sum_of("_split_backward", along, s);
+  check(split_sizes.size() == grad_outputs.size(), "_split_backward: expected as many sizes as ",
+        "gradients, got ", split_sizes.size(), " and ", grad_outputs.size());
   sized(model, sizes, out);
 }
 
@@ -39,7 +41,8 @@ void diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
   const int64_t ndim = self.dim() + 1;
   const int64_t a = wrap_dim(dim1, ndim), b = wrap_dim(dim2, ndim);
   check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
-  const int64_t side = self.size(-1) + (offset < 0 ? -offset : offset);
+  const int64_t distance = offset < 0 ? product_of("diag_embed", -1, offset) : offset;
+  const int64_t side = sum_of("diag_embed", self.size(-1), distance);
   DimVector sizes(self.sizes());
   sizes.pop_back();
   sizes.insert(static_cast<size_t>(std::min(a, b)), side);

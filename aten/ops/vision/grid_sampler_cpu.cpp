@@ -3,6 +3,7 @@
 // computed in float32 (double for double), sums in the same type. A NaN place is outside, or at the
 // first edge. Error bound: 16 eps of the largest magnitude.
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/vision/grid_taps.h"
@@ -228,7 +229,14 @@ void grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation
   *out = {sizes, {}, input.dtype(), input.device()};
 }
 
-void grid_sampler_backward(const Tensor& input, const Tensor& grid, OutSpec* out) {
+void grid_sampler_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid,
+                           int64_t interpolation_mode, int64_t padding_mode, OutSpec* out) {
+  OutSpec forward;
+  grid_sampler(input, grid, interpolation_mode, padding_mode, &forward);
+  check_grad_output("grid_sampler_backward", grad_output, forward.sizes);
+  check(grad_output.dtype() == input.dtype(),
+        "grid_sampler_backward: expected grad_output of type ", input.dtype(), ", got ",
+        grad_output.dtype());
   like(input, out);
   like(grid, out + 1);
 }

@@ -1,0 +1,83 @@
+"""Sizes that do not fit: negative, beyond int64 in their product, gradients unlike the result."""
+
+import flambeau
+import pytest
+
+F = flambeau._C._functions
+HUGE = 2**62
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: flambeau.empty([2, -3]), "negative dimension"),
+        (lambda: flambeau.empty([HUGE, 8, 8]), "Storage size calculation overflowed"),
+        (lambda: flambeau.empty([HUGE], device="meta"), "Storage size calculation overflowed"),
+        (lambda: flambeau.empty([0, HUGE, 8]), "Stride calculation overflowed"),
+        (lambda: flambeau.empty_strided([2], [HUGE]), "Storage size calculation overflowed"),
+        (lambda: flambeau.ones(1).expand(HUGE, HUGE), "overflow"),
+        (lambda: flambeau.ones(1).as_strided([HUGE], [HUGE]), "overflow"),
+        (lambda: flambeau.ones(3).as_strided([1], [1], 2**63 - 1), "overflow"),
+        (lambda: flambeau.ones(4).reshape(HUGE, 4, HUGE), "invalid for input of size 4"),
+        (lambda: flambeau.ones(5).narrow(0, 3, 2**63 - 1), "exceeds dimension size"),
+        (lambda: flambeau.ones(5).split([2**63 - 1, 2**63 - 1, 7]), "overflow"),
+        (lambda: F._unreduce(flambeau.ones(()), [3, -(2**31)], None, False), "negative dimension"),
+        (lambda: flambeau.nn.functional.max_pool1d(flambeau.ones(1, 5), HUGE, 1, HUGE // 2), "overflow"),
+        (
+            lambda: flambeau.conv1d(flambeau.ones(1, 1, 5), flambeau.ones(1, 1, 2), dilation=2**63 - 1),
+            "overflow",
+        ),
+        (
+            lambda: flambeau.conv1d(flambeau.ones(1, 1, 5), flambeau.ones(1, 1, 2), groups=0),
+            "non-positive groups",
+        ),
+    ],
+)
+def test_sizes_beyond_int64_are_refused(make, message):
+    with pytest.raises(RuntimeError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g: F._avg_pool_backward(g, [2, 6], [2], [2], [0], False, True, None),
+        lambda g: F._adaptive_avg_pool_backward(g, [2, 7], [3]),
+        lambda g: F.convolution_backward(
+            g, flambeau.ones(1, 2, 4), flambeau.ones(3, 2, 2), True, [1], [0], [1], False, [0], 1, [True] * 3
+        ),
+        lambda g: F._grid_sampler_backward(
+            g, flambeau.ones(1, 1, 4, 5), flambeau.zeros(1, 3, 2, 2), 0, 0, False
+        ),
+        lambda g: F._unfold_backward(g, [7], 0, 3, 1),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (5,), (1, 2, 3, 4)])
+def test_gradients_have_the_shape_of_the_result(call, shape):
+    with pytest.raises(RuntimeError, match="Expected grad_output to have shape"):
+        call(flambeau.ones(shape))
+
+
+def test_divisions_by_no_groups_are_refused():
+    with pytest.raises(RuntimeError, match="non-positive groups"):
+        F.convolution_backward(
+            flambeau.ones(1, 3, 3),
+            flambeau.ones(1, 2, 4),
+            flambeau.ones(3, 2, 2),
+            True,
+            [1],
+            [0],
+            [1],
+            False,
+            [0],
+            0,
+            [True] * 3,
+        )
+
+
+def test_elements_without_memory_are_not_read():
+    lengths = flambeau.ones(2, dtype=flambeau.int64, device="meta")
+    targets = flambeau.ones(2, 1, dtype=flambeau.int64)
+    with pytest.raises(RuntimeError, match="doesn't have storage"):
+        F.ctc_loss(flambeau.zeros(4, 2, 3), targets, lengths, lengths)
+    assert flambeau.ones(3, device="meta").data_ptr() == 0
