@@ -100,9 +100,32 @@ void ldl_factor_ex_cpu(const Tensor& self, bool hermitian, bool check_errors, Te
   if (check_errors) check_info("linalg.ldl_factor", info, singular);
 }
 
+namespace {
+
+// LAPACK exchanges rows by the pivots without a look at them.
+void check_pivots(const char* op, const Tensor& pivots, int64_t n, bool signed_pairs) {
+  const Tensor list = contiguous_tensor(pivots);
+  for (int64_t i = 0; i < list.numel(); ++i) {
+    const int64_t at = list.data_as<int>()[i];
+    const bool pair = signed_pairs && at < 0;
+    // A block of two, from its first row on; row i is the last of its matrix if i + 1 divides by n.
+    const bool paired = pair && (i + 1) % n != 0 && list.data_as<int>()[i + 1] < 0;
+    const int64_t row = pair ? -at : at;
+    check(row >= 1 && row <= n && (!pair || paired), op, ": expected pivots between 1 and ", n,
+          ", got ", at);
+    if (paired) {
+      const int64_t second = -int64_t{list.data_as<int>()[++i]};
+      check(second <= n, op, ": expected pivots between 1 and ", n, ", got ", -second);
+    }
+  }
+}
+
+}  // namespace
+
 void ldl_solve_cpu(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian,
                    Tensor& result) {
   const int64_t n = LD.size(-1), columns = B.size(-1);
+  check_pivots("torch.linalg.ldl_solve", pivots, n, true);
   copy_into(result, B);
   const BroadcastMatrices factors(LD, batch_of(result)), order(pivots, batch_of(result), 1);
   dispatch_lapack(LD.dtype(), "linalg.ldl_solve", [&]<typename T>() {
@@ -118,6 +141,7 @@ void ldl_solve_cpu(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool
 void factored_solve_cpu(const Tensor&, const Tensor& LU, const Tensor& pivots, const Tensor& B,
                         bool adjoint, Tensor& result) {
   const int64_t n = LU.size(-1), columns = B.size(-1);
+  check_pivots("linalg.lu_solve", pivots, n, false);
   copy_into(result, B);
   const BroadcastMatrices factors(LU, batch_of(result)), order(pivots, batch_of(result), 1);
   dispatch_lapack(LU.dtype(), "linalg.solve", [&]<typename T>() {

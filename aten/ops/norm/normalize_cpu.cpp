@@ -5,6 +5,7 @@
 // NaN to its whole group, and so does an empty group to its statistics.
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/shape_rules.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/norm/normalize_loops.h"
@@ -135,6 +136,17 @@ void normalize_over(const Tensor& input, IntArrayRef dim, OutSpec* out) {
   out[0] = {DimVector(input.sizes()), {}, input.dtype(), input.device()};
   out[1] = {reduced_sizes(input.sizes(), mask, true), {}, input.dtype(), input.device()};
   out[2] = out[1];
+}
+
+void normalize_over_backward(const Tensor& grad_normal, const Tensor& grad_variance,
+                             const Tensor& normal, const Tensor& variance, IntArrayRef dim,
+                             OutSpec* out) {
+  check_grad_output("_normalize_over_backward", grad_normal, normal.sizes());
+  const DimVector kept = reduced_sizes(normal.sizes(), dim_mask(dim, normal.dim()), true);
+  check(variance.sizes() == kept.ref(), "_normalize_over_backward: expected variance of shape ",
+        kept, ", got ", variance.sizes());
+  if (grad_variance.defined()) check_grad_output("_normalize_over_backward", grad_variance, kept);
+  like(normal, out);
 }
 
 }  // namespace shape
