@@ -78,6 +78,6 @@ def test_divisions_by_no_groups_are_refused():
 def test_elements_without_memory_are_not_read():
     lengths = flambeau.ones(2, dtype=flambeau.int64, device="meta")
     targets = flambeau.ones(2, 1, dtype=flambeau.int64)
-    with pytest.raises(RuntimeError, match="doesn't have storage"):
+    with pytest.raises(RuntimeError, match="have values|doesn't have storage"):
         F.ctc_loss(flambeau.zeros(4, 2, 3), targets, lengths, lengths)
     assert flambeau.ones(3, device="meta").data_ptr() == 0
