@@ -81,6 +81,27 @@ class MemoryMethods:
             raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one")
         return tuple(order)
 
+    def fill_diagonal_(self: Any, fill_value: float, wrap: bool = False) -> Tensor:
+        """Write a number on the main diagonal.
+
+        Args:
+            fill_value: the number.
+            wrap: begin again below the diagonal of a tall matrix, one row further down.
+        Raises: RuntimeError for fewer than 2 dimensions, and for more unless all sizes are equal.
+        """
+        if self.dim() < 2:
+            raise RuntimeError("dimensions must larger than 1")
+        if self.dim() > 2 and len(set(self.shape)) > 1:
+            raise RuntimeError("all dimensions of input must be of equal length")
+        if self.dim() > 2:
+            count, step = self.shape[0], sum(self.stride())
+            self.as_strided((count,), (step,), self.storage_offset()).fill_(fill_value)
+            return self
+        rows, columns = self.shape
+        for start in range(0, rows if wrap else 1, columns + 1):
+            self.narrow(0, start, rows - start).diagonal().fill_(fill_value)
+        return self
+
     def new(self: Any, *args: Any, device: Any = None) -> Tensor:
         """Return an uninitialised tensor of the given sizes, or of given data, in this dtype."""
         where = self.device if device is None else device

@@ -69,3 +69,19 @@ def test_pieces_of_a_base_that_changed_have_no_gradient() -> None:
 def test_clamp_needs_a_bound() -> None:
     with pytest.raises(RuntimeError, match="At least one of 'min' or 'max' must not be None"):
         fb.ones(2).clamp()
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal_equals_numpy(wrap: bool) -> None:
+    x = np.zeros((7, 2))
+    np.fill_diagonal(x, 3.0, wrap=wrap)
+    assert fb.zeros(7, 2, dtype=fb.float64).fill_diagonal_(3.0, wrap).tolist() == x.tolist()
+    assert fb.zeros(2, 2, 2).fill_diagonal_(1.0).sum().item() == 2.0
+
+
+def test_set_sees_other_memory() -> None:
+    base = fb.arange(6.0)
+    x = fb.empty(0).set_(base.untyped_storage(), 1, (2, 2))
+    x[0, 0] = 9.0
+    assert base.tolist() == [0.0, 9.0, 2.0, 3.0, 4.0, 5.0]
+    assert fb.empty(0).set_(base).is_set_to(base)
