@@ -18,7 +18,7 @@
 namespace flambeau::lapack {
 namespace {
 
-// Below this size threads cost OpenBLAS's LAPACK more than they bring (docs/performance.md).
+// Below this size threads cost OpenBLAS's LAPACK more than they bring.
 constexpr int64_t kSerialSize = 512;
 
 // The entry for T among the four of a routine.
