@@ -22,4 +22,5 @@ def emit(model: Model) -> Iterator[File]:
                 includes=includes,
                 loops=loops,
                 reductions=reductions,
+                tables=[("PointwiseLoop", x) for x in loops] + [("ReduceLoops", x) for x in reductions],
             )

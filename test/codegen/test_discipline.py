@@ -47,6 +47,7 @@ WORDS = {
     "primitives whose algebra the simplifier knows": (
         "add sub mul div neg pow eq ne where reciprocal logical_not maximum minimum"
     ),
+    "commands of the generator": "diff",
     "Python's special methods": "add sub mul pow neg matmul eq ne lt le gt ge",
     "C++ (std) and other people's libraries (yaml's alias, copy)": "std alias copy",
 }

@@ -176,41 +176,47 @@ void ctc_loss_backward_cpu(const Tensor& grad_output, const Tensor& log_probs,
 }  // namespace flambeau::ops
 
 namespace flambeau::shape {
+namespace {
 
-void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
-              IntArrayRef target_lengths, int64_t blank, OutSpec* out) {
-  check(log_probs.numel() > 0, "log_probs tensor must not be empty");
-  check(log_probs.dim() == 3, "ctc_loss: expected log_probs (T, N, C), got ", log_probs.sizes());
-  check(targets.dtype() == ScalarType::Int64 || targets.dtype() == ScalarType::Int32,
-        "ctc_loss: Expected tensor targets to have one of the types Long or Int, got ",
-        pytorch_name_of(targets.dtype()));
-  const int64_t times = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
-  check(blank >= 0 && blank < classes, "blank must be in label range");
-  check(int64_t(input_lengths.size()) == batch, "input_lengths must be of size batch_size");
-  check(int64_t(target_lengths.size()) == batch, "target_lengths must be of size batch_size");
-  int64_t total = 0, longest = 0;
+// The longest target; `total` counts all targets.
+int64_t check_lengths(IntArrayRef input_lengths, IntArrayRef target_lengths, int64_t times,
+                      int64_t batch, int64_t& total) {
+  check(int64_t(input_lengths.size()) == batch, "ctc_loss: expected ", batch,
+        " input_lengths, got ", input_lengths);
+  check(int64_t(target_lengths.size()) == batch, "ctc_loss: expected ", batch,
+        " target_lengths, got ", target_lengths);
+  int64_t longest = 0;
   for (size_t n = 0; n < input_lengths.size(); ++n) {
-    check(input_lengths[n] >= 0, "Expected input_lengths to have value at least 0, but got value ",
-          input_lengths[n], " (while checking arguments for ctc_loss_cpu)");
-    check(target_lengths[n] >= 0,
-          "Expected target_lengths to have value at least 0, but got value ", target_lengths[n],
-          " (while checking arguments for ctc_loss_cpu)");
-    check(input_lengths[n] <= times, "Expected input_lengths to have value at most ", times,
-          ", but got value ", input_lengths[n], " (while checking arguments for ctc_loss_cpu)");
+    check(input_lengths[n] >= 0 && input_lengths[n] <= times,
+          "ctc_loss: expected input_lengths from 0 to ", times, ", got ", input_lengths[n]);
+    check(target_lengths[n] >= 0, "ctc_loss: expected target_lengths from 0 on, got ",
+          target_lengths[n]);
     total = sum_of("ctc_loss", total, target_lengths[n]);
     longest = std::max(longest, target_lengths[n]);
   }
-  if (targets.dim() == 1) {
-    check(targets.size(0) == total, "Expected tensor to have size ", total,
-          " at dimension 0, but got size ", targets.size(0),
-          " for argument #2 'targets' (while checking arguments for ctc_loss_cpu)");
-  } else {
-    check(targets.dim() == 2 && targets.size(0) == batch, "Expected tensor to have size ", batch,
-          " at dimension 0, but got targets of size ", targets.sizes());
-    check(targets.size(1) >= longest, "Expected tensor to have size at least ", longest,
-          " at dimension 1, but got size ", targets.size(1),
-          " for argument #2 'targets' (while checking arguments for ctc_loss_cpu)");
-  }
+  return longest;
+}
+
+void check_targets(const Tensor& targets, int64_t batch, int64_t longest, int64_t total) {
+  check(targets.dtype() == ScalarType::Int64 || targets.dtype() == ScalarType::Int32,
+        "ctc_loss: expected targets of type Long or Int, got ", pytorch_name_of(targets.dtype()));
+  const bool joined = targets.dim() == 1 && targets.size(0) == total;
+  const bool padded = targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest;
+  check(joined || padded, "ctc_loss: expected targets of size (", total, ") or (", batch,
+        ", at least ", longest, "), got ", targets.sizes());
+}
+
+}  // namespace
+
+void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
+              IntArrayRef target_lengths, int64_t blank, OutSpec* out) {
+  check(log_probs.numel() > 0, "ctc_loss: log_probs tensor must not be empty");
+  check(log_probs.dim() == 3, "ctc_loss: expected log_probs (T, N, C), got ", log_probs.sizes());
+  const int64_t times = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
+  check(blank >= 0 && blank < classes, "ctc_loss: expected blank below ", classes, ", got ", blank);
+  int64_t total = 0;
+  const int64_t longest = check_lengths(input_lengths, target_lengths, times, batch, total);
+  check_targets(targets, batch, longest, total);
   if (log_probs.dtype() != ScalarType::Float32 && log_probs.dtype() != ScalarType::Float64)
     fail_dtype("ctc_loss_cpu", log_probs.dtype());
   out[0] = {{batch}, {}, log_probs.dtype(), log_probs.device()};
