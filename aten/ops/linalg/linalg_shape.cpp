@@ -195,6 +195,10 @@ void svd(const Tensor& A, bool full_matrices, bool compute_uv, OutSpec* out) {
 }
 
 void lstsq(const Tensor& self, const Tensor& b, std::string_view driver, OutSpec* out) {
+  const bool fits = self.dim() >= 2 && b.dim() == self.dim() && batch_of(b) == batch_of(self) &&
+                    b.size(-2) == self.size(-2) && b.dtype() == self.dtype();
+  check(fits, "linalg.lstsq: expected matrices of equally many rows and one dtype, got ",
+        self.sizes(), " and ", b.sizes());
   out[0] = by_columns(self, batch_of(self), self.size(-1), b.size(-1));
   out[1] =
       by_rows(self, driver == "gels" ? DimVector{0} : DimVector(batch_of(self)), ScalarType::Int64);
