@@ -55,27 +55,28 @@ struct Divisor {
 void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& self, Tensor& out) {
   const Tensor in = contiguous_tensor(self);
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
-                 ScalarType::BFloat16, ScalarType::Int64>(in.dtype(), "avg_pool", [&]<typename T>() {
-    parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
-      for (int64_t p = first; p < last; ++p) {
-        const T* plane = in.data_as<T>() + p * g.in_size();
-        T* values = out.data_as<T>() + p * g.out_size();
-        pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
-          Sum<T> sum = 0;
-          if (c.end - c.begin >= kLongRow && c.step == 1) {
-            for (int64_t x = a.begin; x < a.end; x += a.step) {
-              for (int64_t y = b.begin; y < b.end; y += b.step)
-                sum +=
-                    sum_row<Sum<T>>(plane + (x * g.in[1] + y) * g.in[2] + c.begin, c.end - c.begin);
-            }
-          } else {
-            pool::for_each_place(g, a, b, c, [&](int64_t i) { sum += Sum<T>(plane[i]); });
+                 ScalarType::BFloat16, ScalarType::Int64>(
+      in.dtype(), "avg_pool", [&]<typename T>() {
+        parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
+          for (int64_t p = first; p < last; ++p) {
+            const T* plane = in.data_as<T>() + p * g.in_size();
+            T* values = out.data_as<T>() + p * g.out_size();
+            pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
+              Sum<T> sum = 0;
+              if (c.end - c.begin >= kLongRow && c.step == 1) {
+                for (int64_t x = a.begin; x < a.end; x += a.step) {
+                  for (int64_t y = b.begin; y < b.end; y += b.step)
+                    sum += sum_row<Sum<T>>(plane + (x * g.in[1] + y) * g.in[2] + c.begin,
+                                           c.end - c.begin);
+                }
+              } else {
+                pool::for_each_place(g, a, b, c, [&](int64_t i) { sum += Sum<T>(plane[i]); });
+              }
+              values[o] = static_cast<T>(sum / static_cast<Sum<T>>(divisor.of(a, b, c)));
+            });
           }
-          values[o] = static_cast<T>(sum / static_cast<Sum<T>>(divisor.of(a, b, c)));
         });
-      }
-    });
-  });
+      });
 }
 
 void run_mean_backward(const pool::Geometry& g, const Divisor& divisor, const Tensor& grad,
