@@ -22,7 +22,7 @@ def header_hash() -> str:
     """Hash of every header that device code can include."""
     digest = hashlib.sha256()
     for folder in HEADERS:
-        for path in sorted((ROOT / folder).glob("*.*h")):
+        for path in sorted((ROOT / folder).rglob("*.*h")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

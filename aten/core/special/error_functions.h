@@ -2,11 +2,12 @@
 // The scaled error function and the normal distribution, in double. erfcx: 8 eps; ndtr and
 // log_ndtr: 8 eps of the exact function at the rounded argument; ndtri: 16 eps.
 #include "aten/core/special/chebyshev_series.h"
+#include "aten/core/special/table.h"
 
 namespace flambeau::special {
 
 // (1 + 2 x) erfcx(x) for x >= 0 over t = (x - 4) / (x + 4), fitted at 40 digits.
-inline constexpr double kErfcx[] = {
+FLAMBEAU_SPECIAL_TABLE double kErfcx[] = {
     1.1774832005374486986,      -7.2607966203019004784e-3,  -8.1265123236184997858e-2,
     6.0092128041222249997e-2,   -2.8753935580276660271e-2,  1.0595663363472860014e-2,
     -3.1369272945542642383e-3,  7.4564943725361840431e-4,   -1.3696965030100540681e-4,
