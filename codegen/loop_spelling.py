@@ -86,6 +86,15 @@ class ReduceDecl:
     table: tuple[str, ...]
 
 
+# What the templates of loops and device functions call their own: an argument of that name would hide it.
+_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Out Value".split())
+
+
+def _variable(name: str) -> str:
+    """An operand's or parameter's name inside a loop."""
+    return f"{name}_" if name in _OWN_NAMES else spelling.local(name)
+
+
 def loop_name(op: Operator, case: str) -> str:
     """Name the loop of one case; "" without cases."""
     stem = spelling.struct_name(op.name)
@@ -135,7 +144,7 @@ def _prims(expr: Expr) -> Iterator[Prim]:
 
 def _constants(params: Sequence[str]) -> list[str]:
     return [
-        f"[[maybe_unused]] const T {spelling.local(name)} = param<T>(params, {i});"
+        f"[[maybe_unused]] const T {_variable(name)} = param<T>(params, {i});"
         for i, name in enumerate(params)
     ]
 
@@ -143,8 +152,7 @@ def _constants(params: Sequence[str]) -> list[str]:
 def _reads(names: Sequence[str], pattern: str) -> list[str]:
     """Read each variable from where `pattern` says that the k-th one lies."""
     return [
-        f"[[maybe_unused]] const T {spelling.local(name)} = {pattern.format(k)};"
-        for k, name in enumerate(names)
+        f"[[maybe_unused]] const T {_variable(name)} = {pattern.format(k)};" for k, name in enumerate(names)
     ]
 
 
@@ -153,7 +161,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
     body = op.body
     assert isinstance(body, Pointwise)
     names = [*body.operands, *body.params]
-    writer = ScalarSpelling(rows, {name: spelling.local(name) for name in names}, device)
+    writer = ScalarSpelling(rows, {name: _variable(name) for name in names}, device)
     result = writer.write(expr)
     name = loop_name(op, case)
     if device:
@@ -200,7 +208,7 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     assert isinstance(body, Reduce)
     lets = [name for name, _ in body.let]
     operands = [*body.operands, *lets]
-    scope = {name: spelling.local(name) for name in (*operands, *body.params)}
+    scope = {name: _variable(name) for name in (*operands, *body.params)}
     mapper = ScalarSpelling(rows, scope, device)
     mapped = mapper.write(body.map)
     real = ("acc", "count") if op.dtype.name == "real" else ()

@@ -11,6 +11,7 @@ namespace flambeau {
 
 class Stack;
 struct OperatorEntry;
+struct OperatorTraits;  // aten/dispatch/operator_traits.h
 
 // A kernel for any operator: takes arguments from the stack, leaves results on it.
 using BoxedKernel = void (*)(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
@@ -25,6 +26,8 @@ struct OperatorEntry {
   // Adapter with the operator's unboxed signature that boxes its arguments and calls `boxed[key]`.
   void* boxing_adapter;
   BoxedKernel boxed[kNumDispatchKeys] = {};
+  // What transforms must know of it; set when the generated table of traits is registered.
+  const OperatorTraits* traits = nullptr;
 
   // The kernel to run for a non-empty key set; Error(NotImplemented) naming op and backend if none.
   void* lookup(DispatchKeySet keys) const {

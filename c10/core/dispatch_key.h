@@ -16,10 +16,11 @@ enum class DispatchKey : uint8_t {
   PrivateUse2,
   PrivateUse3,
   // Functionality, innermost first.
+  FuncTorchBack,  // below Autograd: leaves the innermost transform
   Autograd,
   Autocast,
   Functionalize,
-  FuncTorch,
+  FuncTorch,  // enters the innermost transform
   Tracing,
   Python,
   Count,

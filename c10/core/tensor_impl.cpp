@@ -27,6 +27,7 @@ void TensorImpl::release_resources() {
     release_py_object(std::exchange(py_slot_.object, nullptr));
   }
   set_autograd_meta(nullptr);
+  wrapper_.reset();
   storage_.reset();
 }
 

@@ -26,6 +26,9 @@ struct PyObjectSlot {
   void* object = nullptr;
   bool owned_by_impl = false;
 };
+// What makes a tensor stand for another one: a function transform's batched or tracked tensor. The
+// concrete type lives in aten/transforms.
+struct WrapperBase : RefCounted {};
 // Set once by the binding; called (with the GIL taken inside) when an impl that owns its object
 // dies.
 extern void (*release_py_object)(void* object);
@@ -102,6 +105,10 @@ class TensorImpl final : public RefCounted {
 
   PyObjectSlot& py_slot() { return py_slot_; }
 
+  // nullptr for all tensors but those that a function transform made.
+  WrapperBase* wrapper() const { return wrapper_.get(); }
+  void set_wrapper(intrusive_ptr<WrapperBase> wrapper) { wrapper_ = std::move(wrapper); }
+
   // Takes over storage, geometry, dtype, device and backend key of `other` (Tensor.data = ...,
   // set_).
   void shallow_copy_from(const TensorImpl& other);
@@ -114,6 +121,7 @@ class TensorImpl final : public RefCounted {
   Storage storage_;
   std::atomic<AutogradMetaBase*> autograd_meta_ = nullptr;  // owned
   PyObjectSlot py_slot_;
+  intrusive_ptr<WrapperBase> wrapper_;
   SizesAndStrides geometry_;
   int64_t storage_offset_ = 0;
   int64_t numel_ = 0;

@@ -12,7 +12,16 @@ from codegen.render import File, render
 
 _DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
 # The order of c10::DispatchKey, as far as generated tables reach.
-_KEYS = ("CPU", "CUDA", "Meta", "PrivateUse1", "PrivateUse2", "PrivateUse3", "Autograd")
+_KEYS = (
+    "CPU",
+    "CUDA",
+    "Meta",
+    "PrivateUse1",
+    "PrivateUse2",
+    "PrivateUse3",
+    "FuncTorchBack",
+    "Autograd",
+)
 
 
 @dataclass(frozen=True, slots=True)

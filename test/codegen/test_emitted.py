@@ -101,6 +101,36 @@ def test_emitted_cpp_compiles_without_warnings(tree: Path):
     assert not complaints, "\n".join(complaints)
 
 
+HOSTILE = """
+- func: hostile(Tensor self, Tensor data, Scalar n, Scalar i, Scalar params, Scalar errors) -> Tensor
+  family: activation
+  pointwise: (self + data) * n + i - params * errors
+  doc: Arguments called what generated loops call their own variables.
+- func: hostile_sum(Tensor self, Scalar n, Scalar kept, Scalar elements) -> Tensor
+  family: activation
+  reduce: {map: self * n, combine: sum, finish: acc + kept * elements}
+  doc: The same for a reduction.
+  test: {samples: ["t(2), 1, 2, 3", "t(0), 1, 2, 3"], reference: "np.sum(self * n) + kept * elements"}
+"""
+
+
+def test_no_argument_hides_a_variable_of_the_loop(tmp_path: Path):
+    from codegen.load import load
+    from codegen.targets import loops
+
+    fixture = HERE / "fixture"
+    native = tmp_path / "native_functions.yaml"
+    native.write_text((fixture / "native_functions.yaml").read_text() + HOSTILE)
+    given = (fixture / "derivatives.yaml").read_text() + "- name: hostile_sum\n  self: none\n"
+    (tmp_path / "derivatives.yaml").write_text(given)
+    model, found = load(native, tmp_path / "derivatives.yaml", fixture)
+    assert not found and model is not None
+    text = next(f.text for f in loops.emit(model) if f.path == "cpu/activation_loops.cpp")
+    (tmp_path / "torchgen_out").mkdir()
+    (tmp_path / "torchgen_out" / "loops.cpp").write_text(text)
+    assert not compile_one(tmp_path, "loops.cpp")
+
+
 def test_emitted_python_is_python(tree: Path):
     for path, text in emitted().items():
         if path.endswith((".py", ".pyi")):

@@ -27,8 +27,17 @@ LAYERS = {
         "torchgen_out/aten/",
         "torchgen_out/autograd/",
     ),
+    "aten/transforms/": (
+        "aten/transforms/",
+        "aten/autograd/",
+        "aten/core/",
+        "aten/dispatch/",
+        "c10/",
+        "torchgen_out/aten/",
+    ),
     "python/csrc/": (
         "python/csrc/",
+        "aten/transforms/",
         "aten/autograd/",
         "aten/core/",
         "aten/dispatch/",

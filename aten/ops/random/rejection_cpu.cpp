@@ -167,8 +167,7 @@ void cauchy_cpu(Tensor& self, double median, double sigma, GeneratorImpl* genera
 }
 
 void log_normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator) {
-  check(self.is_floating_point(), "\"log_normal_\" not implemented for '", name_of(self.dtype()),
-        "'");
+  if (!self.is_floating_point()) fail_dtype("log_normal_", self.dtype());
   check(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
   fill_each("log_normal_", self, generator,
             [=](CpuGenerator& source) { return std::exp(source.normal(mean, std)); });

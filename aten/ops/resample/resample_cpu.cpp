@@ -158,10 +158,8 @@ void resampled(const Tensor& self, int64_t dim, int64_t size, std::string_view m
         "Input and output sizes should be greater than 0, but got input (", self.size(dim),
         ") and output (", size, ")");
   const bool copies = mode.substr(0, 7) == "nearest";
-  if (!is_floating_type(self.dtype()) && !(copies && self.dtype() == ScalarType::UInt8)) {
-    fail(ErrorKind::NotImplemented, "\"compute_indices_weights_", mode, "\" not implemented for '",
-         pytorch_name_of(self.dtype()), "'");
-  }
+  if (!is_floating_type(self.dtype()) && !(copies && self.dtype() == ScalarType::UInt8))
+    fail_dtype("interpolate", self.dtype());
   DimVector sizes(self.sizes());
   sizes[static_cast<size_t>(dim)] = size;
   *out = {sizes, {}, self.dtype(), self.device()};

@@ -113,10 +113,7 @@ namespace shape {
 
 void softmax(const Tensor& self, int64_t dim, OutSpec* out) {
   wrap_dim(dim, self.dim());
-  if (!is_floating_type(self.dtype())) {
-    fail(ErrorKind::NotImplemented, "\"softmax_kernel_impl\" not implemented for '", self.dtype(),
-         "'");
-  }
+  if (!is_floating_type(self.dtype())) fail_dtype("softmax", self.dtype());
   *out = {DimVector(self.sizes()), {}, self.dtype(), self.device()};
 }
 
