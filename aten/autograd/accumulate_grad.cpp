@@ -11,7 +11,7 @@ namespace {
 
 // Whether nobody else can see the elements of `t`, so that it may become a .grad as it is.
 bool is_sole_owner(const Tensor& t) {
-  if (t.impl()->use_count() != 1) return false;
+  if (t.impl()->use_count() != 1 || t.impl()->wrapper()) return false;
   const ViewMeta* view = view_meta_of(t);
   // A view whose base only the view itself keeps.
   const uint32_t owners = view && view->base.impl()->use_count() == 1 ? 2 : 1;
@@ -30,7 +30,7 @@ Tensor without_meta(Tensor&& t) {
 
 // The first gradient of a variable: taken over if nobody else has it, else copied.
 Tensor first_grad(Tensor&& grad, const Tensor& variable) {
-  if (thread_state.grad_enabled) return operators::clone(grad);
+  if (thread_state.grad_enabled || grad.impl()->wrapper()) return operators::clone(grad);
   if (is_sole_owner(grad) && has_grad_layout(grad, variable)) return without_meta(std::move(grad));
   Tensor copy =
       variable.impl()->is_non_overlapping_and_dense()
@@ -54,7 +54,7 @@ void AccumulateGrad::accumulate(Tensor&& grad) {
   Tensor& sum = make_meta(variable_).grad;
   if (!sum.defined()) {
     sum = first_grad(std::move(grad), variable_);
-  } else if (thread_state.grad_enabled) {
+  } else if (thread_state.grad_enabled || grad.impl()->wrapper()) {
     sum = operators::add(sum, grad);
   } else {
     operators::add_inplace(sum, grad);

@@ -124,6 +124,8 @@ bool GraphTask::wants(Node& node) {
 namespace {
 
 bool may_add_into(const Tensor& sum, const Tensor& grad) {
+  // Of a function transform's tensor nobody knows who else sees the value behind it.
+  if (sum.impl()->wrapper() || grad.impl()->wrapper()) return false;
   return !thread_state.grad_enabled && sum.impl()->use_count() == 1 &&
          sum.storage()->use_count() == 1 && sum.dtype() == grad.dtype() &&
          sum.sizes() == grad.sizes() && sum.impl()->is_non_overlapping_and_dense();

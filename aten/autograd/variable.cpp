@@ -113,6 +113,8 @@ Tensor shallow_alias(const Tensor& t) {
   alias.impl()->set_geometry(t.sizes(), t.strides(), t.storage_offset());
   alias.impl()->add_keys(t.keys() - DispatchKeySet(DispatchKey::Autograd));
   alias.impl()->set_wrapped_number(t.impl()->is_wrapped_number());
+  if (WrapperBase* wrapper = t.impl()->wrapper()) [[unlikely]]
+    alias.impl()->set_wrapper(intrusive_ptr<WrapperBase>::share(wrapper));
   if (t.impl()->is_inference()) {
     alias.impl()->set_inference(true);
     alias.impl()->add_keys(DispatchKey::Autograd);
@@ -140,6 +142,8 @@ void detach_inplace(const Tensor& t) {
 }
 
 void set_data(const Tensor& t, const Tensor& data) {
+  check(!t.impl()->wrapper() && !data.impl()->wrapper(),
+        "set_data: a tensor of a function transform cannot take over other memory");
   check(t.device().type == data.device().type || !requires_grad(t),
         "set_data: expected a tensor of the same device type, got ", data.device());
   check(!requires_grad(t) || is_differentiable_type(data.dtype()),

@@ -7,8 +7,8 @@
 // A tensor of level n is a wrapper: another tensor, of a lower level, stands behind it.
 #include <optional>
 
-#include "aten/core/tensor.h"
-#include "c10/core/thread_state.h"
+#include "aten/dispatch/operator_entry.h"
+#include "aten/dispatch/stack.h"
 
 namespace flambeau::transforms {
 
@@ -22,6 +22,9 @@ struct Layer {
   int64_t batch_size;  // of a Vmap layer
   Randomness randomness;
   ThreadState outside;  // the thread's switches when the layer was pushed
+  // Shared with the layer's wrappers, which learn from it that the layer was popped.
+  intrusive_ptr<RefCounted> life;
+  Layer* outer = nullptr;  // the layer around this one
 };
 
 // What stands behind a wrapper. Immutable; in-place operators change `value` itself.
@@ -34,13 +37,36 @@ struct Wrapper final : WrapperBase {
   intrusive_ptr<RefCounted> life;
 };
 
-// The wrapper behind `t` if it belongs to the layer `level`, else nullptr.
-const Wrapper* wrapper_at(const Tensor& t, int64_t level);
+// The wrapper behind `t`, nullptr for an ordinary tensor.
+inline const Wrapper* wrapper_of(const Tensor& t) {
+  return t.defined() ? static_cast<const Wrapper*>(t.impl()->wrapper()) : nullptr;
+}
+// The same if it belongs to the layer `level`.
+inline const Wrapper* wrapper_at(const Tensor& t, int64_t level) {
+  const Wrapper* wrapper = wrapper_of(t);
+  return wrapper && wrapper->level == level ? wrapper : nullptr;
+}
+// Whether the layer of this wrapper was popped: the tensor is then no more than its value.
+bool is_dead(const Wrapper& wrapper);
+// What is left of `t` without the wrappers of layers that were popped.
+Tensor without_dead(const Tensor& t);
+// The ordinary tensor below all wrappers.
+const Tensor& bottom_of(const Tensor& t);
 
 // A tensor without dimension `batch_dim` of `value`; negative dimensions count from the end.
 Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level);
 // A tensor that the autograd of one gradient layer may track apart from `value`'s own history.
 Tensor make_tracked(const Tensor& value, int64_t level);
+// The same as a view of the wrapper `base`, which `value` is a view of: they share a storage object
+// and with it the version counter.
+Tensor make_tracked_view(const Tensor& value, const Tensor& base);
+// Makes `t`, an ordinary tensor that nobody else has seen yet, a tensor of the layer `level`.
+// `batch_dim` < 0: of a gradient layer. `value` holds its elements.
+void become_wrapper(const Tensor& t, const Tensor& value, int64_t batch_dim, int64_t level);
+// A tensor fresh from data becomes one of every gradient layer, so that it may be changed in place.
+Tensor lift_fresh(Tensor t);
+// After its value was changed in place: the wrapper takes over geometry, memory and version.
+void refresh(const Tensor& wrapper, uint32_t version_before);
 
 // --- the stack
 // ----------------------------------------------------------------------------------------------
@@ -63,8 +89,11 @@ class BelowLayer {
   BelowLayer& operator=(const BelowLayer&) = delete;
 
  private:
-  Layer layer_;
+  Layer* layer_;
   ThreadState inside_;
 };
+
+// Runs `op` on the stack from its outermost key: what a rule does below its layer.
+void call_operator(const OperatorEntry& op, Stack& stack);
 
 }  // namespace flambeau::transforms

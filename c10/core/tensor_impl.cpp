@@ -65,6 +65,10 @@ bool strides_follow(IntArrayRef sizes, IntArrayRef strides, ArrayRef<int64_t> or
 }  // namespace
 
 void* TensorImpl::no_data() const {
+  check(numel_ == 0 || !wrapper_,
+        "vmap: It looks like you're calling .item() on a Tensor, or reading its elements in "
+        "another way. Under vmap a tensor stands for a whole batch, so there is no single value "
+        "to read.");
   check(numel_ == 0, "Cannot access data pointer of a tensor on ", device_,
         " that doesn't have storage for its ", numel_, " elements");
   return nullptr;

@@ -6,12 +6,14 @@
 #include "aten/cpu/generator.h"
 #include "aten/cpu/parallel.h"
 #include "aten/dispatch/operator_entry.h"
+#include "aten/transforms/layers.h"
 #include "c10/core/allocator.h"
 #include "c10/core/isa.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/data.h"
 #include "python/csrc/torch_function.h"
+#include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -30,7 +32,7 @@ PyObject* tensor_function(PyObject*, PyObject* args) {
     check_type(device_object == Py_None || device_from(device_object, &device),
                "tensor(): argument 'device' must be flambeau.device, not ",
                Py_TYPE(device_object)->tp_name);
-    return wrap(tensor_from_data(data, dtype, device));
+    return wrap(transforms::lift_fresh(tensor_from_data(data, dtype, device)));
   });
 }
 
@@ -253,6 +255,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_torch_function(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
+    add_transforms(module.get());
     return module.release();
   });
 }

@@ -1,0 +1,212 @@
+// What every operator does under function transforms: the front fallback hands a call to the
+// innermost layer; the back fallback, which autograd's wrappers reach below themselves, leaves it.
+#include <algorithm>
+
+#include "aten/autograd/variable.h"
+#include "aten/dispatch/boxing.h"
+#include "aten/transforms/aliases.h"
+#include "aten/transforms/batching.h"
+#include "aten/transforms/layers.h"
+
+namespace flambeau::transforms {
+
+namespace {
+
+constexpr DispatchKeySet kFront{DispatchKey::FuncTorch};
+constexpr DispatchKeySet kBack{DispatchKey::FuncTorchBack};
+
+// Calls f(tensor, position) for every defined tensor on the stack.
+template <typename F>
+void each_tensor(Stack& stack, const F& f) {
+  for (size_t i = 0; i < stack.size(); ++i) {
+    if (stack[i].is_tensor()) {
+      if (Tensor& t = stack[i].get<Tensor>(); t.defined()) f(t, static_cast<int>(i));
+    } else if (std::holds_alternative<std::vector<Tensor>>(stack[i].payload())) {
+      for (Tensor& t : stack[i].get<std::vector<Tensor>>()) {
+        if (t.defined()) f(t, static_cast<int>(i));
+      }
+    }
+  }
+}
+
+// The keys that the operator's own call would gather from these arguments.
+DispatchKeySet keys_of_arguments(Stack& stack) {
+  DispatchKeySet keys;
+  each_tensor(stack, [&](const Tensor& t, int) { keys = keys | t.keys(); });
+  for (size_t i = 0; i < stack.size() && keys.empty(); ++i) {
+    if (std::holds_alternative<Device>(stack[i].payload()))
+      keys = backend_key(stack[i].get<Device>().type);
+  }
+  return effective_keys(keys_or_cpu(keys));
+}
+
+// A composite has one kernel for all keys, autograd's among them.
+void* composite_kernel(const OperatorEntry& op) {
+  void* const kernel = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
+  return kernel == op.kernel_at(static_cast<int>(DispatchKey::CPU)) ? kernel : nullptr;
+}
+
+// --- dead wrappers
+// ---------------------------------------------------------------------------------------------
+
+struct Escaped {
+  Tensor wrapper;
+  uint32_t version;
+};
+
+// Wrappers that outlived their layer take part as their values.
+std::vector<Escaped> unwrap_dead(Stack& stack) {
+  std::vector<Escaped> escaped;
+  each_tensor(stack, [&](Tensor& t, int) {
+    const Wrapper* wrapper = wrapper_of(t);
+    if (!wrapper || !is_dead(*wrapper)) return;
+    escaped.push_back({t, bottom_of(t).impl()->version()});
+    t = without_dead(t);
+  });
+  return escaped;
+}
+
+// A wrapper around a dead one is refreshed after the one behind it.
+void refresh_chain(const Tensor& t, uint32_t version) {
+  const Wrapper* wrapper = wrapper_of(t);
+  if (!wrapper) return;
+  if (is_dead(*wrapper)) refresh_chain(wrapper->value, version);
+  if (is_dead(*wrapper)) refresh(t, version);
+}
+
+// --- gradient layers
+// ---------------------------------------------------------------------------------------------
+
+// An ordinary tensor that no Python object stands for was made by C++ code within this call.
+bool is_internal(const Tensor& t) {
+  return !t.impl()->py_slot().object && !t.impl()->autograd_meta();
+}
+
+// An argument that will be written to must belong to the layer, or its history there would be lost.
+void require_own(const OperatorEntry& op, const Tensor& t, const Layer& layer) {
+  if (wrapper_at(t, layer.level)) return;
+  check(is_internal(t), op.name,
+        ": during a grad (vjp, jvp, grad, etc) transform, the function attempted to call an "
+        "in-place operation that would mutate a captured Tensor. Pass the tensor as an argument "
+        "instead.");
+  become_wrapper(t, autograd::shallow_alias(t), -1, layer.level);
+}
+
+void run_tracked(const OperatorEntry& op, Stack& stack, const Layer& layer) {
+  for (const int position : aliases_of(op).changed) {
+    each_tensor(stack, [&](const Tensor& t, int at) {
+      if (at == position) require_own(op, t, layer);
+    });
+  }
+  each_tensor(stack, [&](Tensor& t, int) {
+    if (!wrapper_at(t, layer.level)) t = make_tracked(t, layer.level);
+  });
+  // The switches stay as they are: what autograd's wrapper calls besides is a call in this layer.
+  redispatch_boxed(op, (keys_of_arguments(stack) - kFront) | kBack, stack);
+}
+
+// One wrapped argument of a call below the layer.
+struct Argument {
+  Tensor wrapper;
+  int position;
+  uint32_t version;
+};
+
+bool is_changed(const Aliases& aliases, int position) {
+  return std::find(aliases.changed.begin(), aliases.changed.end(), position) !=
+         aliases.changed.end();
+}
+
+// A result of the call as a tensor of the layer.
+Tensor tracked_result(const Tensor& result, int origin, const Aliases& aliases,
+                      const std::vector<Argument>& arguments, int64_t level) {
+  for (const Argument& a : arguments) {
+    const Tensor& value = wrapper_of(a.wrapper)->value;
+    if (result.is_same(value) && is_changed(aliases, a.position)) return a.wrapper;
+    const bool shares = a.position == origin || result.storage() == value.storage();
+    if (!shares) continue;
+    Tensor view = make_tracked_view(result, a.wrapper);
+    if (note_view && !thread_state.inference_mode && autograd::is_view(bottom_of(result)))
+      note_view(a.wrapper, view, aliases.makes_many);
+    return view;
+  }
+  return make_tracked(result, level);
+}
+
+void leave_tracked(const OperatorEntry& op, DispatchKeySet, Stack& stack) {
+  const Layer* layer = innermost_layer();
+  check(layer && layer->kind != LayerKind::Vmap, op.name, ": no gradient layer to leave");
+  const int64_t level = layer->level;
+  std::vector<Argument> arguments;
+  each_tensor(stack, [&](Tensor& t, int position) {
+    const Wrapper* wrapper = wrapper_at(t, level);
+    if (!wrapper) return;
+    arguments.push_back({t, position, bottom_of(t).impl()->version()});
+    t = wrapper->value;
+  });
+  {
+    const BelowLayer below;
+    call_operator(op, stack);
+  }
+  const Aliases& aliases = aliases_of(op);
+  each_tensor(stack, [&](Tensor& t, int i) {
+    const auto at = static_cast<size_t>(i);
+    const int origin = at < aliases.results_of.size() ? aliases.results_of[at] : -1;
+    t = tracked_result(t, origin, aliases, arguments, level);
+  });
+  for (const Argument& a : arguments) {
+    if (is_changed(aliases, a.position)) refresh(a.wrapper, a.version);
+  }
+}
+
+// --- the front
+// ---------------------------------------------------------------------------------------------
+
+void check_reachable(const OperatorEntry& op, Stack& stack) {
+  each_tensor(stack, [&](const Tensor& t, int) {
+    const Wrapper* wrapper = wrapper_of(t);
+    check(!wrapper, op.name, ": got a tensor of transform level ", wrapper ? wrapper->level : 0,
+          ", which is not active here. A tensor cannot be used outside of its transform or on "
+          "another thread while the transform runs.");
+  });
+}
+
+bool has_batched(Stack& stack, int64_t level) {
+  bool found = false;
+  each_tensor(stack, [&](const Tensor& t, int) { found = found || wrapper_at(t, level); });
+  return found;
+}
+
+void run_in(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, const Layer& layer) {
+  if (void* const composite = composite_kernel(op)) return op.call_boxed(composite, keys, stack);
+  if (layer.kind != LayerKind::Vmap) return run_tracked(op, stack, layer);
+  if (has_batched(stack, layer.level) || aliases_of(op).is_random) return run_batched(op, stack);
+  const BelowLayer below;
+  call_operator(op, stack);
+}
+
+void enter(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  const std::vector<Escaped> escaped = unwrap_dead(stack);
+  if (const Layer* layer = innermost_layer()) {
+    run_in(op, keys, stack, *layer);
+  } else {
+    check_reachable(op, stack);
+    call_operator(op, stack);
+  }
+  if (escaped.empty() || aliases_of(op).changed.empty()) return;
+  for (const Escaped& e : escaped) refresh_chain(e.wrapper, e.version);
+}
+
+[[maybe_unused]] const bool installed = [] {
+  set_boxed_fallback(DispatchKey::FuncTorch, enter);
+  set_boxed_fallback(DispatchKey::FuncTorchBack, leave_tracked);
+  return true;
+}();
+
+}  // namespace
+
+void call_operator(const OperatorEntry& op, Stack& stack) {
+  redispatch_boxed(op, keys_of_arguments(stack), stack);
+}
+
+}  // namespace flambeau::transforms

@@ -1,0 +1,206 @@
+#include "aten/transforms/layers.h"
+
+#include <memory>
+#include <vector>
+
+#include "aten/autograd/variable.h"
+
+namespace flambeau::transforms {
+
+namespace {
+
+struct Life final : RefCounted {
+  std::atomic<bool> alive{true};
+};
+
+// All layers that were pushed and not popped, also those that a BelowLayer has left for a while:
+// their levels stay taken.
+thread_local std::vector<std::unique_ptr<Layer>> layers;
+thread_local constinit Layer* innermost = nullptr;
+
+constexpr DispatchKeySet kFront{DispatchKey::FuncTorch};
+
+const Layer& layer_at(int64_t level) {
+  for (size_t i = layers.size(); i-- > 0;) {
+    if (layers[i]->level == level) return *layers[i];
+  }
+  fail(ErrorKind::Runtime, "transform level ", level, " is not active on this thread");
+}
+
+// --- wrappers
+// ---------------------------------------------------------------------------------------------
+
+void release_storage(void* storage) { Storage::adopt(static_cast<StorageImpl*>(storage)); }
+
+// A storage object of its own over the value's memory, which it keeps alive.
+Storage borrowed(const Tensor& value) {
+  StorageImpl* const memory = value.storage().get();
+  return make_intrusive<StorageImpl>(memory->data(), memory->nbytes(), value.device(),
+                                     &release_storage, Storage(value.storage()).detach());
+}
+
+Storage without_memory(const Tensor& value) {
+  return make_intrusive<StorageImpl>(nullptr, 0, value.device(), [](void*) {}, nullptr);
+}
+
+void take_geometry(TensorImpl& impl, const Tensor& value, int64_t batch_dim) {
+  if (batch_dim < 0) {
+    impl.set_geometry(value.sizes(), value.strides(), value.storage_offset());
+    return;
+  }
+  DimVector sizes, strides;
+  for (int64_t d = 0; d < value.dim(); ++d) {
+    if (d == batch_dim) continue;
+    sizes.push_back(value.size(d));
+    strides.push_back(value.stride(d));
+  }
+  impl.set_geometry(sizes, strides, value.storage_offset());
+}
+
+void attach(const Tensor& t, const Tensor& value, int64_t batch_dim, const Layer& layer) {
+  auto wrapper = make_intrusive<Wrapper>();
+  wrapper->value = value;
+  wrapper->level = layer.level;
+  wrapper->batch_dim = batch_dim;
+  wrapper->life = layer.life;
+  TensorImpl& impl = *t.impl();
+  take_geometry(impl, value, batch_dim);
+  impl.set_wrapped_number(value.impl()->is_wrapped_number());
+  impl.add_keys(kFront);
+  impl.set_wrapper(std::move(wrapper));
+}
+
+Tensor make_wrapper(const Tensor& value, Storage storage, int64_t batch_dim, const Layer& layer) {
+  Tensor t(make_intrusive<TensorImpl>(std::move(storage), value.dtype(), value.device()));
+  attach(t, value, batch_dim, layer);
+  return t;
+}
+
+}  // namespace
+
+bool is_dead(const Wrapper& wrapper) { return !static_cast<const Life&>(*wrapper.life).alive; }
+
+Tensor without_dead(const Tensor& t) {
+  const Tensor* at = &t;
+  const Wrapper* wrapper = wrapper_of(*at);
+  while (wrapper && is_dead(*wrapper)) {
+    at = &wrapper->value;
+    wrapper = wrapper_of(*at);
+  }
+  return *at;
+}
+
+const Tensor& bottom_of(const Tensor& t) {
+  const Tensor* at = &t;
+  while (const Wrapper* wrapper = wrapper_of(*at)) at = &wrapper->value;
+  return *at;
+}
+
+Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
+  check_index(batch_dim >= -value.dim() && batch_dim < value.dim(), "batch dimension ", batch_dim,
+              " is out of bounds for a tensor of ", value.dim(), " dimensions");
+  const Layer& layer = layer_at(level);
+  check(layer.kind == LayerKind::Vmap, "transform level ", level, " is not a vmap");
+  const int64_t dim = batch_dim < 0 ? batch_dim + value.dim() : batch_dim;
+  check_value(value.size(dim) == layer.batch_size, "expected dimension ", dim,
+              " of the tensor to have the batch size ", layer.batch_size, ", got ",
+              value.size(dim));
+  return make_wrapper(value, without_memory(value), dim, layer);
+}
+
+Tensor make_tracked(const Tensor& value, int64_t level) {
+  const Layer& layer = layer_at(level);
+  check(layer.kind != LayerKind::Vmap, "transform level ", level, " tracks no gradients");
+  return make_wrapper(value, borrowed(value), -1, layer);
+}
+
+Tensor make_tracked_view(const Tensor& value, const Tensor& base) {
+  return make_wrapper(value, base.storage(), -1, layer_at(wrapper_of(base)->level));
+}
+
+void become_wrapper(const Tensor& t, const Tensor& value, int64_t batch_dim, int64_t level) {
+  t.impl()->set_storage(batch_dim < 0 ? borrowed(value) : without_memory(value));
+  attach(t, value, batch_dim, layer_at(level));
+}
+
+namespace {
+
+Tensor lifted_to(Tensor t, const Layer* layer) {
+  if (!layer) return t;
+  t = lifted_to(std::move(t), layer->outer);
+  return layer->kind == LayerKind::Vmap ? t : make_tracked(t, layer->level);
+}
+
+}  // namespace
+
+Tensor lift_fresh(Tensor t) { return lifted_to(std::move(t), innermost); }
+
+void refresh(const Tensor& t, uint32_t version_before) {
+  const Wrapper& wrapper = *wrapper_of(t);
+  const Tensor& value = wrapper.value;
+  take_geometry(*t.impl(), value, wrapper.batch_dim);
+  if (wrapper.batch_dim < 0 && t.storage()->data() != value.storage()->data())
+    t.impl()->set_storage(borrowed(value));
+  if (bottom_of(value).impl()->version() != version_before) t.impl()->bump_version();
+}
+
+// --- the stack
+// ---------------------------------------------------------------------------------------------
+
+int64_t push_layer(LayerKind kind, int64_t batch_size, Randomness randomness) {
+  check_value(kind != LayerKind::Vmap || batch_size >= 0,
+              "vmap: expected a batch size that is not negative, got ", batch_size);
+  auto layer = std::make_unique<Layer>();
+  layer->kind = kind;
+  layer->level = layers.empty() ? 1 : layers.back()->level + 1;
+  layer->batch_size = batch_size;
+  layer->randomness = randomness;
+  layer->outside = thread_state;
+  layer->life = make_intrusive<Life>();
+  layer->outer = innermost;
+  const int64_t level = layer->level;
+  innermost = layer.get();
+  layers.push_back(std::move(layer));
+  thread_state.included |= kFront.bits();
+  return level;
+}
+
+void pop_layer() {
+  check(innermost, "no transform is active on this thread");
+  check(innermost == layers.back().get(),
+        "a transform ended while one inside of it was still active");
+  static_cast<Life&>(*innermost->life).alive = false;
+  if (innermost->kind == LayerKind::Vmap) {
+    thread_state.included = innermost->outside.included;
+  } else {
+    thread_state = innermost->outside;
+  }
+  innermost = innermost->outer;
+  layers.pop_back();
+}
+
+const Layer* innermost_layer() { return innermost; }
+
+int64_t depth() {
+  int64_t n = 0;
+  for (const Layer* layer = innermost; layer; layer = layer->outer) ++n;
+  return n;
+}
+
+BelowLayer::BelowLayer() : layer_(innermost), inside_(thread_state) {
+  check(layer_, "no transform is active on this thread");
+  innermost = layer_->outer;
+  if (layer_->kind == LayerKind::Vmap) {
+    // Whether gradients are recorded is no matter of a vmap: no_grad inside of it reaches out.
+    thread_state.included = layer_->outside.included;
+  } else {
+    thread_state = layer_->outside;
+  }
+}
+
+BelowLayer::~BelowLayer() {
+  innermost = layer_;
+  thread_state = inside_;
+}
+
+}  // namespace flambeau::transforms
