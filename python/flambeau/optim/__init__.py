@@ -1,8 +1,29 @@
 """Optimizers: they move parameters against their gradients."""
 
-from flambeau.optim import lr_scheduler
-from flambeau.optim.adam import Adam, AdamW
+from flambeau.optim import lr_scheduler, swa_utils
+from flambeau.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
+from flambeau.optim.adaptive import Adadelta, Adafactor, Adagrad, RMSprop
+from flambeau.optim.lbfgs import LBFGS
+from flambeau.optim.muon import Muon
 from flambeau.optim.optimizer import Optimizer
-from flambeau.optim.sgd import SGD
+from flambeau.optim.sgd import ASGD, SGD, Rprop
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+    "swa_utils",
+]

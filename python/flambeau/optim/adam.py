@@ -1,16 +1,31 @@
-"""Adam and AdamW."""
+"""Optimizers with running first and second moments of the gradient."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.optim.optimizer import Optimizer, check_at_least_zero
+from flambeau.optim._lists import Value
+from flambeau.optim._rule import (
+    Group,
+    Initial,
+    RuleOptimizer,
+    State,
+    average_,
+    count,
+    descend,
+    largest_,
+    scalar,
+    zeros,
+)
+
+Betas = tuple[float | Tensor, float | Tensor]
 
 
-class Adam(Optimizer):
+class Adam(RuleOptimizer):
     r"""Steps scaled by running moments of the gradient.
 
     .. math::
@@ -24,65 +39,56 @@ class Adam(Optimizer):
         eps: added to the denominator.
         weight_decay: L2 penalty added to the gradient (`AdamW`: decays the parameter itself).
         amsgrad: divide by the largest v so far (Reddi et al. 2018).
-        maximize: ascend instead.
+        foreach, maximize, differentiable, fused: as for `SGD`.
+        capturable: for parameters on CUDA devices only.
+        decoupled_weight_decay: decay as `AdamW` does.
     Source: Kingma and Ba 2015, "Adam", algorithm 1.
     """
-
-    decoupled = False
 
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        if not lr >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        check_at_least_zero(epsilon=eps, weight_decay=weight_decay)
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
-    def _update(self, tensor: Tensor, grad: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        if not state:
-            state["step"] = flambeau.tensor(0.0, dtype=flambeau.float32)
-            state["exp_avg"] = flambeau.zeros_like(tensor)
-            state["exp_avg_sq"] = flambeau.zeros_like(tensor)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = flambeau.zeros_like(tensor)
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: step, m, v and, with amsgrad, the largest v."""
+        largest = {"max_exp_avg_sq": zeros} if group["amsgrad"] else {}
+        return {"step": count, "exp_avg": zeros, "exp_avg_sq": zeros, **largest}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Update the moments and step along their ratio."""
         beta1, beta2 = group["betas"]
-        lr = group["lr"]
-        if group["maximize"]:
-            grad = -grad
-        if group["weight_decay"] != 0:
-            if self.decoupled:
-                tensor.mul_(1 - lr * group["weight_decay"])
-            else:
-                grad = grad.add(tensor, alpha=group["weight_decay"])
-        state["step"].add_(1)
-        step = int(state["step"].item())
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        s.exp_avg.lerp_(g, 1 - beta1)
+        square = average_(s.exp_avg_sq, beta2, g, g)
         if group["amsgrad"]:
-            flambeau.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
-            square = state["max_exp_avg_sq"]
-        denominator = (square.sqrt() / (1 - beta2**step) ** 0.5).add_(group["eps"])
-        tensor.addcdiv_(mean, denominator, value=-lr / (1 - beta1**step))
+            square = largest_(s.max_exp_avg_sq, square)
+        denominator = square.sqrt().div((1 - beta2**s.step) ** 0.5).add_(group["eps"])
+        descend(p, group["lr"] / (1 - beta1**s.step), s.exp_avg, denominator)
+
+    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+        """Step by one operator."""
+        lists = [[s[k] for s in states] for k in ("exp_avg", "exp_avg_sq")]
+        lists.append([s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else [])
+        steps = [s["step"] for s in states]
+        flambeau._foreach_add_(steps, 1)
+        operator = flambeau._fused_adamw_ if group["decoupled_weight_decay"] else flambeau._fused_adam_
+        options = {k: group[k] for k in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
+        beta1, beta2 = group["betas"]
+        grads = [p.grad for p in tensors]
+        operator(tensors, grads, *lists, steps, beta1=beta1, beta2=beta2, **options)
 
 
 class AdamW(Adam):
@@ -92,17 +98,155 @@ class AdamW(Adam):
     Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2.
     """
 
-    decoupled = True
-
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        options = {k: v for k, v in locals().items() if k not in ("self", "params", "__class__")}
+        super().__init__(params, **options, decoupled_weight_decay=True)
+
+
+class Adamax(RuleOptimizer):
+    r"""Adam with a decaying maximum of the gradient instead of its second moment.
+
+    .. math:: u \leftarrow \max(\beta_2 u, |g| + \epsilon), \quad
+        p \leftarrow p - \frac{\gamma}{1 - \beta_1^t} \frac{m}{u}
+
+    Args: as for `Adam`.
+    Source: Kingma and Ba 2015, "Adam", algorithm 2.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(params, locals())
+
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: step, m, u."""
+        return {"step": count, "exp_avg": zeros, "exp_inf": zeros}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Update m and u and step along their ratio."""
+        beta1, beta2 = group["betas"]
+        s.exp_avg.lerp_(g, 1 - beta1)
+        largest_(s.exp_inf.mul_(beta2), g.abs().add_(group["eps"]))
+        descend(p, group["lr"] / (1 - beta1**s.step), s.exp_avg, s.exp_inf)
+
+
+class NAdam(RuleOptimizer):
+    r"""Adam with Nesterov momentum, whose weight grows with time.
+
+    .. math::
+        \mu_t = \beta_1 (1 - 0.96^{t \psi} / 2), \quad
+        \hat m = \frac{\mu_{t+1} m}{1 - \prod_{i \le t+1} \mu_i}
+        + \frac{(1 - \mu_t) g}{1 - \prod_{i \le t} \mu_i}
+
+    Args: as for `Adam`, and
+        momentum_decay: psi.
+    Source: Dozat 2016, "Incorporating Nesterov Momentum into Adam".
+    """
+
+    scalars = ("step", "mu_product")
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, locals())
+
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: step, the product of mu, m, v."""
+        product = {"mu_product": lambda p, group: scalar(1.0)}
+        return {"step": count, **product, "exp_avg": zeros, "exp_avg_sq": zeros}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Update the moments; step along the gradient and the momentum."""
+        beta1, beta2 = group["betas"]
+        now, then = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (s.step, s.step + 1))
+        s.mu_product *= now
+        s.exp_avg.lerp_(g, 1 - beta1)
+        square = average_(s.exp_avg_sq, beta2, g, g)
+        denominator = square.div(1 - beta2**s.step).sqrt().add(group["eps"])
+        descend(p, group["lr"] * (1 - now) / (1 - s.mu_product), g, denominator)
+        descend(p, group["lr"] * then / (1 - s.mu_product * then), s.exp_avg, denominator)
+
+
+class RAdam(RuleOptimizer):
+    r"""Adam whose scaling is rectified for its variance, and left out while that is infinite.
+
+    .. math::
+        \rho_t = \rho_\infty - \frac{2 t \beta_2^t}{1 - \beta_2^t}, \quad
+        \rho_\infty = \frac{2}{1 - \beta_2} - 1, \quad
+        r_t = \sqrt{\frac{(\rho_t - 4)(\rho_t - 2) \rho_\infty}{(\rho_\infty - 4)(\rho_\infty - 2) \rho_t}}
+
+    Args: as for `Adam`.
+    Source: Liu et al. 2020, "On the variance of the adaptive learning rate and beyond", algorithm 2.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, locals())
+
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: step, m, v."""
+        return {"step": count, "exp_avg": zeros, "exp_avg_sq": zeros}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Update the moments; step along m, scaled where the variance is finite."""
+        beta1, beta2 = group["betas"]
+        s.exp_avg.lerp_(g, 1 - beta1)
+        average_(s.exp_avg_sq, beta2, g, g)
+        correction = 1 - beta2**s.step
+        limit = 2 / (1 - beta2) - 1
+        length = limit - 2 * s.step * beta2**s.step / correction
+        rate = group["lr"] / (1 - beta1**s.step)
+        if length > 5:
+            scale = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
+            denominator = s.exp_avg_sq.sqrt().add(group["eps"])
+            descend(p, rate * math.sqrt(scale * correction), s.exp_avg, denominator)
+        else:
+            descend(p, rate, s.exp_avg)

@@ -3,85 +3,74 @@
 from __future__ import annotations
 
 import math
+import types
 from bisect import bisect_right
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from flambeau.optim._cycle import CyclicLR, OneCycleLR
+from flambeau.optim._plateau import ReduceLROnPlateau
+from flambeau.optim._schedule import LRScheduler, MultipliedLR, set_group_value
 from flambeau.optim.optimizer import Optimizer
 
-
-class LRScheduler:
-    """Sets each group's ``lr`` from its initial value and the epoch.
-
-    Subclasses define ``factor(epoch)``: what the initial rate is multiplied with.
-    """
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self.optimizer = optimizer
-        for group in optimizer.param_groups:
-            if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise KeyError(
-                    "param 'initial_lr' is not specified in a param group when resuming an optimizer"
-                )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self.step()
-
-    def factor(self, epoch: int) -> float:
-        """Return the multiple of the initial rate at `epoch`."""
-        raise TypeError(f"{type(self).__name__} must define factor(epoch)")
-
-    def rates(self) -> list[float]:
-        """Return the rate of each group at the current epoch."""
-        return [base * self.factor(self.last_epoch) for base in self.base_lrs]
-
-    def step(self) -> None:
-        """Go to the next epoch."""
-        self.last_epoch += 1
-        for group, rate in zip(self.optimizer.param_groups, self.rates(), strict=True):
-            group["lr"] = rate
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
-
-    def get_last_lr(self) -> list[float]:
-        """Return the rates in use."""
-        return self._last_lr
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimizer and functions."""
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer" and not callable(v)}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        self.__dict__.update(state_dict)
+Function = Callable[[int], float]
 
 
-class LambdaLR(LRScheduler):
-    """Multiply the initial rate by ``lr_lambda(epoch)`` (one function, or one per group)."""
+class _FunctionLR(LRScheduler):
+    """Holds one function per group; functions stay out of the state, objects that are called give theirs."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, lr_lambda: Function | list[Function], last_epoch: int) -> None:
         count = len(optimizer.param_groups)
-        self.lr_lambdas = lr_lambda if isinstance(lr_lambda, list) else [lr_lambda] * count
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, list | tuple) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
             raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
-    def rates(self) -> list[float]:
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state without functions, which the new scheduler brings itself."""
+        kept = [None if isinstance(f, types.FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]
+        return {**super().state_dict(), "lr_lambdas": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        rest = dict(state_dict)
+        for function, values in zip(self.lr_lambdas, rest.pop("lr_lambdas"), strict=True):
+            if values is not None:
+                function.__dict__.update(values)
+        super().load_state_dict(rest)
+
+
+class LambdaLR(_FunctionLR):
+    """Multiply the initial rate by ``lr_lambda(epoch)`` (one function, or one per group)."""
+
+    def __init__(
+        self, optimizer: Optimizer, lr_lambda: Function | list[Function], last_epoch: int = -1
+    ) -> None:
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
+    def get_lr(self) -> list[Any]:
         """Return the rate of each group at the current epoch."""
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state without the functions, which the new scheduler brings itself."""
-        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+
+class MultiplicativeLR(_FunctionLR):
+    """Multiply the rate by ``lr_lambda(epoch)`` (one function, or one per group) at every epoch."""
+
+    def __init__(
+        self, optimizer: Optimizer, lr_lambda: Function | list[Function], last_epoch: int = -1
+    ) -> None:
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group at the current epoch."""
+        rates = self._rates()
+        if self._is_initial:
+            return rates
+        return [rate * f(self.last_epoch) for rate, f in zip(rates, self.lr_lambdas, strict=True)]
 
 
-class StepLR(LRScheduler):
+class StepLR(MultipliedLR):
     """Multiply the rate by `gamma` every `step_size` epochs."""
 
     def __init__(
@@ -91,36 +80,137 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def multiple(self, epoch: int) -> float:
         """gamma^(epoch // step_size)."""
         return float(self.gamma ** (epoch // self.step_size))
 
+    def ratio(self, epoch: int) -> float:
+        """Gamma where a stretch of epochs ends."""
+        return self.gamma if epoch % self.step_size == 0 else 1.0
 
-class MultiStepLR(LRScheduler):
+
+class MultiStepLR(MultipliedLR):
     """Multiply the rate by `gamma` at each of the epochs in `milestones`."""
 
     def __init__(
-        self, optimizer: Optimizer, milestones: list[int], gamma: float = 0.1, last_epoch: int = -1
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = sorted(milestones)
+        self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def multiple(self, epoch: int) -> float:
         """gamma^(number of milestones reached)."""
-        return float(self.gamma ** bisect_right(self.milestones, epoch))
+        return float(self.gamma ** bisect_right(sorted(self.milestones.elements()), epoch))
+
+    def ratio(self, epoch: int) -> float:
+        """gamma^(number of milestones at this epoch)."""
+        return float(self.gamma ** self.milestones[epoch])
 
 
-class ExponentialLR(LRScheduler):
+class ConstantLR(MultipliedLR):
+    """Multiply the initial rate by `factor` for `total_iters` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        if factor > 1.0 or factor < 0:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def multiple(self, epoch: int) -> float:
+        """Factor, then 1."""
+        return self.factor if epoch < self.total_iters else 1.0
+
+    def ratio(self, epoch: int) -> float:
+        """1 / factor at the end."""
+        return 1.0 / self.factor if epoch == self.total_iters else 1.0
+
+    def first(self) -> float:
+        """The factor."""
+        return self.factor
+
+
+class LinearLR(MultipliedLR):
+    """Multiply the initial rate by a factor that goes from one number to another in `total_iters` epochs."""
+
+    resumes = True
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
+        if start_factor > 1.0 or start_factor <= 0:
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
+        if end_factor > 1.0 or end_factor < 0:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def multiple(self, epoch: int) -> float:
+        """The factor at an epoch."""
+        share = min(self.total_iters, epoch) / self.total_iters
+        return self.start_factor + (self.end_factor - self.start_factor) * share
+
+    def ratio(self, epoch: int) -> float:
+        """The factor against that of the epoch before."""
+        return self.multiple(epoch) / self.multiple(epoch - 1) if epoch <= self.total_iters else 1.0
+
+    def first(self) -> float:
+        """The factor of epoch 0."""
+        return self.start_factor
+
+
+class ExponentialLR(MultipliedLR):
     """Multiply the rate by `gamma` every epoch."""
+
+    resumes = True
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def multiple(self, epoch: int) -> float:
         """gamma^epoch."""
         return float(self.gamma**epoch)
+
+    def ratio(self, epoch: int) -> float:
+        """Gamma."""
+        return self.gamma
+
+
+class PolynomialLR(MultipliedLR):
+    """Lower the rate to 0 in `total_iters` epochs, by ``(1 - epoch / total_iters) ** power``."""
+
+    resumes = True
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def multiple(self, epoch: int) -> float:
+        """The factor at an epoch."""
+        return float((1.0 - min(self.total_iters, epoch) / self.total_iters) ** self.power)
+
+    def ratio(self, epoch: int) -> float:
+        """The factor against that of the epoch before."""
+        if epoch > self.total_iters:
+            return 1.0
+        left = (1.0 - epoch / self.total_iters) / (1.0 - (epoch - 1) / self.total_iters)
+        return float(left**self.power)
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -134,7 +224,189 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def rates(self) -> list[float]:
-        """Return the rate of each group at the current epoch."""
-        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+    def _share(self, epoch: int) -> float:
+        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group, from the one before."""
+        epoch, rates = self.last_epoch, self._rates()
+        if self._is_initial:
+            return rates
+        if self._step_count == 1 and epoch > 0:
+            return self._get_closed_form_lr()
+        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # at the bottom there is nothing to scale
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            return [
+                rate + (base - self.eta_min) * rise for rate, base in zip(rates, self.base_lrs, strict=True)
+            ]
+        factor = self._share(epoch) / self._share(epoch - 1)
+        return [factor * (rate - self.eta_min) + self.eta_min for rate in rates]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        share = self._share(self.last_epoch)
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half cosines one after the other, each `T_mult` times as long as the one before.
+
+    Args:
+        optimizer: whose rates are set.
+        T_0: epochs of the first.
+        T_mult: factor of their lengths.
+        eta_min: lowest rate.
+        last_epoch: -1, or the epoch to go on from.
+    Source: Loshchilov and Hutter 2017, "SGDR".
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        for name, value in (("T_0", T_0), ("T_mult", T_mult)):
+            if value < 1 or not isinstance(value, int):
+                what = "positive integer" if name == "T_0" else "integer >= 1"
+                raise ValueError(f"Expected {what} {name}, but got {value}")
+        if not isinstance(eta_min, float | int):
+            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+        self.T_0 = self.T_i = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group at the current place of the cycle."""
+        share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go to the next epoch, or to the given one, which may be a fraction."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        elif epoch < 0:
+            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        elif epoch < self.T_0:
+            self.T_i, self.T_cur = self.T_0, epoch
+        elif self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+        else:
+            n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
+            self.T_i = self.T_0 * self.T_mult**n
+        self.last_epoch = math.floor(epoch)
+        self._apply(self.get_lr())
+
+
+class SequentialLR(LRScheduler):
+    """One scheduler after the other; each begins at its milestone.
+
+    Args:
+        optimizer: whose rates are set.
+        schedulers: of the same optimizer.
+        milestones: the epoch at which each but the first begins.
+        last_epoch: -1, or the epoch to go on from.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
+        _check_one_optimizer(type(self).__name__, optimizer, schedulers)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
+                f"of milestone points, but got {len(schedulers)} schedulers and {len(milestones)} milestones"
+            )
+        self._schedulers = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:  # schedulers took their first step when they were made
+            set_group_value(group, "lr", group["initial_lr"])
+        for scheduler in schedulers:
+            scheduler.last_epoch -= 1
+        schedulers[0]._initial_step()
+        self._last_lr = schedulers[0].get_last_lr()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go to the next epoch."""
+        self.last_epoch += 1
+        place = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[place]
+        if place > 0 and self._milestones[place - 1] == self.last_epoch:
+            scheduler.step(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of all schedulers."""
+        return _nested_state(self)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        _load_nested(self, state_dict)
+
+
+class ChainedScheduler(LRScheduler):
+    """Steps several schedulers of one optimizer together; each changes the rate that the others leave."""
+
+    def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self._schedulers = list(schedulers)
+        if not self._schedulers:
+            raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
+        self.optimizer = self._schedulers[0].optimizer if optimizer is None else optimizer
+        _check_one_optimizer(type(self).__name__, self.optimizer, self._schedulers)
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def step(self, epoch: int | None = None) -> None:
+        """Step every scheduler."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of all schedulers."""
+        return _nested_state(self)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        _load_nested(self, state_dict)
+
+
+def _check_one_optimizer(name: str, optimizer: Optimizer, schedulers: list[LRScheduler]) -> None:
+    if not schedulers:
+        raise ValueError(f"{name} expects at least one scheduler, but got no scheduler.")
+    for place, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name} at index {place} should have `optimizer` as its attribute.")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(f"{name} does not support `ReduceLROnPlateau` scheduler as it needs a metric")
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(
+                f"{name} expects all schedulers to belong to the same optimizer, "
+                f"but got scheduler {type(scheduler).__name__} at index {place} of another one"
+            )
+
+
+def _nested_state(scheduler: Any) -> dict[str, Any]:
+    state = {k: v for k, v in vars(scheduler).items() if k not in ("optimizer", "_schedulers")}
+    return {**state, "_schedulers": [inner.state_dict() for inner in scheduler._schedulers]}
+
+
+def _load_nested(scheduler: Any, state_dict: dict[str, Any]) -> None:
+    vars(scheduler).update({k: v for k, v in state_dict.items() if k != "_schedulers"})
+    for inner, state in zip(scheduler._schedulers, state_dict["_schedulers"], strict=True):
+        inner.load_state_dict(state)
+
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+    "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip

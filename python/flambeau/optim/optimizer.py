@@ -1,14 +1,21 @@
-"""Optimizer: the base of all optimizers, with parameter groups and a state per parameter."""
+"""Optimizer: the base of all optimizers, with parameter groups, a state per parameter, and hooks."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+import functools
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from itertools import chain
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.nn.modules.module import RemovableHandle
+
+Hook = Callable[..., Any]
+_STATE_HOOKS = ("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
+_global_hooks: dict[str, OrderedDict[int, Hook]] = {"pre": OrderedDict(), "post": OrderedDict()}
 
 
 class _Required:
@@ -19,11 +26,58 @@ class _Required:
 required = _Required()
 
 
+def _register(hooks: OrderedDict[int, Hook], hook: Hook, prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer."""
+    return _register(_global_hooks["pre"], hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer."""
+    return _register(_global_hooks["post"], hook)
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a class's `step`; a step that calls the base class's one runs the hooks once."""
+
+    @functools.wraps(step)
+    def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self.__dict__.get("_stepping"):
+            return step(self, *args, **kwargs)
+        for hook in (*_global_hooks["pre"].values(), *self._optimizer_step_pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                    )
+                args, kwargs = changed
+        self._stepping = True
+        try:
+            out = step(self, *args, **kwargs)
+        finally:
+            self._stepping = False
+        self._opt_called = True
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_hooks["post"].values()):
+            hook(self, args, kwargs)
+        return out
+
+    return wrapper
+
+
 class Optimizer:
     """Holds groups of parameters with their hyperparameters, and what is remembered per parameter.
 
     Args:
-        params: parameters, or dicts each with ``params`` and hyperparameters of its own.
+        params: parameters, pairs of name and parameter, or dicts each with ``params`` and hyperparameters
+            of its own.
         defaults: hyperparameters of groups that do not say otherwise.
     Raises: ValueError if there are no parameters, TypeError for anything else than leaf tensors.
     """
@@ -32,9 +86,10 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                "but got a Tensor"
+                f"but got {params.type()}"
             )
         self.defaults = defaults
+        self._make_hooks()
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -43,25 +98,43 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def _make_hooks(self) -> None:
+        self._optimizer_step_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
+        self._optimizer_step_post_hooks: OrderedDict[int, Hook] = OrderedDict()
+        self._state_hooks: dict[str, OrderedDict[int, Hook]] = {k: OrderedDict() for k in _STATE_HOOKS}
+        self._opt_called = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_state_hooks" not in self.__dict__:
+            self._make_hooks()
+        self.defaults.setdefault("differentiable", False)
+
+    # --- groups ------------------------------------------------------------------------------------
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group: a dict with ``params`` and, where they differ from the defaults, hyperparameters."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        params = param_group["params"]
-        members = [params] if isinstance(params, Tensor) else list(params)
-        # model.named_parameters() is accepted as well.
-        members = [item[1] if isinstance(item, tuple) else item for item in members]
-        for tensor in members:
-            if not isinstance(tensor, Tensor):
-                raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is {type(tensor).__name__}"
-                )
-            if not tensor.is_leaf:
-                raise ValueError("can't optimize a non-leaf Tensor")
-        known = {id(tensor) for tensor in chain.from_iterable(g["params"] for g in self.param_groups)}
+        members, names = _members(param_group["params"], bool(self.defaults.get("differentiable")))
+        if len(members) != len({id(tensor) for tensor in members}):
+            raise ValueError("add_param_group: some parameters appear twice in one parameter group")
+        if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):
+            raise ValueError("all optimizer param groups should be with/without names, not some of each")
+        known = {id(tensor) for tensor in self._tensors()}
         if known & {id(tensor) for tensor in members}:
             raise ValueError("some parameters appear in more than one parameter group")
         group = {**self.defaults, **param_group, "params": members}
+        if names:
+            group["param_names"] = names
         missing = [name for name, value in group.items() if value is required]
         if missing:
             raise ValueError(
@@ -69,42 +142,82 @@ class Optimizer:
             )
         self.param_groups.append(group)
 
+    def _tensors(self) -> Iterator[Tensor]:
+        return chain.from_iterable(group["params"] for group in self.param_groups)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or, ``set_to_none=False``, zero) all gradients."""
-        for tensor in chain.from_iterable(g["params"] for g in self.param_groups):
-            if tensor.grad is not None:
-                if set_to_none:
-                    tensor.grad = None
-                else:
-                    tensor.grad.detach_().zero_()
+        for tensor in self._tensors():
+            if tensor.grad is None:
+                continue
+            if set_to_none:
+                tensor.grad = None
+            elif tensor.grad.grad_fn is not None:
+                tensor.grad.detach_().zero_()
+            else:
+                tensor.grad.requires_grad_(False).zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Move every parameter that has a gradient; `closure` recomputes and returns the loss first."""
-        loss = None
-        if closure is not None:
-            with flambeau.enable_grad():
-                loss = closure()
-        with flambeau.no_grad():
-            for group in self.param_groups:
-                for tensor in group["params"]:
-                    if tensor.grad is not None:
-                        self._update(tensor, tensor.grad, group, self.state[tensor])
-        return loss
+        raise NotImplementedError(f"{type(self).__name__} must define step()")
 
-    def _update(self, tensor: Tensor, grad: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        raise TypeError(
-            f"{type(self).__name__} must define _update(tensor, grad, group, state) or override step()"
-        )
+    @staticmethod
+    def _loss(closure: Callable[[], Any] | None) -> Any:
+        if closure is None:
+            return None
+        with flambeau.enable_grad():
+            return closure()
+
+    # --- hooks -------------------------------------------------------------------------------------
+
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new args and kwargs."""
+        return _register(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return _register(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before `state_dict`."""
+        return _register(self._state_hooks["state_dict_pre"], hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
+        return _register(self._state_hooks["state_dict_post"], hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
+        return _register(self._state_hooks["load_state_dict_pre"], hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after `load_state_dict`."""
+        return _register(self._state_hooks["load_state_dict_post"], hook, prepend)
+
+    # --- state -------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and groups, with parameters replaced by their position."""
-        place = {id(t): i for i, t in enumerate(chain.from_iterable(g["params"] for g in self.param_groups))}
-        groups = [{**g, "params": [place[id(t)] for t in g["params"]]} for g in self.param_groups]
-        return {"state": {place[id(t)]: s for t, s in self.state.items()}, "param_groups": groups}
+        for hook in self._state_hooks["state_dict_pre"].values():
+            hook(self)
+        place = {id(t): i for i, t in enumerate(self._tensors())}
+        groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+        for group, own in zip(groups, self.param_groups, strict=True):
+            group["params"] = [place[id(t)] for t in own["params"]]
+        state = {place[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        out: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._state_hooks["state_dict_post"].values():
+            changed = hook(self, out)
+            out = out if changed is None else changed
+        return out
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` returned; groups must have the same numbers of parameters."""
-        groups = state_dict["param_groups"]
+        state_dict = state_dict.copy()
+        for hook in self._state_hooks["load_state_dict_pre"].values():
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        groups = deepcopy(state_dict["param_groups"])
         if len(groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, self.param_groups, strict=True)):
@@ -113,34 +226,57 @@ class Optimizer:
                 "that doesn't match the size of optimizer's group"
             )
         places = chain.from_iterable(g["params"] for g in groups)
-        tensors = dict(zip(places, chain.from_iterable(g["params"] for g in self.param_groups), strict=True))
+        tensors = dict(zip(places, self._tensors(), strict=True))
         for own, loaded in zip(self.param_groups, groups, strict=True):
-            own.update({name: value for name, value in loaded.items() if name != "params"})
-        self.state = defaultdict(dict)
+            loaded["params"] = own["params"]
+            if "param_names" in own:
+                loaded.setdefault("param_names", own["param_names"])
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         for place, values in state_dict["state"].items():
-            tensor = tensors[place]
-            self.state[tensor] = {
-                name: _like_parameter(name, value, tensor) for name, value in values.items()
-            }
+            owner = tensors.get(place)
+            state[place if owner is None else owner] = _cast(values, owner, "")
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._state_hooks["load_state_dict_post"].values():
+            hook(self)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {i}")
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
-        return "\n".join([*lines, ")"])
+            lines.append("")
+        return "\n".join([*(lines[:-1] if self.param_groups else lines), ")"])
 
 
-def _like_parameter(name: str, value: Any, tensor: Tensor) -> Any:
-    """Copy a state tensor, cast to the parameter's dtype; the step count keeps its own."""
-    if not isinstance(value, Tensor):
-        return value
-    keeps = name == "step" or not tensor.is_floating_point()
-    return value.detach().clone() if keeps else value.detach().clone().to(tensor.dtype)
+def _members(given: Any, differentiable: bool) -> tuple[list[Tensor], list[str]]:
+    """The tensors of a group, and their names where pairs of name and tensor are given."""
+    if isinstance(given, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, "
+            "but the ordering of tensors in sets will change between runs"
+        )
+    listed = [given] if isinstance(given, Tensor) else list(given)
+    names = [item[0] for item in listed if isinstance(item, tuple)]
+    if names and len(names) != len(listed):
+        raise ValueError("all optimizer params should be with/without names, not some of each")
+    members = [item[1] for item in listed] if names else listed
+    for tensor in members:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {type(tensor).__name__}"
+            )
+        if not differentiable and not tensor.is_leaf and not tensor.retains_grad:
+            raise ValueError("can't optimize a non-leaf Tensor")
+    return members, names
 
 
-def check_at_least_zero(**values: float) -> None:
-    """Refuse negative hyperparameters: ValueError "Invalid <name>: <value>"."""
-    for name, value in values.items():
-        if not value >= 0.0:
-            raise ValueError(f"Invalid {name.replace('_', ' ')} value: {value}")
+def _cast(value: Any, owner: Tensor | None, name: str) -> Any:
+    """Copy state tensors in the dtype of their parameter; the step count keeps its own."""
+    if isinstance(value, Tensor):
+        keeps = owner is None or name == "step" or not owner.is_floating_point()
+        return value.clone() if keeps else value.to(dtype=owner.dtype, device=owner.device, copy=True)
+    if isinstance(value, dict):
+        return {k: _cast(v, owner, k) for k, v in value.items()}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(_cast(v, owner, name) for v in value)
+    return value

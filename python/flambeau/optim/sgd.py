@@ -1,15 +1,17 @@
-"""Stochastic gradient descent."""
+"""Gradient descent: plain, with momentum, averaged, and by the sign of the gradient alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+import flambeau
 from flambeau import Tensor
-from flambeau.optim.optimizer import Optimizer, check_at_least_zero
+from flambeau.optim._lists import Value, each
+from flambeau.optim._rule import Group, Initial, RuleOptimizer, State, count, descend, scalar, zeros
 
 
-class SGD(Optimizer):
+class SGD(RuleOptimizer):
     r"""Gradient descent, optionally with momentum.
 
     .. math:: b \leftarrow \mu b + (1 - \tau)(g + \lambda p), \quad p \leftarrow p - \gamma b
@@ -22,45 +24,166 @@ class SGD(Optimizer):
         weight_decay: lambda.
         nesterov: step along g + mu b (Sutskever et al. 2013).
         maximize: ascend instead.
+        foreach: one call per operation for all parameters.
+        differentiable: let gradients flow through the step.
+        fused: one operator for the whole step; None: where it is possible.
+    """
+
+    scalars = ()
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, locals())
+
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: b, with momentum only."""
+        return {"momentum_buffer": zeros} if group["momentum"] != 0 else {}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Step along the momentum, or the gradient."""
+        momentum = group["momentum"]
+        if momentum != 0:
+            b = s.momentum_buffer
+            if s.first:
+                b.copy_(g)
+            else:
+                b.mul_(momentum).add_(g, alpha=1 - group["dampening"])
+            g = g.add(b, alpha=momentum) if group["nesterov"] else b
+        descend(p, group["lr"], g)
+
+    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+        """Step by one operator."""
+        buffers = [state["momentum_buffer"] for state in states] if group["momentum"] != 0 else []
+        options = {
+            k: group[k] for k in ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize")
+        }
+        grads = [p.grad for p in tensors]
+        flambeau._fused_sgd_(tensors, grads, buffers, **options, is_first_step=first)
+
+
+class ASGD(RuleOptimizer):
+    r"""Gradient descent whose steps shrink, with an average of the iterates in the state ``ax``.
+
+    .. math:: p \leftarrow (1 - \lambda \eta_t) p - \eta_t g, \quad
+        \eta_t = \gamma / (1 + \lambda \gamma t)^\alpha, \quad
+        a \leftarrow a + (p - a) / \max(1, t - t_0)
+
+    Args:
+        params: parameters or groups.
+        lr: gamma.
+        lambd: lambda, the rate at which steps shrink.
+        alpha: power of the shrinking.
+        t0: when averaging begins.
+        weight_decay: L2 penalty added to the gradient.
+        foreach, maximize, differentiable: as for `SGD`.
+        capturable: for parameters on CUDA devices only.
+    Source: Polyak and Juditsky 1992, "Acceleration of stochastic approximation by averaging".
+    """
+
+    scalars = ("step", "eta", "mu")
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(params, locals())
+
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: step, eta_t, the weight mu of the newest iterate, and the average ax."""
+        return {
+            "step": count,
+            "eta": lambda p, group: scalar(float(group["lr"])),
+            "mu": lambda p, group: scalar(1.0),
+            "ax": zeros,
+        }
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Step, average, shrink."""
+        p.mul_(1 - group["lambd"] * s.eta)
+        descend(p, s.eta, g)
+        if s.mu == 1:
+            s.ax.copy_(p)
+        else:
+            s.ax.add_(p.sub(s.ax), alpha=s.mu)
+        s.eta = group["lr"] / (1 + group["lambd"] * group["lr"] * s.step) ** group["alpha"]
+        s.mu = 1 / max(1.0, s.step - group["t0"])
+
+
+class Rprop(RuleOptimizer):
+    """Steps along the sign of the gradient, whose sizes grow while it stays and shrink when it turns.
+
+    Where it turned, no step is taken.
+
+    Args:
+        params: parameters or groups.
+        lr: the first step size.
+        etas: factors of the step size after a turn, below 1, and without one, above 1.
+        step_sizes: smallest and largest step size.
+        foreach, maximize, differentiable: as for `SGD`.
+        capturable: for parameters on CUDA devices only.
+    Source: Riedmiller and Braun 1993, "A direct adaptive method for faster backpropagation learning".
     """
 
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
         *,
+        capturable: bool = False,
+        foreach: bool | None = None,
         maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        if not lr >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        check_at_least_zero(momentum=momentum, weight_decay=weight_decay)
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, locals())
 
-    def _update(self, tensor: Tensor, grad: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        if group["maximize"]:
-            grad = -grad
-        if group["weight_decay"] != 0:
-            grad = grad.add(tensor, alpha=group["weight_decay"])
-        momentum = group["momentum"]
-        if momentum != 0:
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = grad.detach().clone()
-            else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-        tensor.add_(grad, alpha=-group["lr"])
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the state: step, the gradient before and the step size, per element."""
+        return {"step": count, "prev": zeros, "step_size": _first_step_size}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Change the step size by the turn of the gradient, and step."""
+        shrink, grow = group["etas"]
+        turn = g.mul(s.prev).sign()
+        factor = each(_choose, turn, grow, shrink, 1.0)
+        s.step_size.mul_(factor).clamp_min_(group["step_sizes"][0]).clamp_max_(group["step_sizes"][1])
+        g = each(lambda turn, g: flambeau.where(turn < 0, 0.0, g), turn, g)
+        p.addcmul_(g.sign(), s.step_size, value=-1)
+        s.prev.copy_(g)
+
+
+def _choose(sign: Tensor, positive: float, negative: float, zero: float) -> Tensor:
+    """One of three numbers, by sign; NaN counts as 0."""
+    out = flambeau.full_like(sign, zero)
+    return out.masked_fill_(sign > 0, positive).masked_fill_(sign < 0, negative)
+
+
+def _first_step_size(p: Tensor, group: Group) -> Tensor:
+    lr = float(group["lr"])
+    return flambeau.full_like(p, complex(lr, lr) if p.is_complex() else lr)

@@ -1,0 +1,266 @@
+"""Schedules of the rate and, against it, of the momentum: cycles, and the one-cycle policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.optim._schedule import LRScheduler, set_group_value
+from flambeau.optim.optimizer import Optimizer
+
+_MODES = ("triangular", "triangular2", "exp_range")
+
+
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """One value for each group, from one for all or a list."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"expected {count} values for {name}, got {len(value)}")
+    return list(value)
+
+
+def _momentum_name(optimizer: Optimizer) -> str:
+    """Which hyperparameter is the momentum: the first of `betas`, or `momentum`."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    return "betas" if "betas" in optimizer.defaults else "momentum"
+
+
+def _set_momentum(group: dict[str, Any], name: str, value: float) -> None:
+    if name == "betas":
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
+class CyclicLR(LRScheduler):
+    """Raise and lower the rate between two bounds, and the momentum against it.
+
+    Args:
+        optimizer: whose rates are set.
+        base_lr: lower bound, one or one per group.
+        max_lr: upper bound; of the cycle's amplitude, which `mode` changes.
+        step_size_up: steps of the rise.
+        step_size_down: steps of the fall; as of the rise if None.
+        mode: "triangular"; "triangular2": half the amplitude after each cycle; "exp_range": gamma^step of it.
+        gamma: for "exp_range".
+        scale_fn: factor of the amplitude, instead of a mode.
+        scale_mode: whether that is a function of "cycle" or "iterations".
+        cycle_momentum: change the momentum too.
+        base_momentum: lower bound of the momentum, at the highest rate.
+        max_momentum: upper bound of the momentum, at the lowest rate.
+        last_epoch: -1, or the step to go on from.
+    Source: Smith 2017, "Cyclical learning rates for training neural networks".
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        if mode not in _MODES and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        if last_epoch == -1:
+            for group, rate in zip(
+                optimizer.param_groups, per_group("base_lr", optimizer, base_lr), strict=True
+            ):
+                set_group_value(group, "lr", rate)
+        self.max_lrs = per_group("max_lr", optimizer, max_lr)
+        down = step_size_up if step_size_down is None else step_size_down
+        self.total_size = float(step_size_up) + float(down)
+        self.step_ratio = step_size_up / self.total_size
+        self.mode, self.gamma = mode, gamma
+        self._scale_fn_custom = scale_fn
+        self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self._begin_momentum(optimizer, base_momentum, max_momentum, last_epoch)
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = per_group("base_lr", optimizer, base_lr)
+
+    def _begin_momentum(self, optimizer: Optimizer, low: Any, high: Any, last_epoch: int) -> None:
+        self._momentum = _momentum_name(optimizer)
+        self.base_momentums = per_group("base_momentum", optimizer, low)
+        self.max_momentums = per_group("max_momentum", optimizer, high)
+        for group, top, bottom in zip(
+            optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True
+        ):
+            if last_epoch == -1:
+                _set_momentum(group, self._momentum, top)
+            group["max_momentum"], group["base_momentum"] = top, bottom
+
+    def scale_fn(self, x: float) -> float:
+        """Return the factor of the amplitude."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "exp_range":
+            return self.gamma**x
+        return 1.0 if self.mode == "triangular" else 1 / 2.0 ** (x - 1)
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group, and set the momentum."""
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        place = 1.0 + self.last_epoch / self.total_size - cycle
+        up = place <= self.step_ratio
+        height = place / self.step_ratio if up else (place - 1) / (self.step_ratio - 1)
+        scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            rows = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
+            for group, low, high in rows:
+                _set_momentum(group, self._momentum, high - (high - low) * height * scale)
+        return [
+            low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
+        ]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the optimizer and a function that was given."""
+        state = super().state_dict()
+        custom = state.pop("_scale_fn_custom")
+        given = custom is not None and not isinstance(custom, type(_set_momentum))
+        return {**state, "_scale_fn_custom": dict(vars(custom)) if given else None}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned."""
+        rest = dict(state_dict)
+        values = rest.pop("_scale_fn_custom")
+        super().load_state_dict(rest)
+        if values is not None and self._scale_fn_custom is not None:
+            vars(self._scale_fn_custom).update(values)
+
+
+class OneCycleLR(LRScheduler):
+    """Raise the rate from a small one to `max_lr` and lower it far below, with the momentum against it.
+
+    Call ``step()`` after every batch.
+
+    Args:
+        optimizer: whose rates are set.
+        max_lr: highest rate, one or one per group.
+        total_steps: steps of the cycle; epochs * steps_per_epoch if None.
+        epochs, steps_per_epoch: see total_steps.
+        pct_start: share of the steps that raise the rate.
+        anneal_strategy: "cos" or "linear".
+        cycle_momentum: change the momentum too.
+        base_momentum, max_momentum: bounds of the momentum.
+        div_factor: the first rate is max_lr / div_factor.
+        final_div_factor: the last rate is the first / final_div_factor.
+        three_phase: fall to the first rate as fast as it rose, then to the last.
+        last_epoch: -1, or the step to go on from.
+    Source: Smith and Topin 2018, "Super-convergence".
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        self._anneal_func_type = anneal_strategy
+        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
+        if last_epoch == -1:
+            for group, top in zip(
+                optimizer.param_groups, per_group("max_lr", optimizer, max_lr), strict=True
+            ):
+                group["initial_lr"], group["max_lr"] = top / div_factor, top
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self._begin_momentum(optimizer, base_momentum, max_momentum, last_epoch)
+        super().__init__(optimizer, last_epoch)
+
+    def _begin_momentum(self, optimizer: Optimizer, low: Any, high: Any, last_epoch: int) -> None:
+        self._momentum = _momentum_name(optimizer)
+        lows, highs = (per_group("momentum", optimizer, v) for v in (low, high))
+        if last_epoch == -1:
+            for group, bottom, top in zip(optimizer.param_groups, lows, highs, strict=True):
+                _set_momentum(group, self._momentum, top)
+                group["max_momentum"], group["base_momentum"] = top, bottom
+
+    def _between(self, start: float, end: float, share: float) -> float:
+        if self._anneal_func_type == "linear":
+            return (end - start) * share + start
+        return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group, and set the momentum."""
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
+            )
+        begin = 0.0
+        for place, phase in enumerate(self._schedule_phases):
+            if step <= phase["end_step"] or place == len(self._schedule_phases) - 1:
+                share = (step - begin) / (phase["end_step"] - begin)
+                break
+            begin = phase["end_step"]
+        groups = self.optimizer.param_groups
+        if self.cycle_momentum:
+            for group in groups:
+                ends = group[phase["start_momentum"]], group[phase["end_momentum"]]
+                _set_momentum(group, self._momentum, self._between(*ends, share))
+        return [self._between(group[phase["start_lr"]], group[phase["end_lr"]], share) for group in groups]
+
+
+def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -> int:
+    if total is not None:
+        given = {"total_steps": total}
+    elif epochs is not None and per_epoch is not None:
+        given = {"epochs": epochs, "steps_per_epoch": per_epoch}
+    else:
+        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+    for name, value in given.items():
+        if value <= 0 or not isinstance(value, int):
+            raise ValueError(f"Expected positive integer {name}, but got {value}")
+    return math.prod(given.values())
+
+
+def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
+    names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+    up = ("initial_lr", "max_lr", "max_momentum", "base_momentum")
+    down = ("max_lr", "initial_lr" if three else "min_lr", "base_momentum", "max_momentum")
+    rows = [(float(share * total) - 1, *up)]
+    if three:
+        rows += [
+            (float(2 * share * total) - 2, *down),
+            (total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+        ]
+    else:
+        rows.append((total - 1, *down))
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -1,0 +1,261 @@
+"""What optimizers with an update rule share: checks, states, grouping of parameters, options.
+
+A rule changes a parameter `p` by its gradient `g`, a state and hyperparameters. It is written once, for
+tensors, and runs on each parameter alone, or with foreach=True on lists of all parameters alike (see
+`flambeau.optim._lists`), or, differentiable=True, so that gradients flow through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.optim._lists import Tensors, Value, each
+from flambeau.optim.optimizer import Optimizer
+
+Group = dict[str, Any]
+Initial = Callable[[Tensor, Group], Tensor]
+
+_AT_LEAST_ZERO = {
+    "lr": "learning rate",
+    "eps": "epsilon value",
+    "momentum": "momentum value",
+    "weight_decay": "weight_decay value",
+    "lr_decay": "lr_decay value",
+    "initial_accumulator_value": "initial_accumulator_value value",
+    "alpha": "alpha value",
+    "rho": "rho value",
+    "momentum_decay": "momentum_decay value",
+}
+
+
+def zeros(p: Tensor, group: Group) -> Tensor:
+    """A state like the parameter, of zeros."""
+    return flambeau.zeros_like(p, memory_format=flambeau.preserve_format)
+
+
+def count(p: Tensor, group: Group) -> Tensor:
+    """A state of one number, 0: what counts steps stays exact whatever the parameter's dtype."""
+    return scalar(0.0)
+
+
+def scalar(value: float) -> Tensor:
+    """A state of one number."""
+    double = flambeau.get_default_dtype() == flambeau.float64
+    return flambeau.tensor(value, dtype=flambeau.float64 if double else flambeau.float32)
+
+
+def check_hyperparameters(given: Group) -> None:
+    """Raise ValueError for values out of range."""
+    lr = given.get("lr")
+    if isinstance(lr, Tensor):
+        if given.get("foreach") and not given.get("capturable"):
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+    for name, label in _AT_LEAST_ZERO.items():
+        if name in given and not isinstance(given[name], tuple) and not given[name] >= 0.0:
+            raise ValueError(f"Invalid {label}: {given[name]}")
+    for i, beta in enumerate(given.get("betas", ())):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+    if given.get("fused"):
+        if given.get("differentiable"):
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if given.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def descend(p: Value, rate: Any, direction: Value, over: Value = None) -> None:
+    """P -= rate * direction / over; `rate` may be a tensor through which gradients flow."""
+    if isinstance(rate, Tensor):
+        p.sub_((direction if over is None else direction.div(over)).mul(rate))
+    elif over is None:
+        p.add_(direction, alpha=-rate)
+    else:
+        p.addcdiv_(direction, over, value=-rate)
+
+
+def average_(mean: Value, beta: Any, a: Value, b: Value) -> Value:
+    """Mean = beta * mean + (1 - beta) * a * b, in place."""
+    if isinstance(beta, Tensor):
+        return mean.mul_(beta).add_(a.mul(b).mul(1 - beta))
+    return mean.mul_(beta).addcmul_(a, b, value=1 - beta)
+
+
+def largest_(so_far: Value, other: Value) -> Value:
+    """Elementwise maximum, in place."""
+    return each(_largest_, so_far, other)
+
+
+def _largest_(so_far: Tensor, other: Tensor) -> Tensor:
+    before = so_far.clone() if flambeau.is_grad_enabled() else so_far  # backward needs it as it was
+    return so_far.copy_(flambeau.maximum(before, other))
+
+
+class State:
+    """The state that a rule sees: tensors (or lists of them) and numbers, by name."""
+
+    first: bool  # whether this is the parameter's first step
+    step: float  # from 1
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer that is a rule for one parameter.
+
+    Subclasses define `slots`, the names and initial values of the state, `scalars`, which of them are
+    numbers, and `rule`. The gradient that a rule gets is negated for maximize=True and has the
+    weight decay in it, unless that is decoupled.
+    """
+
+    scalars: tuple[str, ...] = ("step",)
+    decoupled = False
+
+    def __init__(self, params: Iterable[Any], given: Group) -> None:
+        defaults = {k: v for k, v in given.items() if k not in ("self", "params", "__class__")}
+        check_hyperparameters(defaults)
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Add the options that a state saved by an older version does not have."""
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+        for values in self.state.values():
+            for name in self.scalars:
+                if name in values and not isinstance(values[name], Tensor):
+                    values[name] = scalar(float(values[name]))
+
+    def slots(self, group: Group) -> dict[str, Initial]:
+        """Return the initial value of each state."""
+        return {}
+
+    def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
+        """Move `p`, a tensor or a list of tensors, in place."""
+        raise NotImplementedError(f"{type(self).__name__} must define rule()")
+
+    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+        """Move all tensors by one operator; `quick` says whether there is one."""
+        raise NotImplementedError(f"{type(self).__name__} has no fused operator")
+
+    # --- one step ------------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient.
+
+        Args:
+            closure: recomputes the loss, its gradients too, and returns it.
+        """
+        loss = self._loss(closure)
+        with flambeau.set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            for group in self.param_groups:
+                self._step_group(group)
+        return loss
+
+    def _step_group(self, group: Group) -> None:
+        tensors = [p for p in group["params"] if p.grad is not None]
+        if not tensors:
+            return
+        if group.get("capturable") and not all(p.is_cuda for p in tensors):
+            raise AssertionError(
+                f"{type(self).__name__}: capturable=True needs parameters on supported devices: cuda; "
+                f"got {tensors[0].device}"
+            )
+        numbers = {k: v if group.get("differentiable") else _number(v) for k, v in group.items()}
+        first = [self._initialize(p, group) for p in tensors]
+        if self._is_fused(tensors, group):
+            for new in (True, False):
+                members = [p for p, is_first in zip(tensors, first, strict=True) if is_first is new]
+                if members:
+                    self.fused(members, [self.state[p] for p in members], numbers, new)
+        elif group.get("foreach") and not group.get("differentiable"):
+            for key, members in self._buckets(tensors, first).items():
+                self._move(members, key[-1], numbers)
+        else:
+            for p, is_first in zip(tensors, first, strict=True):
+                self._move([p], is_first, numbers)
+
+    def _initialize(self, p: Tensor, group: Group) -> bool:
+        """Make the states that are missing; whether there were any."""
+        slots = self.slots(group)
+        state = self.state[p] if slots else {}
+        missing = [name for name in slots if state.get(name) is None]
+        for name in missing:
+            state[name] = slots[name](p, group)
+        return bool(missing)
+
+    def _is_fused(self, tensors: list[Tensor], group: Group) -> bool:
+        """Whether one operator does the step: when asked for, or when left open and possible."""
+        if "fused" not in group or group.get("differentiable") or group.get("foreach"):
+            return False
+        fits = all(p.is_floating_point() and p.is_cpu and p.grad.dtype == p.dtype for p in tensors)
+        if group["fused"] and not fits:
+            raise RuntimeError(
+                "`fused=True` requires all the params to be floating point Tensors of supported devices: cpu"
+            )
+        return fits and bool(group["fused"])
+
+    def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[Tensor]]:
+        """Tensors that one call over lists can serve: of one dtype and with equal numbers in their state."""
+        out: dict[Any, list[Tensor]] = {}
+        for p, is_first in zip(tensors, first, strict=True):
+            numbers = tuple(float(self.state[p][k]) for k in self.scalars if k in self.state.get(p, {}))
+            out.setdefault((p.dtype, p.device, numbers, is_first), []).append(p)
+        return out
+
+    def _move(self, tensors: list[Tensor], first: bool, group: Group) -> None:
+        states = [self.state[p] if p in self.state else {} for p in tensors]
+        if group.get("differentiable"):  # what backward needs is not written to by the next step
+            for state in states:
+                state.update({k: v.clone() for k, v in state.items() if k not in self.scalars})
+        names = list(self.slots(group))
+        s = State({name: self._packed(name, states) for name in names})
+        s.first = first
+        if "step" in names:
+            s.step += 1
+        p, g = _packed(tensors), _packed([p.grad for p in tensors])
+        if group.get("maximize"):
+            g = g.neg()
+        g = self._decay(p, g, group)
+        self.rule(p, g, s, group)
+        for name in self.scalars:
+            if name in names:
+                for state in states:
+                    state[name].fill_(getattr(s, name))
+
+    def _packed(self, name: str, states: list[dict[str, Any]]) -> Value:
+        if name in self.scalars:
+            return states[0][name].item()
+        return _packed([state[name] for state in states])
+
+    def _decay(self, p: Value, g: Value, group: Group) -> Value:
+        """Weight decay: p shrinks where it is decoupled, else it is part of the gradient that is returned."""
+        weight_decay = group.get("weight_decay", 0)
+        if not isinstance(weight_decay, Tensor) and weight_decay == 0:
+            return g
+        if self.decoupled or group.get("decoupled_weight_decay"):
+            p.mul_(1 - group["lr"] * weight_decay)
+            return g
+        if isinstance(weight_decay, Tensor):
+            return g.add(p.mul(weight_decay))
+        return g.add(p, alpha=weight_decay)
+
+
+def _packed(tensors: list[Tensor]) -> Value:
+    """The tensor, or a list of several; complex numbers as pairs of real ones."""
+    real = [flambeau.view_as_real(t) if t.is_complex() else t for t in tensors]
+    return real[0] if len(real) == 1 else Tensors(real)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.item()
+    if isinstance(value, tuple):
+        return tuple(_number(v) for v in value)
+    return value

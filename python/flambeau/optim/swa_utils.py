@@ -1,0 +1,198 @@
+"""Averages of a model's weights along its training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn import Module
+from flambeau.nn.modules.normalization import _BatchNorm
+from flambeau.optim._cycle import per_group
+from flambeau.optim._schedule import LRScheduler
+from flambeau.optim.optimizer import Optimizer
+
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
+
+Average = Callable[[Tensor, Tensor, Any], Tensor]
+ListAverage = Callable[[Any, Any, Any], None]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """Return a function for `AveragedModel`: the exponential moving average of a tensor."""
+    _check_decay(decay)
+    return lambda averaged, current, count: decay * averaged + (1 - decay) * current
+
+
+def get_swa_avg_fn() -> Average:
+    """Return a function for `AveragedModel`: the mean of all values of a tensor."""
+    return lambda averaged, current, count: averaged + (current - averaged) / (count + 1)
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> ListAverage:
+    """Return a function for `AveragedModel`: the exponential moving average of tensors, in place."""
+    _check_decay(decay)
+    return lambda averaged, current, count: _approach(averaged, current, 1 - decay)
+
+
+def get_swa_multi_avg_fn() -> ListAverage:
+    """Return a function for `AveragedModel`: the mean of all values of tensors, in place."""
+    return lambda averaged, current, count: _approach(averaged, current, 1 / (float(count) + 1))
+
+
+def _check_decay(decay: float) -> None:
+    if decay < 0.0 or decay > 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+
+
+def _approach(averaged: list[Tensor], current: list[Tensor], share: float) -> None:
+    for a, b in zip(averaged, current, strict=True):
+        if a.is_floating_point() or a.is_complex():
+            a.lerp_(b, share)
+        else:
+            a.copy_(a + (b - a) * share)
+
+
+class AveragedModel(Module):
+    """A copy of a model whose parameters are averages over the calls of `update_parameters`.
+
+    Args:
+        model: the model to copy.
+        device: where to keep the averages; where the model is if None.
+        avg_fn: average of a tensor from (averaged, current, number of calls before).
+        multi_avg_fn: the same for lists, in place.
+        use_buffers: average buffers too; else they are the model's.
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: Any = None,
+        avg_fn: Average | None = None,
+        multi_avg_fn: ListAverage | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", flambeau.tensor(0, dtype=flambeau.long, device=device))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the averaged model."""
+        return self.module(*args, **kwargs)
+
+    def _averaged(self, module: Module) -> list[Tensor]:
+        buffers = module.buffers() if self.use_buffers else ()
+        return [t.detach() for t in chain(module.parameters(), buffers)]
+
+    def update_parameters(self, model: Module) -> None:
+        """Take the model's present weights into the averages."""
+        own, current = self._averaged(self.module), self._averaged(model)
+        with flambeau.no_grad():
+            if self.n_averaged == 0:
+                for a, b in zip(own, current, strict=True):
+                    a.copy_(b)
+            elif self.avg_fn is not None:
+                for a, b in zip(own, current, strict=True):
+                    a.copy_(self.avg_fn(a, b, self.n_averaged))
+            else:
+                (self.multi_avg_fn or get_swa_multi_avg_fn())(own, current, self.n_averaged)
+            if not self.use_buffers:
+                for a, b in zip(self.module.buffers(), model.buffers(), strict=True):
+                    a.copy_(b.detach())
+            self.n_averaged += 1
+
+
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+    """Compute the running statistics of batch normalizations anew, from all batches.
+
+    Args:
+        loader: batches; of tuples the first element is the input.
+        model: the model whose statistics are set.
+        device: where to move the input first.
+    """
+    layers = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    training = model.training
+    model.train()
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None
+    with flambeau.no_grad():
+        for batch in loader:
+            given = batch[0] if isinstance(batch, list | tuple) else batch
+            model(given if device is None else given.to(device))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    model.train(training)
+
+
+class SWALR(LRScheduler):
+    """Bring the rate to `swa_lr` in `anneal_epochs` epochs, and keep it.
+
+    Args:
+        optimizer: whose rates are set.
+        swa_lr: the rate, one or one per group.
+        anneal_epochs: how many epochs that takes.
+        anneal_strategy: "cos" or "linear".
+        last_epoch: -1, or the epoch to go on from.
+    Source: Izmailov et al. 2018, "Averaging weights leads to wider optima and better generalization".
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        for group, rate in zip(optimizer.param_groups, per_group("swa_lr", optimizer, swa_lr), strict=True):
+            group["swa_lr"] = rate
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        self._anneal_strategy = anneal_strategy
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, epoch: int) -> float:
+        """How much of the way to `swa_lr` is gone."""
+        t = max(0.0, min(1.0, epoch / max(1, self.anneal_epochs)))
+        return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+
+    def get_lr(self) -> list[Any]:
+        """Return the rate of each group, from the one in use."""
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._share(max(0, step - 1)), self._share(step)
+        rates = []
+        for group, rate in zip(self.optimizer.param_groups, self._rates(), strict=True):
+            target = group["swa_lr"]
+            start = target if before == 1 else (rate - before * target) / (1 - before)
+            rates.append(target * now + start * (1 - now))
+        return rates
