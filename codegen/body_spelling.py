@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from codegen import slots, spelling, tensor_spelling
 from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
+    BatchRule,
     Composite,
     Form,
     FormKind,
@@ -322,6 +323,13 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield f"return {spelling.local(written[0])};"
         return
     yield f"return {text};"
+
+
+def batched_parts(model: Model, op: Operator, form: Form, rule: BatchRule, index: int) -> FunctionDecl:
+    """Spell the function of a batching rule that is an expression."""
+    assert rule.expr is not None
+    lines = _composite(model, op, form, Composite(rule.expr, None, op.position))
+    return _signature(form, f"batched{index}", lines)
 
 
 def _as_tensors(op: Operator, form: Form) -> Iterator[str]:

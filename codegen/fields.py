@@ -13,7 +13,13 @@ from codegen.source import Sequence, Text
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SHAPES = {Text: "text", Sequence: "list", Node: "map"}
-_SHOWN = {"text": "one value", "list": "a list", "lists": "a list of lists", "map": "a mapping"}
+_SHOWN = {
+    "text": "one value",
+    "list": "a list",
+    "lists": "a list of lists",
+    "map": "a mapping",
+    "maps": "a list of mappings",
+}
 
 
 def is_identifier(text: str) -> bool:
@@ -62,6 +68,19 @@ class Fields:
             else:
                 message = f"{key}: expected one value per item"
                 self.collector.add(item.position, "FB0103", message, "write [a, b, c]")
+
+    def maps(self, key: str) -> tuple[Fields, ...]:
+        """Return a mapping, or the mappings of a list."""
+        node = self.node.get(key)
+        if isinstance(node, Node):
+            return (Fields(node, self.collector),)
+        if not isinstance(node, Sequence):
+            return ()
+        for item in node.items:
+            if not isinstance(item, Node):
+                message = f"{key}: expected a mapping per item"
+                self.collector.add(item.position, "FB0103", message, "write [{key: value}, ...]")
+        return tuple(Fields(item, self.collector) for item in node.items if isinstance(item, Node))
 
     def lists(self, key: str) -> tuple[tuple[Text, ...], ...]:
         """Return a list of lists of scalars."""
@@ -133,7 +152,7 @@ def check_keys(
 
 def _check_shape(fields: Fields, key: Text, value: Text | Sequence | Node, spec: keys.Key) -> None:
     have = _SHAPES[type(value)]
-    wanted = ["list" if w == "lists" else w for w in spec.shape.split("|")]
+    wanted = ["list" if w in ("lists", "maps") else w for w in spec.shape.split("|")]
     if "any" in wanted or have in wanted:
         return
     expected = " or ".join(_SHOWN[w] for w in spec.shape.split("|"))

@@ -12,7 +12,7 @@ from codegen.keys import Key
 FOLDER = Path(__file__).with_name("schemas")
 _SCALAR: dict[str, object] = {"type": ["string", "number", "boolean", "null"]}
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_NESTED = {"reduce": keys.REDUCE, "test": keys.TEST}
+_NESTED = {"reduce": keys.REDUCE, "test": keys.TEST, "vmap": keys.VMAP}
 
 Json = dict[str, object]
 
@@ -34,6 +34,8 @@ def _shape(name: str, shape: str, key: Key) -> Json:
         return {"type": "array", "items": {"type": "array", "items": scalar}}
     if shape == "map":
         return _map(name)
+    if shape == "maps":
+        return {"type": "array", "items": _map(name)}
     return {}
 
 

@@ -27,7 +27,7 @@ KIND_KEYS = ("pointwise", "reduce", "composite", "cpp", "view", "kernels")
 class Key:
     """One key of an entry.
 
-    shape: text, list (of texts), lists (of lists), map, or any; several joined by '|'.
+    shape: text, list (of texts), lists (of lists), map, maps (a list of them), or any; several joined by '|'.
     kinds: the kind keys beside which it may stand; empty: all.
     """
 
@@ -60,12 +60,12 @@ ENTRY: dict[str, Key] = {
     "tags": Key("Properties of the results that tests and compilers must know.", "list", TAGS),
     "doc": Key("Documentation: a summary line, then formula, shapes, errors, source.", required=True),
     "test": Key("Sample domains, sample calls, reference; see TEST.", "map"),
-    "vmap": Key("Batching rule for operators where it cannot be derived.", "any"),
+    "vmap": Key("Batching rules, tried in order, where none can be derived; see VMAP.", "map|maps"),
     "autocast": Key("Cast policy under autocast.", "any"),
     "onnx": Key("Export to ONNX.", "any"),
     "shard": Key("Sharding rule for distributed tensors.", "any"),
 }
-EXTRA = ("vmap", "autocast", "onnx", "shard")
+EXTRA = ("autocast", "onnx", "shard")
 
 REDUCE: dict[str, Key] = {
     "map": Key("Scalar expression over the operands, applied to each element.", required=True),
@@ -75,6 +75,16 @@ REDUCE: dict[str, Key] = {
     "keepdim": Key("The argument that keeps reduced dims; default keepdim."),
     "dtype": Key("The argument that overrides the dtype; default dtype."),
     "empty": Key("What an empty fiber gives; default identity.", values=EMPTY),
+}
+
+VMAP: dict[str, Key] = {
+    "front": Key("Tensor arguments whose batch dimension goes first.", "list"),
+    "align": Key("The same where ranks differ: argument -> number of core dimensions.", "map"),
+    "fold": Key("Argument or result -> the dimension into which the batch is merged.", "map"),
+    "dims": Key("Arguments that name dimensions of the first placed tensor.", "list"),
+    "sizes": Key("Arguments that list sizes, one for each dimension.", "list"),
+    "times": Key("Counts that are multiplied by the batch size.", "list"),
+    "expr": Key("A tensor expression of operators that have rules; stands alone."),
 }
 
 SWITCH: dict[str, Key] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from codegen import keys
 from codegen.autodiff import complete
+from codegen.batch_rules import read_batching
 from codegen.bodies import build_body, read_dtype
 from codegen.context import Context
 from codegen.derivative_entries import (
@@ -19,7 +20,7 @@ from codegen.derivative_entries import (
 from codegen.diagnostics import Collector, Diagnostic
 from codegen.entries import Draft, derive_forms, read_entries
 from codegen.kernel_scan import Sources, check_sources
-from codegen.model import Body, Derivative, DTypeRule, Model, Operator, TestSpec
+from codegen.model import BatchRule, Body, Derivative, DTypeRule, Model, Operator, TestSpec
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
 from codegen.recursion import check_recursion
@@ -66,6 +67,7 @@ def load(
     bodies = {d.name: None if d.broken else build_body(d, context) for d in drafts}
     dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
     tests = {d.name: read_test(d, context) for d in drafts}
+    batching = {d.name: () if d.broken else read_batching(d, context) for d in drafts}
     formulas = load_entries(derivatives, shown_path(derivatives), collector)
     missing = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
@@ -75,7 +77,7 @@ def load(
     if len(collector) and not keep_going:
         return None, collector.sorted()
     operators = tuple(
-        _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name])
+        _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name], batching[d.name])
         for d in drafts
         if (body := bodies[d.name]) is not None
     )
@@ -153,7 +155,12 @@ def _derivatives(
 
 
 def _operator(
-    draft: Draft, body: Body, dtype: DTypeRule, derivative: Derivative | None, test: TestSpec
+    draft: Draft,
+    body: Body,
+    dtype: DTypeRule,
+    derivative: Derivative | None,
+    test: TestSpec,
+    batching: tuple[BatchRule, ...],
 ) -> Operator:
     extra = tuple((key, _plain_value(draft.fields.node.get(key))) for key in keys.EXTRA)
     return Operator(
@@ -173,6 +180,7 @@ def _operator(
         position=draft.position,
         tags=draft.tags,
         aliases=draft.aliases,
+        batching=batching,
     )
 
 

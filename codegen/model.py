@@ -351,6 +351,28 @@ class Kernels:
 Body = Pointwise | Reduce | Composite | View | Kernels
 
 
+class BatchMethod(Enum):
+    """How an operator runs on tensors with a hidden batch dimension."""
+
+    POINTWISE = "pointwise"  # ranks are aligned, dtypes follow from the logical operands
+    PLACE = "place"  # the operator itself, on whole tensors
+    PARTS = "parts"  # the operators of a composite, each by its own rules
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRule:
+    """One way to run an operator under vmap.
+
+    places: argument or result -> role (operand, front, align, fold, dim, size, times) and its dimension.
+    expr: of PARTS, where the parts are not those of the operator's body.
+    """
+
+    method: BatchMethod
+    places: tuple[tuple[str, str, int], ...]
+    expr: Expr | None
+    position: Position | None = field(compare=False, default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Formula:
     """Gradient of the named arguments (several when one call yields all), tensor level.
@@ -402,11 +424,12 @@ class Operator:
     infix: str | None
     doc: str
     test: TestSpec
-    extra: tuple[tuple[str, object], ...]  # vmap, autocast, onnx, shard: kept for later targets
+    extra: tuple[tuple[str, object], ...]  # autocast, onnx, shard: kept for later targets
     internal: bool  # made by the generator (a fused derivative): no Python binding
     position: Position = field(compare=False)
     tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
     aliases: tuple[str, ...] = ()  # further Python names: "absolute", "special.expit"
+    batching: tuple[BatchRule, ...] = ()  # those given by `vmap`; see codegen.batching for the derived
 
     @property
     def name(self) -> str:

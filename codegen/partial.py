@@ -29,6 +29,7 @@ def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
         exprs.append(operator.body.expr)
     if isinstance(operator.body, Reduce):
         exprs += [expr for _, expr in operator.body.let]
+    exprs += [rule.expr for rule in operator.batching if rule.expr is not None]
     if operator.derivative is not None:
         exprs += [f.expr for f in operator.derivative.formulas if f.expr is not None]
         exprs += [rule for _, rule in operator.derivative.forward if not isinstance(rule, str)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from codegen import batching
 from codegen.forms import tensor_args
 from codegen.model import FormKind, Kernels, Kind, Model, Operator
 
@@ -24,7 +25,7 @@ class Artefact:
     detail: str
 
 
-def artefacts(op: Operator) -> Iterator[Artefact]:
+def artefacts(op: Operator, model: Model) -> Iterator[Artefact]:
     """Yield every artefact of one operator."""
     yield from _forms(op)
     yield _shape(op)
@@ -40,7 +41,8 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE) and not _raw(op)
     yield Artefact("lowering", DERIVED if lowered else ABSENT, "from the expression" if lowered else "")
     extra = dict(op.extra)
-    for name in ("vmap", "autocast", "onnx", "shard"):
+    yield Artefact("vmap", *batching.status(model, op))
+    for name in ("autocast", "onnx", "shard"):
         yield Artefact(name, GIVEN if name in extra else ABSENT, str(extra.get(name, "")))
 
 
@@ -150,6 +152,6 @@ def totals(model: Model) -> dict[str, dict[str, int]]:
     """Return artefact -> status -> count."""
     table = {name: {GIVEN: 0, DERIVED: 0, MISSING: 0, ABSENT: 0} for name in ARTEFACTS}
     for op in model.operators:
-        for artefact in artefacts(op):
+        for artefact in artefacts(op, model):
             table[artefact.name][artefact.status] += 1
     return table

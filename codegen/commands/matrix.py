@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
 def _rows(model: Model, names: list[str]) -> Iterator[str]:
     yield f"{'':<44}" + " ".join(name.rjust(10) for name in names)
     for op in model.operators:
-        cells = {a.name: _LETTERS[a.status] for a in artefacts(op)}
+        cells = {a.name: _LETTERS[a.status] for a in artefacts(op, model)}
         yield f"{op.name:<44}" + " ".join(cells.get(name, ".").rjust(10) for name in names)
     yield "G given, d derived, ! missing, . of no use to the operator\n"
 
@@ -53,7 +53,7 @@ def _missing(model: Model) -> Iterator[str]:
     """Name what is missing, artefact by artefact; long lists are cut."""
     gaps: dict[str, list[str]] = {}
     for op in model.operators:
-        for artefact in artefacts(op):
+        for artefact in artefacts(op, model):
             if artefact.status == MISSING:
                 gaps.setdefault(artefact.name, []).append(op.name)
     for name, operators in gaps.items():

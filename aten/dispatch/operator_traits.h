@@ -1,0 +1,64 @@
+#pragma once
+// What function transforms must know of an operator overload, as constant tables: generated from
+// the two YAML files (torchgen_out/aten/<family>_traits.cpp), reached through
+// OperatorEntry::traits.
+#include <cstdint>
+#include <span>
+
+namespace flambeau {
+
+enum class ArgumentKind : uint8_t { Tensor, TensorList, Other };  // optional ones included
+
+struct ArgumentTraits {
+  const char* name;
+  ArgumentKind kind;
+  bool is_mutable;  // written to: self of in-place forms, out arguments
+};
+
+struct ResultTraits {
+  int8_t alias = -1;     // the argument whose memory it shares; -1: memory of its own
+  bool is_self = false;  // it is that argument, not a view of it
+};
+
+// How a rule treats one argument or result.
+enum class BatchRole : uint8_t {
+  Plain,    // is passed as it is; a tensor must not be batched
+  Operand,  // broadcasts: ranks are aligned on the right, behind the batch dimension
+  Front,    // the batch dimension goes first; what is not batched is expanded
+  Align,    // as Front, with ones behind it until all ranks before `at` core dimensions agree
+  Fold,     // the batch dimension is merged into dimension `at`; made where there is none
+  Dim,      // dimensions, counted as the first placed tensor is: moved by one; none: all of them
+  Size,     // a list of sizes, indices or strides to which an entry for the batch is added in front
+  Times,    // a count that is multiplied by the batch size
+};
+
+struct BatchPlace {
+  BatchRole role = BatchRole::Plain;
+  int8_t at = 0;
+};
+
+enum class BatchMethod : uint8_t {
+  Pointwise,  // Operand roles, with dtypes kept as they are without the batch
+  Place,      // the operator itself on whole tensors
+  Parts,      // `parts` under the same layer: every operator in it has rules of its own
+};
+
+// One way to run the operator on whole tensors. Applies if every batched tensor has a role other
+// than Plain; the first rule that applies is taken.
+struct BatchRule {
+  BatchMethod method;
+  std::span<const BatchPlace> arguments;  // empty: all Plain
+  std::span<const BatchPlace> results;    // empty: all Front
+  void* parts;                            // of Parts: an unboxed kernel of the operator's signature
+};
+
+struct OperatorTraits {
+  std::span<const ArgumentTraits> arguments;
+  std::span<const ResultTraits> results;
+  std::span<const BatchRule> rules;  // none: the operator runs once per entry
+  bool is_composite;                 // its kernels only call other operators
+  bool is_random;                    // draws random numbers itself
+  bool is_dynamic;                   // shapes or values of results are read from data
+};
+
+}  // namespace flambeau

@@ -1,0 +1,167 @@
+"""What function transforms must know of each dispatcher entry: aten/<family>_traits.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from codegen import batching, slots, spelling
+from codegen.batch_rules import result_names
+from codegen.body_spelling import FunctionDecl, batched_parts
+from codegen.model import (
+    Argument,
+    BatchMethod,
+    BatchRule,
+    Form,
+    FormKind,
+    ListType,
+    Model,
+    Operator,
+    OptionalType,
+    Return,
+)
+from codegen.partial import forms_called
+from codegen.render import File, render
+
+
+@dataclass(frozen=True, slots=True)
+class TableDecl:
+    """A constant array; rows are initialisers of its elements."""
+
+    element: str
+    name: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TraitsDecl:
+    """All that the template prints about one entry."""
+
+    struct: str
+    fields: str  # of OperatorTraits
+    tables: tuple[TableDecl, ...]
+    functions: tuple[FunctionDecl, ...]  # parts of rules
+    externs: tuple[str, ...]  # declarations of parts that stand elsewhere
+
+    @classmethod
+    def of(cls, model: Model, op: Operator, form: Form) -> TraitsDecl:
+        """Take every decision about one entry."""
+        struct = spelling.struct_name(form.name)
+        rules = batching.rules(model, op, form)
+        composite = batching.is_composite(op, form)
+        flags = (composite, batching.is_random(op) and not composite, batching.is_dynamic(op))
+        tables: list[TableDecl] = []
+        rows: list[str] = []
+        functions: list[FunctionDecl] = []
+        for index, rule in enumerate(rules):
+            name = f"{struct}_places{index}"
+            if rule.places:  # parts without a place need no table
+                tables.append(TableDecl(_PLACES, name, _argument_places(rule, form)))
+                tables.append(TableDecl(_PLACES, f"{name}_of_results", _result_places(rule, op)))
+            parts = "nullptr"
+            if rule.expr is not None:
+                functions.append(batched_parts(model, op, form, rule, index))
+                parts = f"reinterpret_cast<void*>(&{functions[-1].name})"
+            elif rule.method is BatchMethod.PARTS:
+                parts = f"reinterpret_cast<void*>(&{_composite(op, form)})"
+            places = f"{name}, {name}_of_results" if rule.places else "{}, {}"
+            rows.append(f"BatchMethod::{rule.method.value.capitalize()}, {places}, {parts}")
+        own = (
+            TableDecl(
+                "constexpr ArgumentTraits", f"{struct}_arguments", tuple(map(_argument, form.schema.args))
+            ),
+            TableDecl(
+                "constexpr ResultTraits",
+                f"{struct}_results",
+                tuple(_result(result, form) for result in form.schema.returns),
+            ),
+            TableDecl("const BatchRule", f"{struct}_rules", tuple(rows)),
+        )
+        spans = [table.name if table.rows else "{}" for table in own]
+        return cls(
+            struct=struct,
+            fields=", ".join([*spans, *("true" if flag else "false" for flag in flags)]),
+            tables=tuple(table for table in (*tables, *own) if table.rows),
+            functions=tuple(functions),
+            externs=tuple(_externs(op, form, rules)),
+        )
+
+
+_PLACES = "constexpr BatchPlace"
+
+
+def _composite(op: Operator, form: Form) -> str:
+    return f"{spelling.struct_name(form.name)}_{slots.backends(op, form)['CPU']}"
+
+
+def _externs(op: Operator, form: Form, rules: Iterable[BatchRule]) -> Iterator[str]:
+    if any(rule.method is BatchMethod.PARTS and rule.expr is None for rule in rules):
+        types = ", ".join(spelling.parameter(arg).rpartition(" ")[0] for arg in form.schema.args)
+        returns = spelling.return_type(form.schema.returns)
+        yield f"{returns} {_composite(op, form)}(DispatchKeySet{', ' * bool(types)}{types});"
+
+
+def _argument(arg: Argument) -> str:
+    kind = "Other"
+    if slots.is_tensor_like(arg.type):
+        inner = arg.type.elem if isinstance(arg.type, OptionalType) else arg.type
+        kind = "TensorList" if isinstance(inner, ListType) else "Tensor"
+    writes = "true" if arg.alias is not None and arg.alias.is_write else "false"
+    return f"{spelling.quoted(arg.name)}, ArgumentKind::{kind}, {writes}"
+
+
+def _result(result: Return, form: Form) -> str:
+    names = set(result.alias.before) if result.alias is not None else set()
+    for index, arg in enumerate(form.schema.args):
+        if arg.alias is not None and names & {*arg.alias.before, *arg.alias.after}:
+            return f"{index}, {'true' if arg.alias.is_write else 'false'}"
+    return "-1, false"
+
+
+def _place(places: dict[str, tuple[str, int]], name: str, default: str) -> str:
+    role, at = places.get(name, (default, 0))
+    return f"BatchRole::{role.capitalize()}, {at}"
+
+
+def _argument_places(rule: BatchRule, form: Form) -> tuple[str, ...]:
+    places = {name: (role, at) for name, role, at in rule.places}
+    return tuple(_place(places, arg.name, "plain") for arg in form.schema.args)
+
+
+def _result_places(rule: BatchRule, op: Operator) -> tuple[str, ...]:
+    places = {name: (role, at) for name, role, at in rule.places}
+    return tuple(_place(places, name, "front") for name in result_names(op.schema.returns))
+
+
+def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
+    """The families whose operators the parts of given rules call."""
+    called: set[str] = set()
+    for op in operators:
+        called |= set().union(*(forms_called(r.expr) for r in op.batching if r.expr is not None))
+        if any(
+            r.expr is not None and f.kind is not FormKind.FUNCTIONAL for f in op.forms for r in op.batching
+        ):
+            called.add(op.name)
+    return {model.form(name)[0].family for name in called}
+
+
+def _includes(family: str, families: set[str]) -> Iterator[str]:
+    if families:
+        yield from ("aten/core/factory.h", "aten/core/host_expr.h", "aten/dispatch/assign.h")
+    yield "aten/dispatch/operator_traits.h"
+    yield from (f"torchgen_out/aten/{name}_ops.h" for name in sorted({family, *families}))
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield one table per family."""
+    for family, operators in slots.families(model):
+        entries = tuple(TraitsDecl.of(model, op, form) for op, form in slots.forms(operators))
+        yield render(
+            "traits.cpp.j2",
+            f"aten/{family}_traits.cpp",
+            includes=tuple(_includes(family, _included(model, operators))),
+            externs=tuple(line for entry in entries for line in entry.externs),
+            functions=tuple(function for entry in entries for function in entry.functions),
+            tables=tuple(table for entry in entries for table in entry.tables),
+            entries=entries,
+        )
