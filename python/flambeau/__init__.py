@@ -136,7 +136,7 @@ __version__ = "0.1.0"
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
     (
-        "array_api autograd compat fft linalg masked nn ops optim random serialization signal special "
+        "array_api autograd compat fft func linalg masked nn ops optim random serialization signal special "
         "testing utils"
     ).split()
 )
@@ -145,10 +145,12 @@ _SUBMODULES = frozenset(
 def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return _import_module(f"flambeau.{name}")
+    if name == "vmap":
+        return _import_module("flambeau.func").vmap
     if name.startswith("_foreach_"):
         return getattr(_import_module("flambeau._foreach"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+    return sorted({*globals(), *_SUBMODULES, "vmap"})

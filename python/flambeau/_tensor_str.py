@@ -171,10 +171,25 @@ def _suffixes(tensor: Tensor) -> Iterator[str]:
         yield f"grad_fn=<{grad_fn.name()}>"
     elif tensor.requires_grad:
         yield "requires_grad=True"
+    tangent = _C._unpack_dual(tensor)[1]
+    if tangent is not None:
+        yield f"tangent={show(tangent)}"
+
+
+def _wrapped(tensor: Tensor, level: int) -> str:
+    """What a function transform's tensor stands for: the tensor behind it."""
+    value, dim = _C._unwrap(tensor, level)
+    inner = show(value).replace("\n", "\n    ")
+    kind = f"GradTrackingTensor(lvl={level}" if dim is None else f"BatchedTensor(lvl={level}, bdim={dim}"
+    return f"{kind}, value=\n    {inner}\n)"
 
 
 def show(tensor: Tensor) -> str:
     """Return what `repr` says about a tensor."""
+    level = _C._wrapper_level(tensor)
+    if level:
+        return _wrapped(tensor, level)
+    tensor = _C._unwrap_dead(tensor)
     plain = type(tensor) is Tensor or type(tensor).__name__ == "Parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
     out = prefix + ("..." if tensor.is_meta else _elements(tensor, len(prefix)))

@@ -36,8 +36,22 @@ def test_levels():
         fw.make_dual(value(1), value(1))
     with fw.dual_level(), pytest.raises(RuntimeError, match="Nested forward mode AD is not supported"):
         fw.enter_dual_level()
-    with pytest.raises(RuntimeError, match="Trying to exit a forward AD level"):
+    with pytest.raises(RuntimeError, match="Dual level must be a positive number"):
         fw.exit_dual_level()
+    with fw.dual_level():
+        with pytest.raises(RuntimeError, match="Trying to exit a forward AD level"):
+            fw.exit_dual_level(level=3)
+        with pytest.raises(RuntimeError, match="Invalid level given"):
+            fw.unpack_dual(value(1), level=1)
+
+
+def test_tangents_may_be_left_behind():
+    with fw.dual_level():
+        x = fw.make_dual(value(2), value(1))
+        with fw._set_fwd_grad_enabled(False):
+            assert not fw._is_fwd_grad_enabled()
+            assert fw.unpack_dual(x * x).tangent is None
+        assert fw.unpack_dual(x * x).tangent.tolist() == [4]
 
 
 @pytest.mark.parametrize(

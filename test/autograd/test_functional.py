@@ -82,7 +82,7 @@ def test_vectors_are_checked():
         F.vjp(lambda t: t * 2, value(1, 2))
     with pytest.raises(RuntimeError, match="v has invalid size: should be"):
         F.vjp(lambda t: t * 2, value(1, 2), value(1))
-    with pytest.raises(RuntimeError, match="v is a tuple of invalid length"):
+    with pytest.raises(RuntimeError, match="The given v should contain a single Tensor"):
         F.jvp(lambda t: t * 2, value(1, 2), (value(1, 2), value(1, 2)))
     with pytest.raises(TypeError, match="must be either a Tensor or a tuple of Tensors"):
         F.jacobian(lambda t: t * 2, 3)

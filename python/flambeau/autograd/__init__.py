@@ -170,19 +170,49 @@ def _of_edges(
     return grads
 
 
+def _check_batched(results: tuple[Any, ...], weights: tuple[Any, ...]) -> int:
+    """Check weights with a leading dimension against what they weigh; return its size."""
+    sizes = set()
+    for i, (result, weight) in enumerate(zip(results, weights, strict=True)):
+        if weight is None:
+            continue
+        if weight.dim() == 0 or weight.shape[1:] != result.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
+                f"the batch dimension: the others should be those of the output, but grad_output[{i}] has a "
+                f"shape of {weight.shape} and output[{i}] has a shape of {result.shape}."
+            )
+        sizes.add(weight.shape[0])
+    if not sizes:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs, not for a batch of them")
+    if len(sizes) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, "
+            f"got sizes {sorted(sizes)} for the mapped dimension"
+        )
+    return int(sizes.pop())
+
+
 def _batched(
-    results: tuple[Any, ...], weights: tuple[Any, ...], wanted: tuple[Any, ...], retain: bool, *flags: bool
+    results: tuple[Any, ...],
+    weights: tuple[Any, ...],
+    wanted: tuple[Any, ...],
+    retain: bool,
+    create: bool,
+    allow: bool,
+    materialize: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Make one pass per entry of the weights' leading dimension; stack what they give."""
-    sizes = {w.shape[0] for w in weights if w is not None}
-    if len(sizes) != 1:
-        raise RuntimeError(f"grad: expected weights with one common leading size, got {sorted(sizes)}")
-    count = sizes.pop()
-    rows = []
-    for i in range(count):
-        row = tuple(None if w is None else w[i] for w in weights)
-        rows.append(_C._autograd_grad(results, row, wanted, retain or i + 1 < count, *flags))
-    return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows, strict=True))
+    """Make one pass for all entries of the weights' leading dimension, under vmap."""
+    from flambeau.func._layers import Layer, batch_first
+
+    size = _check_batched(results, weights)
+    with Layer("vmap", size) as layer:
+        rows = tuple(None if w is None else _C._make_batched(w, 0, layer.level) for w in weights)
+        grads = _C._autograd_grad(results, rows, wanted, retain, create, allow, False)
+        found = tuple(None if g is None else batch_first(g, layer, size) for g in grads)
+    if not materialize:
+        return found
+    return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(found, wanted, strict=True))
 
 
 class _VariableMeta(type):

@@ -37,9 +37,17 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Leave the level: all tangents of it are gone."""
+    """Leave the level: all tangents of it are gone.
+
+    Raises: RuntimeError if it was not entered.
+    """
     global _current_level
-    _C._exit_dual_level(_current_level if level is None else level)
+    leaving = _current_level if level is None else level
+    if leaving < 0:
+        raise RuntimeError("Dual level must be a positive number: no level was entered.")
+    if leaving != _current_level:
+        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
+    _C._exit_dual_level(leaving)
     _current_level = -1
 
 
@@ -70,9 +78,15 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the value without its tangent, and the tangent."""
-    if level is None and _current_level < 0:
+    """Return the value without its tangent, and the tangent.
+
+    Raises: RuntimeError for a level that was not entered.
+    """
+    place = _current_level if level is None else level
+    if place < 0:
         return UnpackedDualTensor(tensor, None)
+    if place != _current_level:
+        raise RuntimeError(f"unpack_dual: Invalid level given: {place}")
     return UnpackedDualTensor(*_C._unpack_dual(tensor))
 
 
@@ -82,6 +96,11 @@ def _check_level(level: int | None, what: str) -> None:
             "Trying to create a dual Tensor for forward AD but no level "
             f"exists, make sure to enter_dual_level() first ({what})."
         )
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tangents are carried along."""
+    return bool(_C._get_grad_modes() & _FORWARD)
 
 
 class _set_fwd_grad_enabled(_Decorator):

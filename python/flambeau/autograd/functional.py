@@ -11,6 +11,8 @@ from flambeau._C import Tensor
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 _Function = Callable[..., Any]
+_OUTPUTS = "outputs of the user-provided function"
+_STRICT = "This is not allowed in strict mode."
 
 
 def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -18,9 +20,9 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Tensor,
     items = (value,) if single else value
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
-            where = "" if single else f" at index {i}"
+            where = f"given {what}" if single else f"value at index {i}"
             raise TypeError(
-                f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the value"
+                f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
                 f"{where} has type {type(item)}."
             )
     return not single, tuple(items)
@@ -43,66 +45,88 @@ def _same_structure(is_tuple: bool, tensors: tuple[Any, ...]) -> Any:
     return tensors if is_tuple else tensors[0]
 
 
+# --- strict mode: what fails instead of giving zeros -----------------------------------------------
+
+
+def _check_outputs(outputs: tuple[Tensor, ...], strict: bool) -> None:
+    for i, output in enumerate(outputs):
+        if strict and not output.requires_grad:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be "
+                "computed in a differentiable manner from the input when running in strict mode."
+            )
+
+
+def _check_slopes(slopes: tuple[Tensor, ...], strict: bool) -> None:
+    for i, slope in enumerate(slopes):
+        if strict and not slope.requires_grad:
+            raise RuntimeError(
+                "While computing the hessian, found that the jacobian of the user-provided function with "
+                f"respect to input {i} is independent of the input. {_STRICT} A linear function, for one, "
+                "is not twice differentiable in this sense."
+            )
+
+
+def _check_products(products: tuple[Tensor, ...], strict: bool, create_graph: bool, what: str) -> None:
+    for i, product in enumerate(products):
+        if strict and create_graph and not product.requires_grad:
+            raise RuntimeError(
+                f"The {what} of the user-provided function is independent of input {i}. This is not allowed "
+                "in strict mode when create_graph=True."
+            )
+
+
 def _grad(
     outputs: tuple[Tensor, ...],
     inputs: tuple[Tensor, ...],
     weights: tuple[Tensor | None, ...] | None,
     create_graph: bool,
     strict: bool = False,
-    what: str = "Output {} of the user-provided function",
-    retain_graph: bool = True,
+    what: str = "The output of the user-provided function",
+    batched: bool = False,
 ) -> tuple[Tensor, ...]:
     """Gradients, zero where an input is not used; with `strict` that is an error."""
-    pairs = [
-        (o, w) for o, w in zip(outputs, weights or (None,) * len(outputs), strict=True) if o.requires_grad
-    ]
-    if strict and len(pairs) < len(outputs):
-        index = next(i for i, o in enumerate(outputs) if not o.requires_grad)
-        raise RuntimeError(
-            f"{what.format(index)} does not require gradients. The outputs must be computed in a "
-            "differentiable manner from the input when running in strict mode."
+    given = weights or (None,) * len(outputs)
+    pairs = [(o, w) for o, w in zip(outputs, given, strict=True) if o.requires_grad]
+    grads: tuple[Tensor | None, ...] = (None,) * len(inputs)
+    if pairs:
+        grads = flambeau.autograd.grad(
+            tuple(o for o, _ in pairs),
+            inputs,
+            tuple(w for _, w in pairs),
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=True,
+            is_grads_batched=batched,
         )
-    if not pairs:
-        return tuple(flambeau.zeros_like(x) for x in inputs)
-    grads = flambeau.autograd.grad(
-        tuple(o for o, _ in pairs),
-        inputs,
-        tuple(w for _, w in pairs),
-        retain_graph=retain_graph,
-        create_graph=create_graph,
-        allow_unused=True,
-    )
     if strict and any(g is None for g in grads):
         index = next(i for i, g in enumerate(grads) if g is None)
-        raise RuntimeError(
-            f"{what.format(0)} is independent of input {index}. This is not allowed in strict mode."
-        )
+        raise RuntimeError(f"{what} is independent of input {index}. {_STRICT}")
     return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(grads, inputs, strict=True))
 
 
-def _check_like(vectors: tuple[Tensor, ...], others: tuple[Tensor, ...], is_tuple: bool) -> None:
-    if not is_tuple and len(others) > 1:
-        raise RuntimeError("The given v should be a tuple of Tensors, as there are several to match.")
-    if len(vectors) != len(others):
-        raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(vectors)}.")
-    for i, (v, other) in enumerate(zip(vectors, others, strict=True)):
-        if v.shape != other.shape:
-            where = f"Entry {i} in " if is_tuple else ""
-            raise RuntimeError(
-                f"{where}v has invalid size: should be {tuple(other.shape)} but got {tuple(v.shape)}."
-            )
-
-
-def _vectors(v: Any, others: tuple[Tensor, ...], function: str, name: str) -> tuple[Tensor, ...]:
+def _vectors(v: Any, others: tuple[Tensor, ...], is_tuple: bool, function: str, name: str) -> tuple[Any, ...]:
+    """The vector's tensors, checked against what it multiplies."""
     if v is None:
-        if len(others) != 1 or others[0].numel() != 1:
+        if is_tuple or others[0].numel() != 1:
             raise RuntimeError(
-                f"The vector v can only be None if {name} contains a single Tensor with a single element."
+                f"The vector v can only be None if {name} a single Tensor with a single element."
             )
         return (flambeau.ones_like(others[0].detach()),)
-    is_tuple, vectors = _as_tuple(v, "v", function)
-    _check_like(vectors, others, is_tuple)
+    _, vectors = _as_tuple(v, "v", function)
+    if is_tuple and len(vectors) != len(others):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(vectors)}.")
+    if not is_tuple and len(vectors) != 1:
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (vector, other) in enumerate(zip(vectors, others, strict=True)):
+        if vector.shape != other.shape:
+            where = f"Entry {i} in " if is_tuple else ""
+            raise RuntimeError(f"{where}v has invalid size: should be {other.shape} but got {vector.shape}.")
     return vectors
+
+
+_JACOBIAN = "The jacobian of the user-provided function"
+_OF_INPUT = "the input to the user-provided function is"
 
 
 def vjp(
@@ -120,9 +144,11 @@ def vjp(
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vjp")
         xs = _prepared(given, create_graph)
-        outputs_tuple, outputs = _as_tuple(func(*xs), "outputs of the user-provided function", "vjp")
-        weights = _vectors(v, outputs, "vjp", "the user-provided function returns")
+        outputs_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, "vjp")
+        weights = _vectors(v, outputs, outputs_tuple, "vjp", "the user-provided function returns")
+        _check_outputs(outputs, strict)
         products = _grad(outputs, xs, weights, create_graph, strict)
+        _check_products(products, strict, create_graph, "jacobian")
     return (
         _finished(_same_structure(outputs_tuple, outputs), create_graph),
         _finished(_same_structure(is_tuple, products), create_graph),
@@ -139,13 +165,15 @@ def jvp(
     Args: as of vjp; v is shaped like the inputs.
     """
     with flambeau.enable_grad():
-        _, given = _as_tuple(inputs, "inputs", "jvp")
-        vectors = _vectors(v, given, "jvp", "the input")
+        is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
+        vectors = _vectors(v, given, is_tuple, "jvp", _OF_INPUT)
         xs = _prepared(given, create_graph)
-        outputs_tuple, outputs = _as_tuple(func(*xs), "outputs of the user-provided function", "jvp")
+        outputs_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, "jvp")
+        _check_outputs(outputs, strict)
         weights = tuple(flambeau.zeros_like(o.detach()).requires_grad_() for o in outputs)
         through = _grad(outputs, xs, weights, True, strict)
         products = _grad(through, weights, vectors, create_graph)
+        _check_products(products, strict, create_graph, "jacobian")
     return (
         _finished(_same_structure(outputs_tuple, outputs), create_graph),
         _finished(_same_structure(outputs_tuple, products), create_graph),
@@ -153,12 +181,22 @@ def jvp(
 
 
 def _scalar_output(func: _Function, xs: tuple[Tensor, ...], function: str) -> Tensor:
-    is_tuple, outputs = _as_tuple(func(*xs), "outputs of the user-provided function", function)
-    if is_tuple or outputs[0].numel() != 1:
+    is_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, function)
+    if is_tuple:
+        raise RuntimeError(f"The function given to {function} should return a single Tensor")
+    if outputs[0].numel() != 1:
         raise RuntimeError(
             f"The Tensor returned by the function given to {function} should contain a single element"
         )
     return outputs[0]
+
+
+def _slopes(output: Tensor, xs: tuple[Tensor, ...], strict: bool) -> tuple[Tensor, ...]:
+    """The gradients of a scalar, themselves differentiable."""
+    _check_outputs((output,), strict)
+    slopes = _grad((output,), xs, None, True)
+    _check_slopes(slopes, strict)
+    return slopes
 
 
 def vhp(
@@ -167,11 +205,12 @@ def vhp(
     """Return the value of a scalar function and the product of a vector with its Hessian."""
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
-        vectors = _vectors(v, given, "vhp", "the input")
+        vectors = _vectors(v, given, is_tuple, "vhp", _OF_INPUT)
         xs = _prepared(given, create_graph)
         output = _scalar_output(func, xs, "vhp")
-        slopes = _grad((output,), xs, None, True, strict)
-        products = _grad(slopes, xs, vectors, create_graph, strict, "The jacobian of the function")
+        slopes = _slopes(output, xs, strict)
+        products = _grad(slopes, xs, vectors, create_graph, strict, _JACOBIAN)
+        _check_products(products, strict, create_graph, "hessian")
     return _finished(output, create_graph), _finished(_same_structure(is_tuple, products), create_graph)
 
 
@@ -181,13 +220,14 @@ def hvp(
     """Return the value of a scalar function and the product of its Hessian with a vector."""
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "hvp")
-        vectors = _vectors(v, given, "hvp", "the input")
+        vectors = _vectors(v, given, is_tuple, "hvp", _OF_INPUT)
         xs = _prepared(given, create_graph)
         output = _scalar_output(func, xs, "hvp")
-        slopes = _grad((output,), xs, None, True, strict)
+        slopes = _slopes(output, xs, strict)
         weights = tuple(flambeau.zeros_like(g.detach()).requires_grad_() for g in slopes)
-        through = _grad(slopes, xs, weights, True, strict, "The jacobian of the function")
+        through = _grad(slopes, xs, weights, True, strict, _JACOBIAN)
         products = _grad(through, weights, vectors, create_graph)
+        _check_products(products, strict, create_graph, "hessian")
     return _finished(output, create_graph), _finished(_same_structure(is_tuple, products), create_graph)
 
 
@@ -206,65 +246,101 @@ def jacobian(
         inputs: its arguments.
         create_graph: make the result differentiable.
         strict: fail, rather than give zeros, if an output does not depend on an input.
-        vectorize: accepted for PyTorch's programs; rows are computed one after the other.
+        vectorize: compute all rows (or columns) in one pass under vmap, rather than one after the other.
         strategy: "reverse-mode" takes a pass per output element, "forward-mode" one per input element.
     Shape: of output ``(*m)`` and input ``(*n)``: ``(*m, *n)``; tuples nest as outputs, then inputs.
+    Raises: RuntimeError and NotImplementedError for options that exclude each other.
     """
+    _check_options(create_graph, strict, vectorize, strategy)
     if strategy == "forward-mode":
-        if create_graph:
-            raise NotImplementedError("jacobian: expected create_graph=False with strategy='forward-mode'")
-        return _forward_jacobian(func, inputs)
-    if strategy != "reverse-mode":
-        raise ValueError(
-            f"Expected strategy to be either 'forward-mode' or 'reverse-mode', but got {strategy!r}"
-        )
+        return _forward_jacobian(func, inputs, vectorize)
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
         xs = _prepared(given, create_graph)
-        outputs_tuple, outputs = _as_tuple(func(*xs), "outputs of the user-provided function", "jacobian")
-        matrices = tuple(_same_structure(is_tuple, _rows(o, xs, create_graph, strict)) for o in outputs)
+        outputs_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, "jacobian")
+        _check_outputs(outputs, strict)
+        rows = [_rows(i, output, xs, create_graph, strict, vectorize) for i, output in enumerate(outputs)]
+        matrices = tuple(_same_structure(is_tuple, row) for row in rows)
     return _finished(_same_structure(outputs_tuple, matrices), create_graph)
 
 
-def _rows(output: Tensor, xs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
-    if output.numel() == 0:
-        return tuple(output.new_zeros(tuple(output.shape) + tuple(x.shape)) for x in xs)
+def _check_options(create_graph: bool, strict: bool, vectorize: bool, strategy: str) -> None:
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(
+            f'Expected strategy to be either "forward-mode" or "reverse-mode", but got {strategy!r}'
+        )
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError(
+                'jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together'
+            )
+        if strict:
+            raise RuntimeError(
+                'jacobian: `strict=True` and `strategy="forward-mode"` are not supported together'
+            )
+    if strict and vectorize:
+        raise RuntimeError("jacobian: `strict=True` and `vectorized=True` are not supported together")
+
+
+def _rows(
+    index: int, output: Tensor, xs: tuple[Tensor, ...], create_graph: bool, strict: bool, vectorize: bool
+) -> tuple[Tensor, ...]:
+    if output.numel() == 0 or not output.requires_grad:
+        return tuple(x.new_zeros((*output.shape, *x.shape)) for x in xs)
+    if output.is_complex():
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+        )
     flat = output.reshape(-1)
-    rows = [_grad((flat[i],), xs, None, create_graph, strict) for i in range(flat.shape[0])]
-    return tuple(
-        flambeau.stack(column).reshape(tuple(output.shape) + tuple(x.shape))
-        for column, x in zip(zip(*rows, strict=True), xs, strict=True)
+    if vectorize:
+        units = flambeau.eye(flat.shape[0], dtype=flat.dtype, device=flat.device)
+        stacked = _batched_rows(flat, xs, units, create_graph)
+    else:
+        what = f"Output {index} of the user-provided function"
+        rows = [_grad((flat[k],), xs, None, create_graph, strict, what) for k in range(flat.shape[0])]
+        stacked = tuple(flambeau.stack(column) for column in zip(*rows, strict=True))
+    _check_products(stacked, strict, create_graph, "jacobian")
+    return tuple(t.reshape((*output.shape, *x.shape)) for t, x in zip(stacked, xs, strict=True))
+
+
+def _batched_rows(
+    flat: Tensor, xs: tuple[Tensor, ...], units: Tensor, create_graph: bool
+) -> tuple[Tensor, ...]:
+    rows = flambeau.autograd.grad(
+        (flat,), xs, (units,), True, create_graph, allow_unused=True, is_grads_batched=True
     )
+    count = units.shape[0]
+    return tuple(x.new_zeros((count, *x.shape)) if r is None else r for r, x in zip(rows, xs, strict=True))
 
 
-def _forward_jacobian(func: _Function, inputs: Any) -> Any:
-    from flambeau.autograd import forward_ad
+def _forward_jacobian(func: _Function, inputs: Any, vectorize: bool) -> Any:
+    from flambeau.func._jacobians import _split_columns, unit_vectors
+    from flambeau.func._jvp import jvp_of
+    from flambeau.func._vmap import vmap
 
     is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
     xs = tuple(x.detach() for x in given)
-    outputs_tuple, shapes = _as_tuple(func(*xs), "outputs of the user-provided function", "jacobian")
-    columns: list[list[list[Tensor]]] = [[[] for _ in xs] for _ in shapes]
-    for i, x in enumerate(xs):
-        for k in range(x.numel()):
-            unit = flambeau.zeros(x.numel(), dtype=x.dtype, device=x.device)
-            unit[k] = 1
-            with forward_ad.dual_level():
-                dual = forward_ad.make_dual(x, unit.reshape(x.shape))
-                _, outputs = _as_tuple(func(*xs[:i], dual, *xs[i + 1 :]), "outputs", "jacobian")
-                for j, output in enumerate(outputs):
-                    primal, tangent = forward_ad.unpack_dual(output)
-                    column = flambeau.zeros_like(primal) if tangent is None else tangent.clone()
-                    columns[j][i].append(column)
-    matrices = tuple(
-        _same_structure(
-            is_tuple,
-            tuple(
-                flambeau.stack(columns[j][i], -1).reshape(tuple(shape.shape) + tuple(x.shape))
-                for i, x in enumerate(xs)
-            ),
-        )
-        for j, shape in enumerate(shapes)
-    )
+    outputs_tuple = False
+
+    def product(*units: Tensor) -> tuple[Tensor, ...]:
+        nonlocal outputs_tuple
+
+        def checked(*args: Tensor) -> Any:
+            nonlocal outputs_tuple
+            outputs_tuple, outputs = _as_tuple(func(*args), _OUTPUTS, "jacobian")
+            return outputs
+
+        slopes: tuple[Tensor, ...] = jvp_of(checked, xs, units)[1]
+        return slopes
+
+    units = unit_vectors(list(xs), 0, sum(x.numel() for x in xs))
+    if vectorize or not units[0].shape[0]:
+        columns = vmap(product)(*units)
+    else:
+        products = [product(*row) for row in zip(*units, strict=True)]
+        columns = tuple(flambeau.stack(column) for column in zip(*products, strict=True))
+    parts = [tuple(_split_columns(column.movedim(0, -1), list(xs))) for column in columns]
+    matrices = tuple(_same_structure(is_tuple, part) for part in parts)
     return _finished(_same_structure(outputs_tuple, matrices), False)
 
 
@@ -287,17 +363,15 @@ def hessian(
             [ 0., 12.]])
     """
     is_tuple, _ = _as_tuple(inputs, "inputs", "hessian")
+    forward = outer_jacobian_strategy == "forward-mode"
+
+    def scalar(*xs: Tensor) -> Tensor:
+        return _scalar_output(func, xs, "hessian")
 
     def slopes(*xs: Tensor) -> Any:
-        output = _scalar_output(func, xs, "hessian")
-        return _same_structure(is_tuple, _grad((output,), xs, None, True, strict))
+        if forward:
+            output, vjp_fn = flambeau.func.vjp(scalar, *xs)
+            return _same_structure(is_tuple, vjp_fn(flambeau.ones_like(output)))
+        return _same_structure(is_tuple, _slopes(scalar(*xs), xs, strict))
 
-    def connected(*xs: Tensor) -> Any:
-        if outer_jacobian_strategy == "forward-mode":
-            with flambeau.enable_grad():
-                return slopes(*(x.requires_grad_() for x in xs))
-        return slopes(*xs)
-
-    return jacobian(
-        connected, inputs, create_graph=create_graph, strict=strict, strategy=outer_jacobian_strategy
-    )
+    return jacobian(slopes, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)

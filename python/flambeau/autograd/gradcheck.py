@@ -1,13 +1,8 @@
-"""Derivatives against finite differences.
-
-Complex numbers count as pairs of reals: a function of n complex inputs has 2n real ones, and the
-gradient's convention (that of PyTorch: dL = Re(conj(grad) dx)) makes the rows of the real Jacobian the
-real and imaginary parts of gradients.
-"""
+"""Derivatives against finite differences."""
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +10,16 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
+from flambeau.autograd._real_jacobians import (
+    backward_rows,
+    differentiable_positions,
+    evaluate,
+    floating,
+    forward_columns,
+    gradient_or_zeros,
+    numerical,
+    real,
+)
 from flambeau.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from flambeau.autograd.function import Function
 
@@ -37,101 +42,6 @@ class _NoGradient(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return (None,) * len(grads)
-
-
-def _is_differentiable(value: Any) -> bool:
-    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
-
-
-def _floating(result: Any) -> list[Tensor]:
-    items = result if isinstance(result, tuple | list) else (result,)
-    return [t for t in items if _is_differentiable(t)]
-
-
-def _differentiable_positions(result: Any) -> tuple[list[Tensor], list[int]]:
-    """Outputs that require a gradient, and their places among those of floating numbers."""
-    tensors = _floating(result)
-    which = [i for i, t in enumerate(tensors) if t.requires_grad]
-    return [tensors[i] for i in which], which
-
-
-def _real(t: Tensor) -> Tensor:
-    """All numbers as one row of float64; a complex number as two."""
-    t = t.detach()
-    if t.is_complex():
-        t = flambeau.view_as_real(t)
-    return t.reshape(-1).to(flambeau.float64)
-
-
-def _positions(t: Tensor) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(n) for n in t.shape))
-
-
-def _steps(t: Tensor) -> tuple[complex | float, ...]:
-    return (1.0, 1j) if t.is_complex() else (1.0,)
-
-
-def _units(t: Tensor) -> Iterator[Tensor]:
-    """Tensors like t that are zero but for one real component."""
-    for place in _positions(t):
-        for step in _steps(t):
-            unit = flambeau.zeros_like(t)
-            unit[place] = step
-            yield unit.detach()
-
-
-# --- the real Jacobian of each output, with respect to one input --------------------------------
-
-
-def _evaluate(function: _Function, inputs: Sequence[Any], which: Sequence[int]) -> list[Tensor]:
-    tensors = _floating(function(*inputs))
-    return [_real(tensors[i]).clone() for i in which]
-
-
-def _numerical(
-    function: _Function, inputs: Sequence[Any], x: Tensor, which: Sequence[int], eps: float
-) -> list[Tensor]:
-    columns: list[list[Tensor]] = [[] for _ in which]
-    data = x.data
-    for place in _positions(x):
-        value = data[place].item()
-        for step in _steps(x):
-            data[place] = value + eps * step
-            above = _evaluate(function, inputs, which)
-            data[place] = value - eps * step
-            below = _evaluate(function, inputs, which)
-            for column, a, b in zip(columns, above, below, strict=True):
-                column.append((a - b) / (2 * eps))
-        data[place] = value
-    return [flambeau.stack(c, 1) if c else flambeau.zeros(0, 0, dtype=flambeau.float64) for c in columns]
-
-
-def _gradient_or_zeros(grad: Tensor | None, x: Tensor) -> Tensor:
-    return _real(flambeau.zeros_like(x) if grad is None else grad)
-
-
-def _backward_rows(output: Tensor, xs: Sequence[Tensor]) -> list[Tensor]:
-    rows: list[list[Tensor]] = [[] for _ in xs]
-    for unit in _units(output):
-        grads = flambeau.autograd.grad(output, xs, unit, retain_graph=True, allow_unused=True)
-        for row, grad, x in zip(rows, grads, xs, strict=True):
-            row.append(_gradient_or_zeros(grad, x))
-    return [flambeau.stack(r, 0) if r else flambeau.zeros(0, 0, dtype=flambeau.float64) for r in rows]
-
-
-def _forward_columns(
-    function: _Function, inputs: Sequence[Any], index: int, which: Sequence[int]
-) -> list[Tensor]:
-    columns: list[list[Tensor]] = [[] for _ in which]
-    for unit in _units(inputs[index]):
-        with dual_level():
-            duals = list(inputs)
-            duals[index] = make_dual(inputs[index].detach(), unit)
-            tensors = _floating(function(*duals))
-            for column, i in zip(columns, which, strict=True):
-                primal, tangent = unpack_dual(tensors[i])
-                column.append(_gradient_or_zeros(tangent, primal).clone())
-    return [flambeau.stack(c, 1) if c else flambeau.zeros(0, 0, dtype=flambeau.float64) for c in columns]
 
 
 # --- checks ----------------------------------------------------------------------------------------
@@ -215,48 +125,62 @@ class _Check:
     rtol: float
     backward: bool
     forward: bool
+    dtypes: bool = False  # whether gradients must have the dtype of what they belong to
 
     def compare(self, analytical: Tensor, numerical: Tensor, place: tuple[int, int], mode: str = "") -> None:
         _compare(analytical, numerical, place, self.atol, self.rtol, mode)
 
     def jacobians(self) -> None:
         """Compare all columns and rows."""
-        outputs, which = _differentiable_positions(self.func(*self.arguments))
+        outputs, which = self.outputs()
         xs = [self.arguments[i] for i in self.indices]
-        rows = [_backward_rows(o, xs) for o in outputs] if self.backward else []
+        rows = [backward_rows(o, xs) for o in outputs] if self.backward else []
         for k, index in enumerate(self.indices):
-            numerical = _numerical(self.func, self.arguments, xs[k], which, self.eps)
+            slopes = numerical(self.func, self.arguments, xs[k], which, self.eps)
             for j, row in enumerate(rows):
-                self.compare(row[k], numerical[j], (j, index))
+                self.compare(row[k], slopes[j], (j, index))
             if self.forward:
-                for j, columns in enumerate(_forward_columns(self.func, self.arguments, index, which)):
-                    self.compare(columns, numerical[j], (j, index), "computed with forward mode ")
+                for j, columns in enumerate(forward_columns(self.func, self.arguments, index, which)):
+                    self.compare(columns, slopes[j], (j, index), "computed with forward mode ")
+
+    def outputs(self) -> tuple[list[Tensor], list[int]]:
+        """The outputs that are checked, and their places; if there are none, all must be constant."""
+        result = self.func(*self.arguments)
+        outputs, which = differentiable_positions(result)
+        if not outputs and self.backward:
+            every = list(range(len(floating(result))))
+            for index in self.indices:
+                x = self.arguments[index]
+                for slope in numerical(self.func, self.arguments, x, every, self.eps):
+                    if not flambeau.allclose(slope, flambeau.zeros_like(slope), self.rtol, self.atol):
+                        raise GradcheckError("Numerical gradient for function expected to be zero")
+        return outputs, which
 
     def directions(self) -> None:
         """Compare u.J.v for random u and v, one input at a time."""
-        outputs, which = _differentiable_positions(self.func(*self.arguments))
+        outputs, which = self.outputs()
         for index in self.indices:
             x = self.arguments[index]
             v = flambeau.randn_like(x.detach())
             slopes = self._slopes(x, v, which)
             for j, output in enumerate(outputs):
                 u = flambeau.randn_like(output.detach())
-                expected = (slopes[j] * _real(u)).sum()
+                expected = (slopes[j] * real(u)).sum()
                 if self.backward:
                     (g,) = flambeau.autograd.grad(output, (x,), u, retain_graph=True, allow_unused=True)
-                    self.compare((_gradient_or_zeros(g, x) * _real(v)).sum(), expected, (j, index))
+                    self.compare((gradient_or_zeros(g, x) * real(v)).sum(), expected, (j, index))
                 if self.forward:
                     tangent = self._tangent(index, v, which[j])
                     self.compare(
-                        (tangent * _real(u)).sum(), expected, (j, index), "computed with forward mode "
+                        (tangent * real(u)).sum(), expected, (j, index), "computed with forward mode "
                     )
 
     def _slopes(self, x: Tensor, v: Tensor, which: list[int]) -> list[Tensor]:
         original = x.detach().clone()
         x.data.copy_(original + self.eps * v)
-        above = _evaluate(self.func, self.arguments, which)
+        above = evaluate(self.func, self.arguments, which)
         x.data.copy_(original - self.eps * v)
-        below = _evaluate(self.func, self.arguments, which)
+        below = evaluate(self.func, self.arguments, which)
         x.data.copy_(original)
         return [(a - b) / (2 * self.eps) for a, b in zip(above, below, strict=True)]
 
@@ -264,12 +188,12 @@ class _Check:
         with dual_level():
             duals = list(self.arguments)
             duals[index] = make_dual(duals[index].detach(), v)
-            primal, tangent = unpack_dual(_floating(self.func(*duals))[output])
-            return _gradient_or_zeros(tangent, primal).clone()
+            primal, tangent = unpack_dual(floating(self.func(*duals))[output])
+            return gradient_or_zeros(tangent, primal).clone()
 
     def calls(self, nondet_tol: float, undefined: bool) -> None:
         """Check that backward repeats itself and copes with absent gradients."""
-        outputs, _ = _differentiable_positions(self.func(*self.arguments))
+        outputs, _ = differentiable_positions(self.func(*self.arguments))
         if not outputs or not self.backward:
             return
         xs = [self.arguments[i] for i in self.indices]
@@ -277,11 +201,81 @@ class _Check:
         runs = []
         for _ in range(2):
             grads = flambeau.autograd.grad(outputs, xs, weights, retain_graph=True, allow_unused=True)
-            runs.append([_gradient_or_zeros(g, x) for g, x in zip(grads, xs, strict=True)])
+            runs.append([gradient_or_zeros(g, x) for g, x in zip(grads, xs, strict=True)])
+            if self.dtypes and any(
+                g is not None and g.dtype != x.dtype for g, x in zip(grads, xs, strict=True)
+            ):
+                raise GradcheckError("Gradient has dtype mismatch")
         _check_repeatable(runs[0], runs[1], nondet_tol)
         _check_weighted(outputs, xs)
         if undefined:
             _check_undefined(outputs, xs)
+
+    def batched_backward(self) -> None:
+        """Check that gradients of a batch of weights, under vmap, are those of each."""
+        outputs, _ = differentiable_positions(self.func(*self.arguments))
+        xs = [self.arguments[i] for i in self.indices]
+        for j, output in enumerate(outputs):
+
+            def gradients(weight: Tensor, batched: bool, output: Tensor = output) -> list[Tensor]:
+                grads = flambeau.autograd.grad(
+                    output, xs, weight, retain_graph=True, allow_unused=True, is_grads_batched=batched
+                )
+                return [flambeau.zeros(0) if g is None else g for g in grads]
+
+            weights = [flambeau.randn_like(output.detach()) for _ in range(2)]
+            rows = [gradients(weight, False) for weight in weights]
+            with _batched_failure():
+                found = gradients(flambeau.stack(weights), True)
+            for k, (entries, batch) in enumerate(zip(zip(*rows, strict=True), found, strict=True)):
+                self._compare_batch(batch, entries, (j, self.indices[k]))
+
+    def batched_forward(self) -> None:
+        """Check that tangents of a batch of directions, under vmap, are those of each."""
+        for index in self.indices:
+            x = self.arguments[index].detach()
+
+            def tangents(v: Tensor, index: int = index, x: Tensor = x) -> Any:
+                def partial(value: Tensor) -> tuple[Tensor, ...]:
+                    arguments = list(self.arguments)
+                    arguments[index] = value
+                    return tuple(floating(self.func(*arguments)))
+
+                return flambeau.func.jvp(partial, (x,), (v,))[1]
+
+            directions = [flambeau.randn_like(x) for _ in range(2)]
+            rows = [tangents(v) for v in directions]
+            with _batched_failure():
+                found = flambeau.func.vmap(tangents)(flambeau.stack(directions))
+            for j, (entries, batch) in enumerate(zip(zip(*rows, strict=True), found, strict=True)):
+                self._compare_batch(batch, entries, (j, index))
+
+    def _compare_batch(self, batch: Tensor, entries: Sequence[Tensor], place: tuple[int, int]) -> None:
+        expected = flambeau.stack(list(entries)) if entries[0].numel() else batch
+        if not flambeau.allclose(batch, expected, self.rtol, self.atol):
+            raise GradcheckError(
+                f"For output {place[0]} and input {place[1]}: {_BATCHED}: got {batch}, expected {expected}"
+            )
+
+
+_BATCHED = "gradcheck or gradgradcheck failed while testing batched gradient computation"
+
+
+@contextlib.contextmanager
+def _batched_failure() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}.") from error
+
+
+def _check_options(backward: bool, forward: bool, batched: bool, batched_forward: bool) -> None:
+    if not (backward or forward):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if batched and not backward:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if batched_forward and not forward:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
 
 
 def gradcheck(
@@ -294,9 +288,13 @@ def gradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compare gradients with finite differences.
 
@@ -309,15 +307,28 @@ def gradcheck(
         raise_exception: whether a mismatch raises GradcheckError or gives False.
         nondet_tol: by how much two runs of the same backward may differ.
         check_undefined_grad: check that backward copes with absent gradients.
+        check_grad_dtypes: check that gradients have the dtype of their inputs.
+        check_batched_grad: check gradients of batches, under vmap, against those of each entry.
+        check_batched_forward_grad: the same of forward mode.
         check_forward_ad: check forward mode.
         check_backward_ad: check reverse mode.
         fast_mode: compare along one random direction only: quicker, and may miss a mistake.
+        masked: accepted for PyTorch's programs; it tells kinds of sparse gradients apart.
+    Raises: GradcheckError for a mismatch, AssertionError for options that exclude each other, ValueError
+        if no input requires a gradient.
     """
+    _check_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     indices = _check_inputs(arguments)
-    check = _Check(func, arguments, indices, eps, atol, rtol, check_backward_ad, check_forward_ad)
+    check = _Check(
+        func, arguments, indices, eps, atol, rtol, check_backward_ad, check_forward_ad, check_grad_dtypes
+    )
     try:
         check.directions() if fast_mode else check.jacobians()
+        if check_batched_grad:
+            check.batched_backward()
+        if check_batched_forward_grad:
+            check.batched_forward()
         check.calls(nondet_tol, check_undefined_grad)
     except GradcheckError:
         if raise_exception:
@@ -332,6 +343,7 @@ def gradgradcheck(
     grad_outputs: Any = None,
     *,
     gen_non_contig_grad_outputs: bool = False,
+    check_undefined_grad: bool = True,
     check_fwd_over_rev: bool = False,
     check_rev_over_rev: bool = True,
     **options: Any,
@@ -343,19 +355,27 @@ def gradgradcheck(
         inputs: as for gradcheck.
         grad_outputs: weights of the outputs; random by default. They are inputs of the check as well.
         gen_non_contig_grad_outputs: make the random weights strided.
+        check_undefined_grad: check that double backward copes with absent gradients.
         check_fwd_over_rev: check forward mode through the backward pass.
         check_rev_over_rev: check double backward.
         **options: as for gradcheck.
+    Raises: as gradcheck.
     """
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    for name, wanted in {"check_undefined_grad": check_undefined_grad, **options}.items():
+        if wanted and not check_rev_over_rev and name in ("check_undefined_grad", "check_batched_grad"):
+            raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
-        outputs, _ = _differentiable_positions(func(*arguments))
+        outputs, _ = differentiable_positions(func(*arguments))
         weights = tuple(_random_weight(o, gen_non_contig_grad_outputs) for o in outputs)
     else:
         weights = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
     return gradcheck(
         _gradients(func, arguments, len(weights)),
         (*arguments, *weights),
+        check_undefined_grad=check_undefined_grad,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
         **options,
@@ -369,7 +389,7 @@ def _gradients(func: _Function, arguments: tuple[Any, ...], count: int) -> _Func
         pairs = zip(args, arguments, strict=False)
         given = tuple(t.requires_grad_() if _wants_grad(t, a) else t for t, a in pairs)
         with flambeau.enable_grad():
-            outputs, _ = _differentiable_positions(func(*given))
+            outputs, _ = differentiable_positions(func(*given))
         xs = tuple(t for t in given if isinstance(t, Tensor) and t.requires_grad)
         weights = args[len(args) - count :]
         grads = flambeau.autograd.grad(outputs, xs, weights, create_graph=True, allow_unused=True)

@@ -1,0 +1,55 @@
+"""Which positional arguments a transform differentiates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+ArgNums = int | tuple[int, ...]
+
+
+def _place(argnum: Any, count: int) -> int:
+    if not isinstance(argnum, int):
+        raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
+    if not -count <= argnum < count:
+        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+    return argnum + count if argnum < 0 else argnum
+
+
+def places(argnums: ArgNums, count: int) -> int | tuple[int, ...]:
+    """Return argnums counted from the front.
+
+    Raises: RuntimeError if they are no integers, outside of the arguments, repeated or none.
+    """
+    if isinstance(argnums, int):
+        return _place(argnums, count)
+    if not isinstance(argnums, tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if not argnums:
+        raise RuntimeError("argnums must be non-empty")
+    found = tuple(_place(argnum, count) for argnum in argnums)
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return found
+
+
+def chosen(args: tuple[Any, ...], argnums: ArgNums) -> Any:
+    """Return the argument at argnums, or a tuple of those there."""
+    where = places(argnums, len(args))
+    return args[where] if isinstance(where, int) else tuple(args[i] for i in where)
+
+
+def of_chosen(
+    func: Callable[..., Any], args: tuple[Any, ...], argnums: ArgNums, kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return func as a function of the arguments at argnums only, and these arguments as a tuple."""
+    where = places(argnums, len(args))
+    indices = (where,) if isinstance(where, int) else where
+
+    def partial(*some: Any) -> Any:
+        given = list(args)
+        for i, value in zip(indices, some, strict=True):
+            given[i] = value
+        return func(*given, **kwargs)
+
+    return partial, tuple(args[i] for i in indices)

@@ -1,0 +1,176 @@
+"""Reverse mode: gradients of scalar functions, and products of vectors with Jacobians."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.func._argnums import ArgNums, chosen, of_chosen
+from flambeau.func._layers import Layer, checked_aux, differentiable, only_tensors, split_aux
+from flambeau.utils._pytree import TreeSpec, tree_flatten
+
+_VALUE_API = "grad_and_value(f)(*args)"
+_VJP_API = "vjp(f, *primals)"
+
+
+def gradients(
+    outputs: list[Tensor],
+    inputs: list[Tensor],
+    weights: list[Tensor] | None = None,
+    create_graph: bool = False,
+    retain_graph: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return the gradients of outputs, zero for an input on which none depends."""
+    given: list[Tensor | None] = [None] * len(outputs) if weights is None else list(weights)
+    pairs = [(out, w) for out, w in zip(outputs, given, strict=True) if out.requires_grad]
+    if not pairs:
+        return tuple(flambeau.zeros_like(x) for x in inputs)
+    results, factors = zip(*pairs, strict=True)
+    found = flambeau.autograd.grad(
+        results, inputs, factors, retain_graph=retain_graph, create_graph=create_graph, allow_unused=True
+    )
+    return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+
+
+def _scalar(output: Any) -> Tensor:
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"{_VALUE_API}: Expected f(*args) to return a Tensor, got {type(output)}")
+    if output.dim() != 0:
+        raise RuntimeError(
+            f"{_VALUE_API}: Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} "
+            "dims. For others there are vjp and jacrev."
+        )
+    return output
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that gives the gradient of func and its value.
+
+    Args:
+        func: returns one number as a tensor; with has_aux a pair of it and a tree of tensors.
+        argnums: which positional arguments to differentiate: a place, or a tuple of places.
+        has_aux: whether func returns more than its value; the result is then
+            ``(gradient, (value, aux))``.
+    Shape: each gradient is shaped as its argument; a tuple of argnums gives a tuple.
+    Raises: RuntimeError unless func returns a scalar tensor and argnums fit the arguments.
+
+    >>> import flambeau as fb
+    >>> fb.func.grad_and_value(lambda x: x ** 3)(fb.tensor(2.0))
+    (tensor(12.), tensor(8.))
+    """
+
+    @functools.wraps(func)
+    def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        with Layer("grad") as layer:
+            tracked = tuple(layer.track(arg) for arg in args)
+            inputs, spec = differentiable(chosen(tracked, argnums))
+            result = func(*tracked, **layer.track(kwargs))
+            result, aux = split_aux(result, _VALUE_API) if has_aux else (result, None)
+            output = _scalar(result)
+            # What lies below this layer is recorded there; nothing looks at this layer's graph again.
+            grads = gradients([output], inputs)
+            slopes = layer.unwrap(spec.unflatten(grads))
+            value, _ = layer.take_off(output)
+            if has_aux:
+                return slopes, (value, checked_aux(aux, layer))
+            return slopes, value
+
+    return differentiated
+
+
+def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that gives the gradient of func.
+
+    Args:
+        func: returns one number as a tensor; with has_aux a pair of it and a tree of tensors.
+        argnums: which positional arguments to differentiate: a place, or a tuple of places.
+        has_aux: whether func returns more than its value; the result is then ``(gradient, aux)``.
+    Shape: each gradient is shaped as its argument; a tuple of argnums gives a tuple.
+    Raises: RuntimeError unless func returns a scalar tensor and argnums fit the arguments.
+
+    >>> import flambeau as fb
+    >>> from flambeau.func import grad, vmap
+    >>> grad(grad(fb.sin))(fb.tensor(1.0)) + fb.sin(fb.tensor(1.0))
+    tensor(0.)
+    >>> vmap(grad(lambda w, x: (w * x).sum().square()), in_dims=(None, 0))(fb.ones(2), fb.eye(2))
+    tensor([[2., 0.],
+            [0., 2.]])
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        slopes, value = both(*args, **kwargs)
+        return (slopes, value[1]) if has_aux else slopes
+
+    return differentiated
+
+
+def _same_shapes(weights: list[Any], spec: TreeSpec, outputs: list[Tensor], out_spec: TreeSpec) -> None:
+    """Check cotangents against outputs."""
+    if spec != out_spec:
+        raise RuntimeError(
+            "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+            f"function. cotangents: {spec}, primal output: {out_spec}"
+        )
+    for i, (weight, output) in enumerate(zip(weights, outputs, strict=True)):
+        if not isinstance(weight, Tensor):
+            raise RuntimeError(f"{_VJP_API}: expected cotangents to be Tensors, got {type(weight)}")
+        if weight.shape != output.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {weight.shape} and output[{i}] has a "
+                f"shape of {output.shape}."
+            )
+
+
+def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
+    """Return what `vjp` does."""
+    with Layer("grad") as layer:
+        tracked = layer.track(primals)
+        inputs, spec = differentiable(tracked)
+        result = func(*tracked)
+        result, aux = split_aux(result, _VJP_API) if has_aux else (result, None)
+        outputs, out_spec = tree_flatten(result)
+        only_tensors(outputs, _VJP_API)
+        primals_out = layer.unwrap(result)
+        rest = (checked_aux(aux, layer),) if has_aux else ()
+
+    # The layer is gone: what it wrapped counts as plain, and only its graph is left.
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        weights, weights_spec = tree_flatten(cotangents)
+        _same_shapes(weights, weights_spec, outputs, out_spec)
+        create = flambeau.is_grad_enabled() if create_graph is None else create_graph
+        return spec.unflatten(gradients(outputs, inputs, weights, create, retain_graph))
+
+    return (primals_out, vjp_fn, *rest)
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """Return the outputs of func and a function that multiplies vectors with its Jacobian.
+
+    Args:
+        func: takes trees of tensors and returns one; with has_aux a pair of such and an aux tree.
+        primals: its arguments; all of them are differentiated.
+        has_aux: whether func returns a pair; a third result is then the aux tree.
+    Shape: vjp_fn takes one tree shaped as the outputs, and returns a tuple shaped as the primals.
+    Raises: RuntimeError if func returns anything but tensors, or cotangents do not match its outputs.
+
+    >>> import flambeau as fb
+    >>> output, vjp_fn = fb.func.vjp(lambda x, y: x * y, fb.tensor(2.0), fb.tensor(3.0))
+    >>> vjp_fn(fb.tensor(1.0))
+    (tensor(3.), tensor(2.))
+    """
+    return vjp_of(func, primals, has_aux)
+
+
+def vjp_at(
+    func: Callable[..., Any], args: tuple[Any, ...], argnums: ArgNums, has_aux: bool, kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return what `vjp` does for the arguments at argnums, which it gives as a tuple."""
+    partial, primals = of_chosen(func, args, argnums, kwargs)
+    return vjp_of(partial, primals, has_aux)

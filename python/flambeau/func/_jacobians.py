@@ -1,0 +1,198 @@
+"""Whole Jacobians and Hessians: products with unit vectors, under vmap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.func._argnums import ArgNums, of_chosen, places
+from flambeau.func._grad import vjp_at
+from flambeau.func._jvp import jvp_of
+from flambeau.func._vmap import vmap
+from flambeau.utils._pytree import tree_flatten, tree_leaves
+
+
+def unit_vectors(like: list[Tensor], start: int, stop: int) -> list[Tensor]:
+    """Return rows start to stop of the identity over all elements of the tensors, split among them.
+
+    Shape: of each tensor ``(*n)``: ``(stop - start, *n)``.
+    """
+    rows, first = [], 0
+    for t in like:
+        numel = t.numel()
+        block = flambeau.zeros(stop - start, numel, dtype=t.dtype, device=t.device)
+        # Row r of the block has its one, if any, in column r + start - first.
+        offset = start - first
+        if -(stop - start) < offset < numel:
+            block.diagonal(offset).fill_(1)
+        rows.append(block.reshape(stop - start, *t.shape))
+        first += numel
+    return rows
+
+
+def _check_real(tensors: list[Tensor], api: str, what: str) -> None:
+    for i, t in enumerate(tensors):
+        if t.is_complex():
+            raise RuntimeError(
+                f"{api}: Expected all {what}s to be real but received complex tensor at flattened input "
+                f"idx: {i}"
+            )
+
+
+def _ranges(count: int, chunk_size: int | None) -> Iterator[tuple[int, int]]:
+    step = count if chunk_size is None else chunk_size
+    for start in range(0, count, max(step, 1)):
+        yield start, min(start + step, count)
+
+
+def _in_blocks(
+    product: Callable[..., list[Tensor]], like: list[Tensor], chunk_size: int | None, randomness: str
+) -> list[Tensor] | None:
+    """Apply `product` to all unit vectors: one tensor per result, of one row per vector; None: no vectors."""
+    count = sum(t.numel() for t in like)
+    mapped = vmap(product, randomness=randomness)
+    blocks = []
+    for start, stop in _ranges(count, chunk_size):
+        vectors = unit_vectors(like, start, stop)
+        if chunk_size == 1:
+            blocks.append([row.unsqueeze(0) for row in product(*(v.squeeze(0) for v in vectors))])
+        else:
+            blocks.append(mapped(*vectors))
+    if not blocks:
+        return None
+    return [c[0] if len(c) == 1 else flambeau.cat(c) for c in zip(*blocks, strict=True)]
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: ArgNums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that gives the Jacobian of func by reverse mode.
+
+    func runs once; all rows come from one batched backward pass, or from one per chunk.
+
+    Args:
+        func: takes and returns trees of real tensors; with has_aux it returns a pair.
+        argnums: which positional arguments to differentiate: a place, or a tuple of places.
+        has_aux: whether func returns a pair; the result is then ``(jacobian, aux)``.
+        chunk_size: how many rows are computed at once, to save memory; 1 does without vmap.
+    Shape: of output ``(*m)`` and argument ``(*n)``: ``(*m, *n)``; trees nest as outputs, then arguments.
+    Raises: ValueError for a chunk_size below 1, RuntimeError for complex numbers and argnums out of range.
+
+    >>> import flambeau as fb
+    >>> fb.func.jacrev(lambda x: x ** 2)(fb.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        output, vjp_fn, *aux = vjp_at(func, args, argnums, has_aux, kwargs)
+        _, primals = of_chosen(func, args, argnums, kwargs)
+        single = isinstance(places(argnums, len(args)), int)
+        inputs, in_spec = tree_flatten(primals[0] if single else primals)
+        outputs, out_spec = tree_flatten(output)
+        _check_real(inputs, "jacrev", "input")
+        _check_real(outputs, "jacrev", "output")
+
+        def product(*weights: Tensor) -> list[Tensor]:
+            return tree_leaves(vjp_fn(out_spec.unflatten(weights)))
+
+        rows = _in_blocks(product, outputs, chunk_size, "error")
+        found, first = [], 0
+        for out in outputs:
+            last = first + out.numel()
+            blocks = [
+                x.new_zeros((*out.shape, *x.shape))
+                if rows is None
+                else rows[k][first:last].reshape(*out.shape, *x.shape)
+                for k, x in enumerate(inputs)
+            ]
+            found.append(in_spec.unflatten(blocks))
+            first = last
+        result = out_spec.unflatten(found)
+        return (result, *aux) if has_aux else result
+
+    return jacobian
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """Return a function that gives the Jacobian of func by forward mode.
+
+    All columns come from one batched forward pass: cheaper than jacrev where outputs outnumber inputs.
+
+    Args:
+        func: takes and returns trees of real tensors; with has_aux it returns a pair.
+        argnums: which positional arguments to differentiate: a place, or a tuple of places.
+        has_aux: whether func returns a pair; the result is then ``(jacobian, aux)``.
+        randomness: what random operators may do, as of vmap.
+    Shape: of output ``(*m)`` and argument ``(*n)``: ``(*m, *n)``; trees nest as outputs, then arguments.
+    Raises: RuntimeError for complex numbers and argnums out of range.
+
+    >>> import flambeau as fb
+    >>> fb.func.jacfwd(lambda x: x ** 2)(fb.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        partial, primals = of_chosen(func, args, argnums, kwargs)
+        single = isinstance(places(argnums, len(args)), int)
+        inputs, in_spec = tree_flatten(primals[0] if single else primals)
+        _check_real([x for x in inputs if isinstance(x, Tensor)], "jacfwd", "input")
+        count = sum(x.numel() for x in inputs if isinstance(x, Tensor))
+
+        def product(*units: Tensor) -> Any:
+            tangent = in_spec.unflatten(units)
+            _, *slopes = jvp_of(partial, primals, (tangent,) if single else tangent, has_aux=has_aux)
+            return tuple(slopes)
+
+        vectors = unit_vectors(inputs, 0, count)
+        slopes, *aux = vmap(product, out_dims=(0, None) if has_aux else (0,), randomness=randomness)(*vectors)
+        columns, out_spec = tree_flatten(slopes)
+        _check_real(columns, "jacfwd", "output")
+        parts = [_split_columns(column.movedim(0, -1), inputs) for column in columns]
+        result = out_spec.unflatten([in_spec.unflatten(part) for part in parts])
+        return (result, *aux) if has_aux else result
+
+    return jacobian
+
+
+def _split_columns(columns: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+    """Share the last dimension, one entry per element of all inputs, out among them."""
+    parts, first = [], 0
+    for x in inputs:
+        last = first + x.numel()
+        parts.append(columns[..., first:last].reshape(*columns.shape[:-1], *x.shape))
+        first = last
+    return parts
+
+
+def hessian(func: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
+    """Return a function that gives the second derivatives of func: forward over reverse mode.
+
+    Args:
+        func: takes and returns trees of real tensors.
+        argnums: which positional arguments to differentiate: a place, or a tuple of places.
+    Shape: of output ``(*m)`` and argument ``(*n)``: ``(*m, *n, *n)``; trees nest as outputs, then
+        arguments twice.
+    Raises: as jacrev and jacfwd.
+
+    >>> import flambeau as fb
+    >>> fb.func.hessian(lambda x: (x ** 3).sum())(fb.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

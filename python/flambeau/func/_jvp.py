@@ -1,0 +1,148 @@
+"""Forward mode: products of Jacobians with vectors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.autograd import forward_ad
+from flambeau.func._grad import vjp_of
+from flambeau.func._layers import Layer, checked_aux, only_tensors, split_aux
+from flambeau.utils._pytree import tree_flatten, tree_leaves
+
+_API = "jvp(f, primals, tangents)"
+
+
+def _level() -> Any:
+    """Tangents need one level, which nested transforms and a surrounding dual_level share."""
+    return contextlib.nullcontext() if forward_ad._current_level >= 0 else forward_ad.dual_level()
+
+
+def _checked(primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
+    """The leaves of both, and their common tree."""
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{_API}: Expected primals to be a tuple: the call is f(*primals).")
+    flat, spec = tree_flatten(primals)
+    flat_tangents, tangents_spec = tree_flatten(tangents)
+    if spec != tangents_spec:
+        raise RuntimeError(
+            f"{_API}: Expected primals and tangents to have the same python structure. Got primals with "
+            f"structure {spec} and tangents with structure {tangents_spec}"
+        )
+    if not flat:
+        raise RuntimeError(f"{_API}: Expected primals to contain at least one Tensor.")
+    for what, leaves in (("primals", flat), ("tangents", flat_tangents)):
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"{_API}: Expected {what} to only contain Tensors, got {type(leaf)}")
+    return flat, flat_tangents, spec
+
+
+def _tangent_of(output: Tensor, layer: Layer, strict: bool) -> tuple[Tensor, Tensor]:
+    """The value of one output and its tangent; zeros where it depends on no input."""
+    primal, tangent = _C._unpack_dual(output)
+    if tangent is None:
+        if strict:
+            raise RuntimeError(
+                f"{_API[:-1]}, strict=True): The output of f is independent of the inputs. This is not "
+                "allowed with strict=True."
+            )
+        tangent = flambeau.zeros_like(primal)
+    return layer.take_off(primal)[0], layer.take_off(tangent)[0]
+
+
+def jvp_of(
+    func: Callable[..., Any], primals: Any, tangents: Any, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Return what `jvp` does."""
+    flat, flat_tangents, spec = _checked(primals, tangents)
+    with Layer("jvp") as layer, _level():
+        duals = [
+            _C._make_dual(_C._make_tracked(p, layer.level), _C._make_tracked(t, layer.level))
+            for p, t in zip(flat, flat_tangents, strict=True)
+        ]
+        result = func(*spec.unflatten(duals))
+        result, aux = split_aux(result, _API) if has_aux else (result, None)
+        outputs, out_spec = tree_flatten(result)
+        only_tensors(outputs, _API)
+        pairs = [_tangent_of(output, layer, strict) for output in outputs]
+        rest = (checked_aux(aux, layer),) if has_aux else ()
+    values, slopes = zip(*pairs, strict=True)
+    return (out_spec.unflatten(values), out_spec.unflatten(slopes), *rest)
+
+
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Return the outputs of func and the product of its Jacobian with a vector, in one forward pass.
+
+    Args:
+        func: takes trees of tensors and returns one; with has_aux a pair of such and an aux tree.
+        primals: a tuple of its arguments.
+        tangents: the vector: a tuple shaped as the primals.
+        strict: fail, rather than give zeros, for an output that depends on no input.
+        has_aux: whether func returns a pair; a third result is then the aux tree.
+    Shape: the product is shaped as the outputs.
+    Raises: RuntimeError if primals are no tuple, tangents have another shape, or func returns anything
+        but tensors.
+
+    >>> import flambeau as fb
+    >>> fb.func.jvp(lambda x: x ** 2, (fb.tensor(3.0),), (fb.tensor(1.0),))
+    (tensor(9.), tensor(6.))
+    """
+    return jvp_of(func, primals, tangents, strict, has_aux)
+
+
+def _check_tangents(tangents: tuple[Any, ...], primals: list[Tensor], spec: Any) -> list[Tensor]:
+    flat, tangents_spec = tree_flatten(tangents)
+    if spec != tangents_spec:
+        raise RuntimeError(
+            f"linearize: Expected the tangents {tangents_spec} to have the same argspec as the primals {spec}"
+        )
+    for i, (tangent, primal) in enumerate(zip(flat, primals, strict=True)):
+        for what in ("shape", "dtype"):
+            got, wanted = getattr(tangent, what), getattr(primal, what)
+            if got != wanted:
+                raise RuntimeError(
+                    f"tangent:{i} with {what} {got} in flattened pytree doesn't match the {what} {wanted} "
+                    "of the corresponding primal."
+                )
+    return flat
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the outputs of func and its derivative at these primals, a linear function of tangents.
+
+    func runs once. The product of a vector with its Jacobian is recorded, and as that is linear in the
+    vector, transposing the record gives the product of the Jacobian with a tangent, without func.
+
+    Args:
+        func: takes trees of tensors and returns one.
+        primals: where it is linearized.
+    Shape: ``jvp_fn(*tangents)`` takes tangents shaped as the primals, and returns what the outputs are.
+    Raises: RuntimeError if func returns anything but tensors, or tangents do not match the primals.
+
+    >>> import flambeau as fb
+    >>> output, jvp_fn = fb.func.linearize(fb.sin, fb.zeros(2))
+    >>> jvp_fn(fb.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    flat, spec = tree_flatten(primals)
+    output, vjp_fn = vjp_of(func, primals, False)
+    outputs, out_spec = tree_flatten(output)
+
+    def products(*weights: Tensor) -> list[Tensor]:
+        return tree_leaves(vjp_fn(out_spec.unflatten(weights), create_graph=True))
+
+    zeros = tuple(flambeau.zeros_like(out).detach() for out in outputs)
+    _, transposed = vjp_of(products, zeros, False)
+
+    def jvp_fn(*tangents: Any) -> Any:
+        given = _check_tangents(tangents, flat, spec)
+        return out_spec.unflatten(transposed(given))
+
+    return output, jvp_fn

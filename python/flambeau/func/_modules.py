@@ -1,0 +1,190 @@
+"""Modules as functions of their parameters and buffers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.nn import Module
+
+_State = Mapping[str, Tensor]
+
+
+def _one_dict(dicts: Any) -> dict[str, Tensor]:
+    """Join the dicts that were given.
+
+    Raises: ValueError unless they are dicts that share no key.
+    """
+    if isinstance(dicts, dict):
+        return dict(dicts)
+    if not isinstance(dicts, Sequence):
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
+            f"but got {type(dicts)}"
+        )
+    joined: dict[str, Tensor] = {}
+    for part in dicts:
+        if not isinstance(part, dict):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+        twice = sorted(set(part) & set(joined))
+        if twice:
+            raise ValueError(
+                f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+            )
+        joined.update(part)
+    return joined
+
+
+def _places(module: Module) -> dict[str, Tensor]:
+    """All parameters and buffers by name, tied ones under each of their names."""
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module._named_members("_buffers", "", True, False)),
+    }
+
+
+def _with_ties(given: dict[str, Tensor], places: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give tied names what one of them was given.
+
+    Raises: ValueError if two of them were given different tensors.
+    """
+    groups: dict[int, list[str]] = {}
+    for name, tensor in places.items():
+        groups.setdefault(id(tensor), []).append(name)
+    tied = dict(given)
+    for names in groups.values():
+        named = [name for name in names if name in given]
+        if not named:
+            continue
+        if any(given[name] is not given[named[0]] for name in named):
+            raise ValueError(
+                f"functional_call got multiple values for keys {named}, which are tied. "
+                "Consider using tie_weights=False"
+            )
+        tied.update(dict.fromkeys(names, given[named[0]]))
+    return tied
+
+
+def _check_names(module: Module, given: dict[str, Tensor], places: dict[str, Tensor]) -> None:
+    errors = []
+    for what, names in (("Unexpected", set(given) - set(places)), ("Missing", set(places) - set(given))):
+        if names:
+            errors.append(f"{what} key(s): " + ", ".join(map(repr, sorted(names))) + ".")
+    if errors:
+        listing = "\n\t".join(errors)
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t{listing}")
+
+
+@contextlib.contextmanager
+def _replaced(module: Module, values: dict[str, Tensor]) -> Iterator[None]:
+    """Put other tensors in the places of parameters and buffers, and these back at the end."""
+    kept: list[tuple[dict[str, Any], str, Any]] = []
+    try:
+        for path, value in values.items():
+            prefix, _, name = path.rpartition(".")
+            owner = module.get_submodule(prefix)
+            table = owner._parameters if name in owner._parameters else owner._buffers
+            kept.append((table, name, table[name]))
+            table[name] = value
+        yield
+    finally:
+        for table, name, value in reversed(kept):
+            table[name] = value
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in the places of its parameters and buffers.
+
+    Args:
+        module: what is called; it is itself again afterwards. A buffer that it replaces during the call
+            keeps its new value only where none was given.
+        parameter_and_buffer_dicts: tensors by dotted name, or several such dicts.
+        args: the positional arguments: a tuple, or the only one.
+        kwargs: the keyword arguments.
+        tie_weights: whether what is given for one name holds for all names of the same tensor.
+        strict: whether all names must be given, and no others.
+    Raises: ValueError if dicts share a name or tied names get different tensors, TypeError for values
+        that are no tensors, RuntimeError under strict.
+
+    >>> import flambeau as fb
+    >>> layer = fb.nn.Linear(2, 1)
+    >>> weights = {"weight": fb.ones(1, 2), "bias": fb.zeros(1)}
+    >>> fb.func.functional_call(layer, weights, fb.tensor([[1.0, 2.0]]))
+    tensor([[3.]])
+    """
+    given = _one_dict(parameter_and_buffer_dicts)
+    places = _places(module)
+    for value in given.values():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{value} is not an instance of flambeau.Tensor")
+    values = _with_ties(given, places) if tie_weights else given
+    if strict:
+        _check_names(module, values, places)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, {name: value for name, value in values.items() if name in places}):
+        return module(*positional, **(kwargs or {}))
+
+
+def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
+    wanted = tensors[0].requires_grad
+    if any(t.requires_grad != wanted for t in tensors):
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    return flambeau.stack([t.detach() for t in tensors]).requires_grad_(wanted)
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Stack the parameters and buffers of models of one kind, for `functional_call` under `vmap`.
+
+    Args:
+        models: modules of the same class, mode and sizes.
+    Returns: two dicts of new leaves: parameters and buffers, by dotted name.
+    Shape: of a parameter ``(*n)``: ``(len(models), *n)``.
+    Raises: RuntimeError if there are no models or they differ.
+
+    >>> import flambeau as fb
+    >>> models = [fb.nn.Linear(2, 3) for _ in range(4)]
+    >>> params, buffers = fb.func.stack_module_state(models)
+    >>> call = lambda p, b, x: fb.func.functional_call(models[0], (p, b), x)
+    >>> fb.vmap(call, in_dims=(0, 0, None))(params, buffers, fb.ones(5, 2)).shape
+    flambeau.Size([4, 5, 3])
+    """
+    if not len(models):
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    first = next(iter(models))
+    if any(model.training != first.training for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(model) is not type(first) for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(model.named_parameters()) for model in models]
+    buffers = [dict(model.named_buffers()) for model in models]
+    return (
+        {name: _stacked(name, [p[name] for p in parameters]) for name in parameters[0]},
+        {name: _stacked(name, [b[name] for b in buffers]) for name in buffers[0]},
+    )
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Make all batch norms of a module use the batch's own statistics, so that vmap can map them.
+
+    Running statistics are one tensor for all examples, which a mapped example cannot update.
+
+    Args:
+        root: changed in place, and returned.
+    """
+    for module in root.modules():
+        if getattr(module, "track_running_stats", False) and "running_mean" in module._buffers:
+            module.track_running_stats = False
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                module._buffers[name] = None
+    return root

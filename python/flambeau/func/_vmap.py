@@ -1,0 +1,223 @@
+"""vmap: a function of single examples becomes one of batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flambeau
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.func._layers import Layer, batch_first
+from flambeau.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_leaves
+
+InDims = int | tuple[Any, ...]
+OutDims = Any
+_RANDOMNESS = ("error", "different", "same")
+
+
+def _name(func: Callable[..., Any]) -> str:
+    return getattr(func, "__name__", repr(func))
+
+
+def _flat_in_dims(
+    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...], spec: TreeSpec
+) -> list[int | None]:
+    """One mapped dimension or None per leaf of the arguments."""
+    call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, int | tuple):
+        raise ValueError(
+            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
+            f"of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(f"vmap({_name(func)})(<inputs>): got no inputs: there is nothing to map over.")
+    flat = _broadcast_to_and_flatten(in_dims, spec)
+    if flat is None:
+        raise ValueError(
+            f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+        )
+    return flat
+
+
+def _in_dim(call: str, arg: Any, dim: Any) -> int | None:
+    """Check one mapped dimension; count it from the front."""
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueError(
+            f"{call}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        )
+    if not isinstance(arg, Tensor):
+        raise ValueError(
+            f"{call}: Got in_dim={dim} for an input but the input is of type {type(arg)}. "
+            "We cannot vmap over non-Tensor arguments: None as the in_dim passes them on."
+        )
+    rank = arg.dim()
+    if not -rank <= dim < rank:
+        raise ValueError(
+            f"{call}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} "
+            f"so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
+        )
+    return dim + rank if dim < 0 else int(dim)
+
+
+def _batch_size(flat_args: list[Any], dims: list[int | None]) -> int:
+    sizes = [arg.shape[dim] for arg, dim in zip(flat_args, dims, strict=True) if dim is not None]
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, "
+            f"got sizes {sizes} for the mapped dimension"
+        )
+    return int(sizes[0])
+
+
+def _flat_out_dims(func: Callable[..., Any], out_dims: Any, outputs: Any, spec: TreeSpec) -> list[Any]:
+    """One place of the batch dimension, or None, per leaf of what the function returned."""
+    if not all(dim is None or isinstance(dim, int) for dim in tree_leaves(out_dims)):
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+            "collection of ints: where in the outputs the mapped dimension appears."
+        )
+    alone = isinstance(outputs, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1
+    flat = list(out_dims) if alone else _broadcast_to_and_flatten(out_dims, spec)
+    if flat is None:
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
+            f"structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has "
+            f"structure {spec}."
+        )
+    return flat
+
+
+def _output(func: Callable[..., Any], output: Any, out_dim: int | None, layer: Layer, size: int) -> Any:
+    """Take the layer's wrapper off one output and put the batch dimension where it belongs."""
+    if not isinstance(output, Tensor):
+        if out_dim is None:
+            return output
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(output)}. "
+            "With None as its place in out_dims it is passed on."
+        )
+    if out_dim is not None:
+        return batch_first(output, layer, size, out_dim)
+    value, dim = layer.take_off(output)
+    if dim is not None:
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
+        )
+    return value
+
+
+def _run(
+    func: Callable[..., Any],
+    flat_args: list[Any],
+    dims: list[int | None],
+    spec: TreeSpec,
+    out_dims: Any,
+    randomness: str,
+    kwargs: dict[str, Any],
+) -> tuple[list[Any], list[Any], TreeSpec]:
+    """Call the function on batched tensors: flat outputs, the places of their batch, their tree."""
+    size = _batch_size(flat_args, dims)
+    with Layer("vmap", size, randomness) as layer:
+        batched = [
+            arg if dim is None else _C._make_batched(arg, dim, layer.level)
+            for arg, dim in zip(flat_args, dims, strict=True)
+        ]
+        outputs = func(*spec.unflatten(batched), **kwargs)
+        flat, out_spec = tree_flatten(outputs)
+        places = _flat_out_dims(func, out_dims, outputs, out_spec)
+        found = [_output(func, out, place, layer, size) for out, place in zip(flat, places, strict=True)]
+    return found, places, out_spec
+
+
+def _chunks(flat_args: list[Any], dims: list[int | None], chunk_size: int) -> Iterator[list[Any]]:
+    """Slices of the mapped arguments, chunk_size examples at a time; the last may be shorter."""
+    size = _batch_size(flat_args, dims)
+    for start in range(0, size, chunk_size):
+        length = min(chunk_size, size - start)
+        yield [
+            arg if dim is None else arg.narrow(dim, start, length)
+            for arg, dim in zip(flat_args, dims, strict=True)
+        ]
+
+
+def _joined(parts: list[list[Any]], places: list[Any]) -> list[Any]:
+    """Put the outputs of chunks together; one without a batch is the first chunk's."""
+    return [
+        column[0] if place is None or len(column) == 1 else flambeau.cat(column, place)
+        for column, place in zip(zip(*parts, strict=True), places, strict=True)
+    ]
+
+
+def _in_chunks(
+    func: Callable[..., Any], flat_args: list[Any], dims: list[int | None], chunk_size: int, *rest: Any
+) -> tuple[list[Any], list[Any], TreeSpec]:
+    same = "same" in rest  # the random numbers of one example serve all, in whatever chunk they are
+    state = flambeau.get_rng_state() if same else None
+    parts: list[list[Any]] = []
+    places: list[Any] = []
+    spec: Any = None
+    for chunk in _chunks(flat_args, dims, chunk_size):
+        if same:
+            flambeau.set_rng_state(state)
+        part, places, spec = _run(func, chunk, dims, *rest)
+        parts.append(part)
+    return _joined(parts, places), places, spec
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: InDims = 0,
+    out_dims: OutDims = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Return a function that applies func to every entry of a dimension of its arguments, at once.
+
+    Args:
+        func: takes tensors without the mapped dimension, in any containers, and returns such.
+        in_dims: the mapped dimension of each positional argument, nested like them (a prefix will do);
+            None where an argument serves all entries. Keyword arguments always serve all.
+        out_dims: where the mapped dimension stands in each output; None for an output that has none.
+        randomness: "error": random operators raise; "different": each entry has random numbers of its
+            own; "same": all entries share theirs.
+        chunk_size: how many entries are computed at once; None: all of them.
+    Shape: an argument ``(..., B, ...)`` with B at its in_dim; an output with B at its out_dim.
+    Raises: ValueError for dimensions that do not fit the arguments, sizes that differ, and outputs that
+        are no tensors; RuntimeError for an unknown randomness, and by operators that read values.
+
+    >>> import flambeau as fb
+    >>> a, b = fb.ones(5, 3), fb.arange(15.0).reshape(5, 3)
+    >>> fb.vmap(fb.dot)(a, b)
+    tensor([ 3., 12., 21., 30., 39.])
+    >>> fb.vmap(fb.dot, in_dims=(None, 0))(a[0], b).shape
+    flambeau.Size([5])
+    """
+    if randomness not in _RANDOMNESS:
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+    if chunk_size is not None and not chunk_size > 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        flat_args, spec = tree_flatten(args)
+        call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+        flat_dims = _flat_in_dims(func, in_dims, args, spec)
+        dims = [_in_dim(call, arg, dim) for arg, dim in zip(flat_args, flat_dims, strict=True)]
+        rest = (spec, out_dims, randomness, kwargs)
+        if chunk_size is not None and _batch_size(flat_args, dims) > chunk_size:
+            outputs, _, out_spec = _in_chunks(func, flat_args, dims, chunk_size, *rest)
+        else:
+            outputs, _, out_spec = _run(func, flat_args, dims, *rest)
+        return out_spec.unflatten(outputs)
+
+    return mapped
