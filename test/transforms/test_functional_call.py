@@ -12,6 +12,10 @@ def linear(m):
     return m.nn.Linear(2, 3)
 
 
+def call(m, *args, **kwargs):
+    return m.func.functional_call(linear(m), *args, **kwargs)
+
+
 def tied(m):
     class Tied(m.nn.Module):
         def __init__(self):
@@ -39,38 +43,28 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_given_tensors_are_used(state):
-    agree(lambda m, w, b, x: m.func.functional_call(linear(m), state(w, b), x), WEIGHT, BIAS, X)
-    agree(lambda m, w, b, x: m.func.functional_call(linear(m), state(w, b), (x,)), WEIGHT, BIAS, X)
-    agree(
-        lambda m, w, b, x: m.func.functional_call(linear(m), state(w, b), kwargs={"input": x}),
-        WEIGHT,
-        BIAS,
-        X,
-    )
+    agree(lambda m, w, b, x: call(m, state(w, b), x), WEIGHT, BIAS, X)
+    agree(lambda m, w, b, x: call(m, state(w, b), (x,)), WEIGHT, BIAS, X)
+    agree(lambda m, w, b, x: call(m, state(w, b), kwargs={"input": x}), WEIGHT, BIAS, X)
 
 
 FAILURES = {
-    "missing": (lambda m, w, x: m.func.functional_call(linear(m), {"weight": w}, x, strict=True), "Missing key"),
+    "missing": (lambda m, w, x: call(m, {"weight": w}, x, strict=True), "Missing key"),
     "unexpected": (
-        lambda m, w, x: m.func.functional_call(linear(m), {"weight": w, "bias": w[:, 0], "o": w}, x, strict=True),
+        lambda m, w, x: call(m, {"weight": w, "bias": w[:, 0], "o": w}, x, strict=True),
         "Unexpected key.*'o'",
     ),
-    "twice": (
-        lambda m, w, x: m.func.functional_call(linear(m), ({"weight": w}, {"weight": w}), x),
-        "appeared in multiple dictionaries",
-    ),
-    "no dict": (lambda m, w, x: m.func.functional_call(linear(m), 3, x), "to be a dict"),
-    "no dicts": (lambda m, w, x: m.func.functional_call(linear(m), (3,), x), "to be dictionaries"),
-    "no tensor": (lambda m, w, x: m.func.functional_call(linear(m), {"weight": 3}, x), "not an instance of"),
+    "twice": (lambda m, w, x: call(m, ({"weight": w}, {"weight": w}), x), "appeared in multiple dict"),
+    "no dict": (lambda m, w, x: call(m, 3, x), "to be a dict"),
+    "no dicts": (lambda m, w, x: call(m, (3,), x), "to be dictionaries"),
+    "no tensor": (lambda m, w, x: call(m, {"weight": 3}, x), "not an instance of"),
     "no module": (lambda m, w, x: m.func.functional_call(3, {"weight": w}, x), "named_parameters"),
-    "no argument": (lambda m, w, x: m.func.functional_call(linear(m), {"weight": w}), "missing 1 required"),
+    "no argument": (lambda m, w, x: call(m, {"weight": w}), "missing 1 required"),
     "tied names differ": (
-        lambda m, w, x: m.func.functional_call(
-            tied(m), {"a.weight": m.eye(2), "b.weight": m.eye(2)}, x
-        ),
+        lambda m, w, x: m.func.functional_call(tied(m), {"a.weight": m.eye(2), "b.weight": m.eye(2)}, x),
         "which are tied",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("program", "match"), FAILURES.values(), ids=FAILURES)

@@ -291,13 +291,13 @@ def _rows(
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
         )
-    flat = output.reshape(-1)
+    flat, count = output.reshape(-1), output.numel()
     if vectorize:
-        units = flambeau.eye(flat.shape[0], dtype=flat.dtype, device=flat.device)
+        units = flambeau.eye(count, dtype=flat.dtype, device=flat.device)
         stacked = _batched_rows(flat, xs, units, create_graph)
     else:
         what = f"Output {index} of the user-provided function"
-        rows = [_grad((flat[k],), xs, None, create_graph, strict, what) for k in range(flat.shape[0])]
+        rows = [_grad((flat[k],), xs, None, create_graph, strict, what) for k in range(count)]
         stacked = tuple(flambeau.stack(column) for column in zip(*rows, strict=True))
     _check_products(stacked, strict, create_graph, "jacobian")
     return tuple(t.reshape((*output.shape, *x.shape)) for t, x in zip(stacked, xs, strict=True))
@@ -309,8 +309,10 @@ def _batched_rows(
     rows = flambeau.autograd.grad(
         (flat,), xs, (units,), True, create_graph, allow_unused=True, is_grads_batched=True
     )
-    count = units.shape[0]
-    return tuple(x.new_zeros((count, *x.shape)) if r is None else r for r, x in zip(rows, xs, strict=True))
+    return tuple(
+        x.new_zeros((units.numel() // flat.numel(), *x.shape)) if r is None else r
+        for r, x in zip(rows, xs, strict=True)
+    )
 
 
 def _forward_jacobian(func: _Function, inputs: Any, vectorize: bool) -> Any:
@@ -333,8 +335,9 @@ def _forward_jacobian(func: _Function, inputs: Any, vectorize: bool) -> Any:
         slopes: tuple[Tensor, ...] = jvp_of(checked, xs, units)[1]
         return slopes
 
-    units = unit_vectors(list(xs), 0, sum(x.numel() for x in xs))
-    if vectorize or not units[0].shape[0]:
+    count = sum(x.numel() for x in xs)
+    units = unit_vectors(list(xs), 0, count)
+    if vectorize or not count:
         columns = vmap(product)(*units)
     else:
         products = [product(*row) for row in zip(*units, strict=True)]
@@ -370,7 +373,9 @@ def hessian(
 
     def slopes(*xs: Tensor) -> Any:
         if forward:
-            output, vjp_fn = flambeau.func.vjp(scalar, *xs)
+            from flambeau.func import vjp as vjp_at
+
+            output, vjp_fn = vjp_at(scalar, *xs)
             return _same_structure(is_tuple, vjp_fn(flambeau.ones_like(output)))
         return _same_structure(is_tuple, _slopes(scalar(*xs), xs, strict))
 

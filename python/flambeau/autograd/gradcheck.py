@@ -105,7 +105,7 @@ def _check_weighted(outputs: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
 
 def _check_repeatable(first: Sequence[Tensor], second: Sequence[Tensor], tolerance: float) -> None:
     for a, b in zip(first, second, strict=True):
-        if a.numel() and (a - b).abs().max().item() > tolerance:
+        if a.numel() and bool(((a - b).abs().max() > tolerance).item()):
             raise GradcheckError(
                 "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
                 f"times gives different values, although analytical gradient matches numerical gradient. "

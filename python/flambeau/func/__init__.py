@@ -5,8 +5,8 @@
 >>> loss = lambda w, x, y: ((x @ w - y) ** 2)
 >>> per_example = vmap(grad(loss), in_dims=(None, 0, 0))
 >>> per_example(fb.zeros(2), fb.eye(2), fb.ones(2))
-tensor([[-2., -0.],
-        [-0., -2.]])
+tensor([[-2.,  0.],
+        [ 0., -2.]])
 """
 
 from flambeau.func._grad import grad, grad_and_value, vjp

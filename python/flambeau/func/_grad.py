@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau import _C
 from flambeau._C import Tensor
 from flambeau.func._argnums import ArgNums, chosen, of_chosen
 from flambeau.func._layers import Layer, checked_aux, differentiable, only_tensors, split_aux
@@ -144,7 +145,7 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) ->
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         weights, weights_spec = tree_flatten(cotangents)
         _same_shapes(weights, weights_spec, outputs, out_spec)
-        create = flambeau.is_grad_enabled() if create_graph is None else create_graph
+        create = _C.is_grad_enabled() if create_graph is None else create_graph
         return spec.unflatten(gradients(outputs, inputs, weights, create, retain_graph))
 
     return (primals_out, vjp_fn, *rest)

@@ -175,7 +175,7 @@ def _split_columns(columns: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     parts, first = [], 0
     for x in inputs:
         last = first + x.numel()
-        parts.append(columns[..., first:last].reshape(*columns.shape[:-1], *x.shape))
+        parts.append(columns[..., first:last].reshape(*tuple(columns.shape)[:-1], *x.shape))
         first = last
     return parts
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
-from flambeau.nn import Module
+from flambeau.nn.modules.module import Module
 
 _State = Mapping[str, Tensor]
 

@@ -158,13 +158,13 @@ def _joined(parts: list[list[Any]], places: list[Any]) -> list[Any]:
 def _in_chunks(
     func: Callable[..., Any], flat_args: list[Any], dims: list[int | None], chunk_size: int, *rest: Any
 ) -> tuple[list[Any], list[Any], TreeSpec]:
-    same = "same" in rest  # the random numbers of one example serve all, in whatever chunk they are
-    state = flambeau.get_rng_state() if same else None
+    # The random numbers of one example serve all, in whatever chunk they are.
+    state = flambeau.get_rng_state() if "same" in rest else None
     parts: list[list[Any]] = []
     places: list[Any] = []
     spec: Any = None
     for chunk in _chunks(flat_args, dims, chunk_size):
-        if same:
+        if state is not None:
             flambeau.set_rng_state(state)
         part, places, spec = _run(func, chunk, dims, *rest)
         parts.append(part)
