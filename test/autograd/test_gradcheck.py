@@ -3,6 +3,7 @@
 import flambeau as fb
 import pytest
 from flambeau.autograd import Function, GradcheckError, gradcheck, gradgradcheck
+from side_by_side import fail_alike
 
 
 def leaf(*values, dtype=fb.float64):
@@ -170,3 +171,118 @@ def test_wrong_second_derivatives_are_found():
     assert gradcheck(DetachedGradient.apply, leaf(1))
     with pytest.raises(GradcheckError):
         gradgradcheck(DetachedGradient.apply, leaf(1))
+
+
+# --- options, as PyTorch's -------------------------------------------------------------------------
+
+
+def double(m, *values):
+    return m.tensor(values, dtype=m.float64, requires_grad=True)
+
+
+def reads_values(m):
+    """A function whose backward looks at its gradient: no batch of gradients can pass."""
+
+    class Reads(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            g.sum().item()
+            return g * 2
+
+    return Reads.apply
+
+
+FAILURES = {
+    "neither mode": (
+        lambda m: m.autograd.gradcheck(m.sin, double(m, 1.0), check_backward_ad=False),
+        "at least one of check_forward_ad or check_backward_ad",
+    ),
+    "a batch, but not backward": (
+        lambda m: m.autograd.gradcheck(
+            m.sin, double(m, 1.0), check_backward_ad=False, check_forward_ad=True, check_batched_grad=True
+        ),
+        "check_batched_grad=True requires check_backward_ad",
+    ),
+    "a batch, but not forward": (
+        lambda m: m.autograd.gradcheck(m.sin, double(m, 1.0), check_batched_forward_grad=True),
+        "check_batched_forward_grad=True requires check_forward_ad",
+    ),
+    "constant only for autograd": (
+        lambda m: m.autograd.gradcheck(lambda x: x.detach() * 2, double(m, 1.0)),
+        "Numerical gradient for function expected to be zero",
+    ),
+    "no batch can pass": (
+        lambda m: m.autograd.gradcheck(reads_values(m), double(m, 1.0, 2.0), check_batched_grad=True),
+        "While computing batched gradients",
+    ),
+    "neither second derivative": (
+        lambda m: m.autograd.gradgradcheck(m.sin, double(m, 1.0), check_rev_over_rev=False),
+        "at least one of check_fwd_over_rev or check_rev_over_rev",
+    ),
+    "absent gradients of nothing": (
+        lambda m: m.autograd.gradgradcheck(
+            m.sin, double(m, 1.0), check_rev_over_rev=False, check_fwd_over_rev=True
+        ),
+        "check_undefined_grad=True requires check_rev_over_rev",
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "match"), FAILURES.values(), ids=FAILURES)
+def test_failures_are_pytorchs(program, match):
+    fail_alike(program, match=match)
+
+
+BATCHED = {
+    "pointwise": lambda x, y: x.sin() * y,
+    "several outputs": lambda x, y: (x.exp(), (x * y).sum()),
+    "views": lambda x, y: fb.stack([x, y])[:, 1:],
+    "a product": lambda x, y: fb.outer(x, y) @ y,
+    "constant in one": lambda x, y: x * 2,
+    "a kernel": lambda x, y: fb.cumprod(x, 0) + fb.logsumexp(y, 0),
+}
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("function", BATCHED.values(), ids=BATCHED)
+def test_batched_derivatives(function, fast):
+    assert gradcheck(
+        function,
+        (leaf(0.3, 0.7, 1.1), leaf(0.2, -0.4, 0.9)),
+        check_batched_grad=True,
+        check_forward_ad=True,
+        check_batched_forward_grad=True,
+        check_grad_dtypes=True,
+        fast_mode=fast,
+        masked=False,
+    )
+
+
+def test_batched_second_derivatives():
+    assert gradgradcheck(lambda x: x.exp() * x, leaf(0.3, 0.7), check_batched_grad=True)
+
+
+def test_wrong_batches_are_found():
+    class Wrong(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * (2 if fb._C._transform_depth() == 0 else 3)
+
+    assert gradcheck(Wrong.apply, leaf(1, 2))
+    with pytest.raises(GradcheckError, match="failed while testing batched gradient computation"):
+        gradcheck(Wrong.apply, leaf(1, 2), check_batched_grad=True)
+    assert not gradcheck(Wrong.apply, leaf(1, 2), check_batched_grad=True, raise_exception=False)
+
+
+def test_constants_pass():
+    assert gradcheck(lambda x: (x > 0).to(fb.float64), leaf(0.5, 2.0))
+    assert gradcheck(lambda x: x.long(), leaf(0.5, 2.0))
+    assert gradcheck(lambda x: (), leaf(0.5))

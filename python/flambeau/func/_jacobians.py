@@ -28,7 +28,7 @@ def unit_vectors(like: list[Tensor], start: int, stop: int) -> list[Tensor]:
         offset = start - first
         if -(stop - start) < offset < numel:
             block.diagonal(offset).fill_(1)
-        rows.append(block.reshape(stop - start, *t.shape))
+        rows.append(block.reshape((stop - start, *t.shape)))
         first += numel
     return rows
 
@@ -114,7 +114,7 @@ def jacrev(
             blocks = [
                 x.new_zeros((*out.shape, *x.shape))
                 if rows is None
-                else rows[k][first:last].reshape(*out.shape, *x.shape)
+                else rows[k][first:last].reshape((*out.shape, *x.shape))
                 for k, x in enumerate(inputs)
             ]
             found.append(in_spec.unflatten(blocks))
@@ -175,7 +175,7 @@ def _split_columns(columns: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     parts, first = [], 0
     for x in inputs:
         last = first + x.numel()
-        parts.append(columns[..., first:last].reshape(*tuple(columns.shape)[:-1], *x.shape))
+        parts.append(columns[..., first:last].reshape((*tuple(columns.shape)[:-1], *x.shape)))
         first = last
     return parts
 
