@@ -85,6 +85,42 @@ def step():
     loss = nn.functional.cross_entropy(model(x), y)
     optimizer.zero_grad(); loss.backward(); optimizer.step()
 """
+# Per-sample gradients of a small network, by a loop of backward passes and by vmap.
+SAMPLES = """
+nn, func = torch.nn, torch.func
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+parameters = {name: p.detach() for name, p in model.named_parameters()}
+x = torch.randn(64, 64); y = torch.randint(0, 10, (64,))
+def loss(p, x, y):
+    return nn.functional.cross_entropy(func.functional_call(model, p, (x.unsqueeze(0),)), y.unsqueeze(0))
+mapped = torch.vmap(func.grad(loss), in_dims=(None, 0, 0))
+def loop():
+    rows = []
+    for i in range(64):
+        rows.append(torch.autograd.grad(
+            nn.functional.cross_entropy(model(x[i:i + 1]), y[i:i + 1]), list(model.parameters())))
+    return [torch.stack(column) for column in zip(*rows)]
+"""
+CONV_SAMPLES = """
+nn, func = torch.nn, torch.func
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 10))
+parameters = {name: p.detach() for name, p in model.named_parameters()}
+x = torch.randn(32, 1, 8, 8); y = torch.randint(0, 10, (32,))
+def loss(p, x, y):
+    return nn.functional.cross_entropy(func.functional_call(model, p, (x.unsqueeze(0),)), y.unsqueeze(0))
+mapped = torch.vmap(func.grad(loss), in_dims=(None, 0, 0))
+"""
+TRANSFORM = """
+func = torch.func
+torch.manual_seed(0)
+w = torch.randn(64, 64); v = torch.randn(64); one = torch.randn(64)
+def layer(v):
+    return torch.tanh(w @ v)
+def scalar(v):
+    return torch.tanh(w @ v).square().sum()
+"""
 
 CASES = [
     Case("overhead", "a + b, one element", ONE, "a + b"),
@@ -144,4 +180,13 @@ CASES = [
     conv(64, 256, 56, 1, 1),
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
+    Case("transforms", "per-sample gradients, MLP, loop", SAMPLES, "loop()"),
+    Case("transforms", "per-sample gradients, MLP, vmap", SAMPLES, "mapped(parameters, x, y)"),
+    Case("transforms", "per-sample gradients, conv, vmap", CONV_SAMPLES, "mapped(parameters, x, y)"),
+    Case("transforms", "vmap of one operator", TRANSFORM + "f = torch.vmap(torch.sin)", "f(w)"),
+    Case("transforms", "grad", TRANSFORM + "f = func.grad(scalar)", "f(v)"),
+    Case("transforms", "jvp", TRANSFORM, "func.jvp(layer, (v,), (one,))"),
+    Case("transforms", "jacrev 64 x 64", TRANSFORM + "f = func.jacrev(layer)", "f(v)"),
+    Case("transforms", "jacfwd 64 x 64", TRANSFORM + "f = func.jacfwd(layer)", "f(v)"),
+    Case("transforms", "hessian 64 x 64", TRANSFORM + "f = func.hessian(scalar)", "f(v)"),
 ]

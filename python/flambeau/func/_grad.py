@@ -73,13 +73,12 @@ def grad_and_value(
             result = func(*tracked, **layer.track(kwargs))
             result, aux = split_aux(result, _VALUE_API) if has_aux else (result, None)
             output = _scalar(result)
-            # What lies below this layer is recorded there; nothing looks at this layer's graph again.
-            grads = gradients([output], inputs)
-            slopes = layer.unwrap(spec.unflatten(grads))
             value, _ = layer.take_off(output)
-            if has_aux:
-                return slopes, (value, checked_aux(aux, layer))
-            return slopes, value
+            rest = checked_aux(aux, layer) if has_aux else None
+        # Now that the layer is gone, the pass works on the values behind its tensors: it is recorded only
+        # where the layers around it, or the caller, record.
+        slopes = spec.unflatten(gradients([output], inputs, None, _C.is_grad_enabled()))
+        return slopes, (value, rest) if has_aux else value
 
     return differentiated
 
