@@ -3,10 +3,13 @@
 #include <thread>
 
 #include "aten/autograd/graph_task.h"
+#include "aten/autograd/transform_hooks.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 
 namespace flambeau::autograd {
+
+void (*move_layers)(void*& box) = nullptr;
 
 namespace {
 
@@ -42,16 +45,24 @@ class PassScope {
 void run_on_new_stack(GraphTask& task, ArrayRef<Edge> roots, Gradients&& grads, bool create_graph) {
   std::exception_ptr error;
   const ThreadState state = thread_state;
+  void* layers = nullptr;
+  const auto hand_over = [&] {
+    if (move_layers) move_layers(layers);
+  };
+  hand_over();
   std::thread worker([&] {
     thread_state = state;
+    hand_over();
     try {
       const PassScope scope(create_graph);
       task.run(roots, std::move(grads));
     } catch (...) {
       error = std::current_exception();
     }
+    hand_over();
   });
   worker.join();
+  hand_over();
   if (error) std::rethrow_exception(error);
 }
 

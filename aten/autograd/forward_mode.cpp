@@ -1,15 +1,20 @@
-// Forward mode: tangents beside tensors, for as long as one level is entered.
+// Forward mode: tangents beside tensors, for as long as one level is entered. A transform's
+// tangents hang on tensors of its own and die with them.
 #include <mutex>
 
 #include "aten/autograd/operators.h"
+#include "aten/autograd/transform_hooks.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 
 namespace flambeau::autograd {
 
 std::atomic<int> forward_levels{0};
+bool (*belongs_to_jvp)(const TensorImpl& impl) = nullptr;
 
 namespace {
+
+std::atomic<bool> plain_level{false};  // entered by enter_forward_level
 
 std::mutex level_mutex;
 std::vector<weak_intrusive_ptr<TensorImpl>> level_tensors;  // all that got a tangent in this level
@@ -23,6 +28,7 @@ Tensor zeros_shaped(const Tensor& t) {
 void assign_tangent(const Tensor& t, const Tensor& tangent) {
   make_meta(t).make_extras().tangent = tangent;
   t.impl()->add_keys(DispatchKey::Autograd);
+  if (t.impl()->wrapper() && belongs_to_jvp(*t.impl())) return;
   const std::lock_guard<std::mutex> lock(level_mutex);
   level_tensors.emplace_back(t.impl_ptr());
 }
@@ -72,8 +78,7 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
   }
   // A view of a base without tangent was changed in place: the base gets zeros with this window.
   const Tensor& base = view->base;
-  Tensor zeros = empty_strided_tensor(base.sizes(), base.strides(), base.dtype(), base.device());
-  if (!zeros.is_meta()) fill_with(zeros, 0);
+  Tensor zeros = operators::zeros_strided(tangent, base.sizes(), base.strides());
   Tensor window = operators::as_strided(zeros, t.sizes(), t.strides(),
                                         t.storage_offset() - base.storage_offset());
   operators::copy_inplace(window, tangent);
@@ -94,16 +99,15 @@ Tensor primal_of(const Tensor& t) {
 }
 
 int enter_forward_level() {
-  int none = 0;
-  check(forward_levels.compare_exchange_strong(none, 1),
-        "Nested forward mode AD is not supported at the moment");
+  check(!plain_level.exchange(true), "Nested forward mode AD is not supported at the moment");
+  ++forward_levels;
   return 0;
 }
 
 void exit_forward_level(int level) {
-  check(level == 0 && forward_levels.load() == 1,
+  check(level == 0 && plain_level.exchange(false),
         "Trying to exit a forward AD level that was not entered: ", level);
-  forward_levels.store(0);
+  --forward_levels;
   std::vector<weak_intrusive_ptr<TensorImpl>> tensors;
   {
     const std::lock_guard<std::mutex> lock(level_mutex);
@@ -118,7 +122,8 @@ void exit_forward_level(int level) {
 }
 
 Tensor make_dual(const Tensor& tensor, const Tensor& tangent) {
-  check(forward_levels.load() == 1,
+  const bool in_jvp = tensor.impl()->wrapper() && belongs_to_jvp(*tensor.impl());
+  check(in_jvp || plain_level.load(),
         "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
         "enter_dual_level() first.");
   check_value(is_floating_type(tensor.dtype()) || is_complex_type(tensor.dtype()),

@@ -4,6 +4,7 @@
 #include "torchgen_out/aten/arithmetic_ops.h"
 #include "torchgen_out/aten/comparison_ops.h"
 #include "torchgen_out/aten/copy_ops.h"
+#include "torchgen_out/aten/factory_ops.h"
 #include "torchgen_out/aten/reduction_ops.h"
 #include "torchgen_out/aten/view_ops.h"
 
@@ -20,8 +21,22 @@ Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64
 }
 void copy_inplace(Tensor& self, const Tensor& source) { ops::copy_::call(self, source); }
 Tensor to_dtype(const Tensor& t, ScalarType dtype) { return ops::to_dtype::call(t, dtype); }
+Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides) {
+  const DispatchKeySet included(thread_state.included);
+  const bool transformed = like.impl()->wrapper() || included.has(DispatchKey::FuncTorch);
+  Tensor zeros = transformed ? ops::new_empty_strided::call(like, sizes, strides)
+                             : empty_strided_tensor(sizes, strides, like.dtype(), like.device());
+  if (transformed) {
+    ops::zero_::call(zeros);
+  } else if (!zeros.is_meta()) {
+    fill_with(zeros, 0);
+  }
+  return zeros;
+}
 bool has_nan(const Tensor& t) {
-  return !t.is_meta() && item_of(ops::any::call(ops::isnan::call(t))).to_bool();
+  // A batch has no single answer.
+  const bool is_batch = t.impl()->wrapper() && !t.storage()->data();
+  return !t.is_meta() && !is_batch && item_of(ops::any::call(ops::isnan::call(t))).to_bool();
 }
 
 }  // namespace flambeau::autograd::operators

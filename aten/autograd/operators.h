@@ -13,6 +13,8 @@ Tensor clone(const Tensor& t);
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
 void copy_inplace(Tensor& self, const Tensor& source);
 Tensor to_dtype(const Tensor& t, ScalarType dtype);
+// Zeros of dtype and device of `like`, and of its transforms: batched if `like` is.
+Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides);
 bool has_nan(const Tensor& t);
 
 }  // namespace flambeau::autograd::operators

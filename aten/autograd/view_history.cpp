@@ -38,7 +38,7 @@ struct WindowBackward final : Node {
   Gradients apply(Gradients&& grads) override {
     Gradients out(1);
     if (!grads[0].defined() || !should_compute(0)) return out;
-    out[0] = base_.zeros();
+    out[0] = operators::zeros_strided(grads[0], base_.sizes, base_.strides);
     Tensor window =
         operators::as_strided(out[0], view_.sizes, view_.strides, view_.offset - base_.offset);
     // Elements of a view may coincide (expand): their gradients add up.
@@ -83,16 +83,13 @@ struct CopySlices final : Node {
   Gradients apply(Gradients&& grads) override {
     Gradients out(num_edges());
     if (!grads[0].defined()) return out;
+    if (DispatchKeySet(thread_state.included).has(DispatchKey::FuncTorch))
+      return apply_to_wrapper(grads[0], std::move(out));
     Tensor result = empty_strided_tensor(base_.sizes, base_.strides, base_.dtype, base_.device);
     operators::copy_inplace(result, grads[0]);
     Tensor window =
         operators::as_strided(result, view_.sizes, view_.strides, view_.offset - base_.offset);
-    Gradients inner_grads(1);
-    inner_grads[0] = operators::clone(window);
-    Gradients inner = inner_->apply(std::move(inner_grads));
-    for (size_t i = 1; i < inner.size() && i < out.size(); ++i) {
-      if (should_compute(i)) out[i] = std::move(inner[i]);
-    }
+    const Gradients inner = pass_inside(operators::clone(window), out);
     if (!should_compute(0)) return out;
     const bool has_grad = inner.size() > 0 && inner[0].defined();
     operators::copy_inplace(window, has_grad ? inner[0] : Geometry(window).zeros());
@@ -101,6 +98,37 @@ struct CopySlices final : Node {
   }
 
  private:
+  // Gradients of the operation's inputs, given that of the window; those of edges 1 and up go to
+  // `out`.
+  Gradients pass_inside(Tensor grad, Gradients& out) {
+    Gradients inner_grads(1);
+    inner_grads[0] = std::move(grad);
+    Gradients inner = inner_->apply(std::move(inner_grads));
+    for (size_t i = 1; i < inner.size() && i < out.size(); ++i) {
+      if (should_compute(i)) out[i] = std::move(inner[i]);
+    }
+    return inner;
+  }
+  // Of a function transform's tensor: the gradient in the window may be batched where the one
+  // outside of it is not, so that it cannot be written into a copy of that.
+  Gradients apply_to_wrapper(const Tensor& grad, Gradients&& out) {
+    const int64_t offset = view_.offset - base_.offset;
+    Tensor whole = operators::zeros_strided(grad, base_.sizes, base_.strides);
+    operators::copy_inplace(whole, grad);
+    const Gradients inner = pass_inside(
+        operators::clone(operators::as_strided(whole, view_.sizes, view_.strides, offset)), out);
+    if (!should_compute(0)) return std::move(out);
+    Tensor inside = inner.size() > 0 ? inner[0] : Tensor();
+    if (!inside.defined()) inside = operators::zeros_strided(grad, view_.sizes, view_.strides);
+    const Tensor zero = operators::add(operators::zeros_strided(grad, {}, {}),
+                                       operators::zeros_strided(inside, {}, {}));
+    out[0] = operators::zeros_strided(zero, base_.sizes, base_.strides);
+    operators::copy_inplace(out[0], whole);
+    Tensor window = operators::as_strided(out[0], view_.sizes, view_.strides, offset);
+    operators::copy_inplace(window, inside);
+    return std::move(out);
+  }
+
   Geometry base_, view_;
   intrusive_ptr<Node> inner_;
 };

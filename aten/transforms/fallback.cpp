@@ -1,10 +1,8 @@
 // What every operator does under function transforms: the front fallback hands a call to the
 // innermost layer; the back fallback, which autograd's wrappers reach below themselves, leaves it.
-#include <algorithm>
-
 #include "aten/autograd/variable.h"
 #include "aten/dispatch/boxing.h"
-#include "aten/transforms/aliases.h"
+#include "aten/dispatch/operator_traits.h"
 #include "aten/transforms/batching.h"
 #include "aten/transforms/layers.h"
 
@@ -46,6 +44,24 @@ void* composite_kernel(const OperatorEntry& op) {
   return kernel == op.kernel_at(static_cast<int>(DispatchKey::CPU)) ? kernel : nullptr;
 }
 
+bool is_changed(const OperatorEntry& op, int position) {
+  const auto i = static_cast<size_t>(position);
+  return op.traits && i < op.traits->arguments.size() && op.traits->arguments[i].is_mutable;
+}
+bool changes_any(const OperatorEntry& op) {
+  if (!op.traits) return false;
+  for (const ArgumentTraits& argument : op.traits->arguments) {
+    if (argument.is_mutable) return true;
+  }
+  return false;
+}
+// The argument that a result is a view of; -1: none.
+int viewed_argument(const OperatorEntry& op, int result) {
+  const auto i = static_cast<size_t>(result);
+  if (!op.traits || i >= op.traits->results.size()) return -1;
+  return op.traits->results[i].is_self ? -1 : op.traits->results[i].alias;
+}
+
 // --- dead wrappers
 // ---------------------------------------------------------------------------------------------
 
@@ -84,8 +100,10 @@ bool is_internal(const Tensor& t) {
 
 // An argument that will be written to must belong to the layer, or its history there would be lost.
 void require_own(const OperatorEntry& op, const Tensor& t, const Layer& layer) {
-  if (wrapper_at(t, layer.level)) return;
-  check(is_internal(t), op.name,
+  const Tensor base = autograd::base_of(t);
+  const Wrapper* seen = wrapper_at(base.defined() ? base : t, layer.level);
+  if (seen && !seen->is_captured) return;
+  check(!seen && is_internal(t), op.name,
         ": during a grad (vjp, jvp, grad, etc) transform, the function attempted to call an "
         "in-place operation that would mutate a captured Tensor. Pass the tensor as an argument "
         "instead.");
@@ -93,13 +111,16 @@ void require_own(const OperatorEntry& op, const Tensor& t, const Layer& layer) {
 }
 
 void run_tracked(const OperatorEntry& op, Stack& stack, const Layer& layer) {
-  for (const int position : aliases_of(op).changed) {
-    each_tensor(stack, [&](const Tensor& t, int at) {
-      if (at == position) require_own(op, t, layer);
+  if (changes_any(op)) {
+    each_tensor(stack, [&](const Tensor& t, int position) {
+      if (is_changed(op, position)) require_own(op, t, layer);
     });
   }
   each_tensor(stack, [&](Tensor& t, int) {
-    if (!wrapper_at(t, layer.level)) t = make_tracked(t, layer.level);
+    if (wrapper_at(t, layer.level)) return;
+    const bool captured = !is_internal(t);
+    t = make_tracked(t, layer.level);
+    static_cast<Wrapper*>(t.impl()->wrapper())->is_captured = captured;
   });
   // The switches stay as they are: what autograd's wrapper calls besides is a call in this layer.
   redispatch_boxed(op, (keys_of_arguments(stack) - kFront) | kBack, stack);
@@ -112,22 +133,17 @@ struct Argument {
   uint32_t version;
 };
 
-bool is_changed(const Aliases& aliases, int position) {
-  return std::find(aliases.changed.begin(), aliases.changed.end(), position) !=
-         aliases.changed.end();
-}
-
 // A result of the call as a tensor of the layer.
-Tensor tracked_result(const Tensor& result, int origin, const Aliases& aliases,
+Tensor tracked_result(const OperatorEntry& op, const Tensor& result, int place, bool of_many,
                       const std::vector<Argument>& arguments, int64_t level) {
+  const int viewed = viewed_argument(op, place);
   for (const Argument& a : arguments) {
     const Tensor& value = wrapper_of(a.wrapper)->value;
-    if (result.is_same(value) && is_changed(aliases, a.position)) return a.wrapper;
-    const bool shares = a.position == origin || result.storage() == value.storage();
-    if (!shares) continue;
+    if (result.is_same(value) && is_changed(op, a.position)) return a.wrapper;
+    if (a.position != viewed && result.storage() != value.storage()) continue;
     Tensor view = make_tracked_view(result, a.wrapper);
     if (note_view && !thread_state.inference_mode && autograd::is_view(bottom_of(result)))
-      note_view(a.wrapper, view, aliases.makes_many);
+      note_view(a.wrapper, view, of_many);
     return view;
   }
   return make_tracked(result, level);
@@ -148,14 +164,12 @@ void leave_tracked(const OperatorEntry& op, DispatchKeySet, Stack& stack) {
     const BelowLayer below;
     call_operator(op, stack);
   }
-  const Aliases& aliases = aliases_of(op);
-  each_tensor(stack, [&](Tensor& t, int i) {
-    const auto at = static_cast<size_t>(i);
-    const int origin = at < aliases.results_of.size() ? aliases.results_of[at] : -1;
-    t = tracked_result(t, origin, aliases, arguments, level);
+  each_tensor(stack, [&](Tensor& t, int place) {
+    const bool of_many = !stack[static_cast<size_t>(place)].is_tensor();
+    t = tracked_result(op, t, place, of_many, arguments, level);
   });
   for (const Argument& a : arguments) {
-    if (is_changed(aliases, a.position)) refresh(a.wrapper, a.version);
+    if (is_changed(op, a.position)) refresh(a.wrapper, a.version);
   }
 }
 
@@ -178,9 +192,13 @@ bool has_batched(Stack& stack, int64_t level) {
 }
 
 void run_in(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, const Layer& layer) {
-  if (void* const composite = composite_kernel(op)) return op.call_boxed(composite, keys, stack);
-  if (layer.kind != LayerKind::Vmap) return run_tracked(op, stack, layer);
-  if (has_batched(stack, layer.level) || aliases_of(op).is_random) return run_batched(op, stack);
+  const bool is_vmap = layer.kind == LayerKind::Vmap;
+  const bool batched = is_vmap && has_batched(stack, layer.level);
+  const bool has_rule = batched && op.traits && !op.traits->rules.empty();
+  if (void* const composite = has_rule ? nullptr : composite_kernel(op))
+    return op.call_boxed(composite, keys, stack);
+  if (!is_vmap) return run_tracked(op, stack, layer);
+  if (batched || (op.traits && op.traits->is_random)) return run_batched(op, stack);
   const BelowLayer below;
   call_operator(op, stack);
 }
@@ -193,7 +211,7 @@ void enter(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
     check_reachable(op, stack);
     call_operator(op, stack);
   }
-  if (escaped.empty() || aliases_of(op).changed.empty()) return;
+  if (escaped.empty() || !changes_any(op)) return;
   for (const Escaped& e : escaped) refresh_chain(e.wrapper, e.version);
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "aten/autograd/transform_hooks.h"
 #include "aten/autograd/variable.h"
 
 namespace flambeau::transforms {
@@ -10,7 +11,9 @@ namespace flambeau::transforms {
 namespace {
 
 struct Life final : RefCounted {
+  explicit Life(LayerKind k) : kind(k) {}
   std::atomic<bool> alive{true};
+  const LayerKind kind;
 };
 
 // All layers that were pushed and not popped, also those that a BelowLayer has left for a while:
@@ -19,6 +22,22 @@ thread_local std::vector<std::unique_ptr<Layer>> layers;
 thread_local constinit Layer* innermost = nullptr;
 
 constexpr DispatchKeySet kFront{DispatchKey::FuncTorch};
+
+struct ThreadLayers {
+  std::vector<std::unique_ptr<Layer>> layers;
+  Layer* innermost;
+};
+
+void exchange_layers(void*& box) {
+  if (!box) {
+    box = new ThreadLayers{std::exchange(layers, {}), std::exchange(innermost, nullptr)};
+    return;
+  }
+  const std::unique_ptr<ThreadLayers> moved(
+      static_cast<ThreadLayers*>(std::exchange(box, nullptr)));
+  layers = std::move(moved->layers);
+  innermost = moved->innermost;
+}
 
 const Layer& layer_at(int64_t level) {
   for (size_t i = layers.size(); i-- > 0;) {
@@ -76,9 +95,27 @@ Tensor make_wrapper(const Tensor& value, Storage storage, int64_t batch_dim, con
   return t;
 }
 
+[[maybe_unused]] const bool installed = [] {
+  autograd::belongs_to_jvp = [](const TensorImpl& impl) {
+    const auto* wrapper = static_cast<const Wrapper*>(impl.wrapper());
+    return static_cast<const Life&>(*wrapper->life).kind == LayerKind::Jvp;
+  };
+  autograd::move_layers = exchange_layers;
+  return true;
+}();
+
 }  // namespace
 
 bool is_dead(const Wrapper& wrapper) { return !static_cast<const Life&>(*wrapper.life).alive; }
+
+bool is_batched(const Tensor& t) {
+  const Tensor* at = &t;
+  while (const Wrapper* wrapper = wrapper_of(*at)) {
+    if (wrapper->batch_dim >= 0) return true;
+    at = &wrapper->value;
+  }
+  return false;
+}
 
 Tensor without_dead(const Tensor& t) {
   const Tensor* at = &t;
@@ -156,12 +193,13 @@ int64_t push_layer(LayerKind kind, int64_t batch_size, Randomness randomness) {
   layer->batch_size = batch_size;
   layer->randomness = randomness;
   layer->outside = thread_state;
-  layer->life = make_intrusive<Life>();
+  layer->life = make_intrusive<Life>(kind);
   layer->outer = innermost;
   const int64_t level = layer->level;
   innermost = layer.get();
   layers.push_back(std::move(layer));
   thread_state.included |= kFront.bits();
+  if (kind == LayerKind::Jvp) ++autograd::forward_levels;
   return level;
 }
 
@@ -170,6 +208,7 @@ void pop_layer() {
   check(innermost == layers.back().get(),
         "a transform ended while one inside of it was still active");
   static_cast<Life&>(*innermost->life).alive = false;
+  if (innermost->kind == LayerKind::Jvp) --autograd::forward_levels;
   if (innermost->kind == LayerKind::Vmap) {
     thread_state.included = innermost->outside.included;
   } else {

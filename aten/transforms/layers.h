@@ -35,6 +35,8 @@ struct Wrapper final : WrapperBase {
       -1;  // the dimension of `value` that vmap hides; -1: a wrapper of a gradient layer
   // Shared by all wrappers of one layer; false once it was popped.
   intrusive_ptr<RefCounted> life;
+  // Made for the length of one call, of a tensor that the user's function got from outside.
+  bool is_captured = false;
 };
 
 // The wrapper behind `t`, nullptr for an ordinary tensor.
@@ -46,6 +48,8 @@ inline const Wrapper* wrapper_at(const Tensor& t, int64_t level) {
   const Wrapper* wrapper = wrapper_of(t);
   return wrapper && wrapper->level == level ? wrapper : nullptr;
 }
+// Whether a vmap hides a dimension of `t`, in whatever layer, so that its elements cannot be read.
+bool is_batched(const Tensor& t);
 // Whether the layer of this wrapper was popped: the tensor is then no more than its value.
 bool is_dead(const Wrapper& wrapper);
 // What is left of `t` without the wrappers of layers that were popped.

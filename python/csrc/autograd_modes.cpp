@@ -5,6 +5,7 @@
 #include "aten/autograd/variable.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/transforms.h"
 
 namespace flambeau::python {
 namespace {
@@ -18,6 +19,7 @@ PyObject* backward(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *tensors, *gradients, *inputs;
     int retain_graph, create_graph;
+    refuse_backward_in_transforms();
     if (!PyArg_ParseTuple(args, "OOOpp", &tensors, &gradients, &inputs, &retain_graph,
                           &create_graph))
       return nullptr;

@@ -3,6 +3,7 @@
 #include "aten/autograd/variable.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/transforms.h"
 #include "torchgen_out/aten/view_ops.h"
 
 namespace flambeau::python {
@@ -120,6 +121,7 @@ void parse_backward(BackwardArguments& a, PyObject* const* args, Py_ssize_t narg
 PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     BackwardArguments a;
+    refuse_backward_in_transforms();
     if (nargs || kwnames) parse_backward(a, args, nargs, kwnames);
     check_type(a.gradient == Py_None || is_tensor(a.gradient),
                "gradients can be either Tensors or None, but got ", Py_TYPE(a.gradient)->tp_name);

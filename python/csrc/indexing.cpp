@@ -4,6 +4,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "torchgen_out/aten/copy_ops.h"
@@ -141,7 +142,7 @@ class Indexer {
     if (is_mask(t) && t.dim() == 0) {
       result = ops::unsqueeze::call(result, dim_);
       gather(truth(item_of(t).to_bool()));
-    } else if (is_integral_type(t.dtype(), false) && t.dim() == 0) {
+    } else if (is_integral_type(t.dtype(), false) && t.dim() == 0 && !transforms::is_batched(t)) {
       select(item_of(t).to_int64());
     } else {
       check_index(is_integral_type(t.dtype(), true),

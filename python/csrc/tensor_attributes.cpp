@@ -3,6 +3,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/indexing.h"
@@ -163,6 +164,9 @@ int tensor_bool(PyObject* self) {
     const Tensor& t = tensor_of(self);
     check(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
     check(t.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
+    check(!transforms::is_batched(t),
+          "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
+          "flow. Under vmap it stands for a whole batch; flambeau.where chooses per entry.");
     return item_of(t).to_bool() ? 1 : 0;
   });
 }

@@ -1,6 +1,7 @@
 // Function transforms: layers are entered and left from Python, and tensors wrapped for them.
 #include "python/csrc/transforms.h"
 
+#include "aten/autograd/variable.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
 
@@ -57,13 +58,16 @@ PyObject* batched(PyObject*, PyObject* args) {
     return wrap(make_batched(tensor_argument(tensor, "_make_batched"), dim, level));
   });
 }
-// _make_tracked(tensor, level)
+// _make_tracked(tensor, level, requires_grad=False)
 PyObject* tracked(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject* tensor;
     long long level;
-    if (!PyArg_ParseTuple(args, "OL", &tensor, &level)) return nullptr;
-    return wrap(make_tracked(tensor_argument(tensor, "_make_tracked"), level));
+    int requires_grad = 0;
+    if (!PyArg_ParseTuple(args, "OL|p", &tensor, &level, &requires_grad)) return nullptr;
+    Tensor made = make_tracked(tensor_argument(tensor, "_make_tracked"), level);
+    if (requires_grad) autograd::set_requires_grad(made, true);
+    return wrap(std::move(made));
   });
 }
 // _unwrap(tensor, level) -> (value, batch dimension or None), or the tensor if of another level
@@ -78,6 +82,28 @@ PyObject* unwrap(PyObject*, PyObject* args) {
     const Ref dim =
         wrapper->batch_dim < 0 ? Ref::share(Py_None) : Ref::checked(wrap(wrapper->batch_dim));
     return PyTuple_Pack(2, value.get(), dim.get());
+  });
+}
+
+// _innermost_layer() -> (kind, level, batch size, randomness), or None outside of all transforms
+PyObject* innermost(PyObject*, PyObject*) {
+  static constexpr const char* kKinds[] = {"vmap", "grad", "jvp"};
+  static constexpr const char* kRandomness[] = {"error", "same", "different"};
+  const Layer* layer = innermost_layer();
+  if (!layer) Py_RETURN_NONE;
+  return Py_BuildValue(
+      "(sLLs)", kKinds[static_cast<int>(layer->kind)], static_cast<long long>(layer->level),
+      static_cast<long long>(layer->batch_size), kRandomness[static_cast<int>(layer->randomness)]);
+}
+
+// _call_below(function, *args): the call with the innermost layer left.
+PyObject* call_below(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    check_type(n > 0, "_call_below: expected a function");
+    const Ref rest = Ref::checked(PyTuple_GetSlice(args, 1, n));
+    const BelowLayer below;
+    return PyObject_CallObject(PyTuple_GET_ITEM(args, 0), rest.get());
   });
 }
 
@@ -109,6 +135,8 @@ PyMethodDef functions[] = {{"_push_layer", push, METH_VARARGS, nullptr},
                            {"_transform_depth", count, METH_NOARGS, nullptr},
                            {"_make_batched", batched, METH_VARARGS, nullptr},
                            {"_make_tracked", tracked, METH_VARARGS, nullptr},
+                           {"_innermost_layer", innermost, METH_NOARGS, nullptr},
+                           {"_call_below", call_below, METH_VARARGS, nullptr},
                            {"_unwrap", unwrap, METH_VARARGS, nullptr},
                            {"_unwrap_dead", unwrap_dead, METH_O, nullptr},
                            {"_is_batched", is_batched, METH_O, nullptr},
@@ -117,6 +145,12 @@ PyMethodDef functions[] = {{"_push_layer", push, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+void refuse_backward_in_transforms() {
+  check(!innermost_layer(),
+        "backward() called inside a functorch transform. This is not supported, please use "
+        "func.grad or func.vjp instead, or call backward() outside of all transforms.");
+}
 
 void add_transforms(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
 

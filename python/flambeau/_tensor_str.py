@@ -186,10 +186,10 @@ def _wrapped(tensor: Tensor, level: int) -> str:
 
 def show(tensor: Tensor) -> str:
     """Return what `repr` says about a tensor."""
+    tensor = _C._unwrap_dead(tensor)
     level = _C._wrapper_level(tensor)
     if level:
         return _wrapped(tensor, level)
-    tensor = _C._unwrap_dead(tensor)
     plain = type(tensor) is Tensor or type(tensor).__name__ == "Parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
     out = prefix + ("..." if tensor.is_meta else _elements(tensor, len(prefix)))

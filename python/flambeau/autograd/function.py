@@ -107,6 +107,14 @@ class Function(metaclass=FunctionMeta):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Return the outputs for a batch and their batch dimensions; ``info`` has batch_size and randomness.
+
+        Where it is not defined and ``generate_vmap_rule`` is True, forward, backward and jvp are mapped.
+        """
+        raise NotImplementedError("To use autograd.Function with vmap, override the vmap staticmethod.")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the operation and record it."""
@@ -115,6 +123,10 @@ class Function(metaclass=FunctionMeta):
                 args = cls._bind(*args, **kwargs)
         elif kwargs:
             raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+        if _C._transform_depth():
+            from flambeau.autograd._function_layers import apply_in_layer
+
+            return apply_in_layer(cls, args)
         return _C._apply_function(cls, args)
 
     @classmethod

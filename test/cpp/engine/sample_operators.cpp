@@ -282,6 +282,12 @@ Tensor clone(const Tensor& t) {
   return copy;
 }
 
+Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides) {
+  Tensor zeros = empty_strided_tensor(sizes, strides, like.dtype(), like.device());
+  fill_with(zeros, 0);
+  return zeros;
+}
+
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
   Tensor view = as_view(t, {sizes, strides, storage_offset, ScalarType::Undefined});
   if (!records(t)) return view;
