@@ -233,7 +233,10 @@ BelowLayer::BelowLayer() : layer_(innermost), inside_(thread_state) {
     // Whether gradients are recorded is no matter of a vmap: no_grad inside of it reaches out.
     thread_state.included = layer_->outside.included;
   } else {
+    // Nor does it end at a gradient layer: what is constant inside is so for the layers around.
     thread_state = layer_->outside;
+    thread_state.grad_enabled &= inside_.grad_enabled;
+    thread_state.forward_grad_enabled &= inside_.forward_grad_enabled;
   }
 }
 

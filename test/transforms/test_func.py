@@ -40,6 +40,13 @@ GRADS = {
     "of one that is not used": lambda m, x, y: m.func.grad(lambda a, b: a.sum(), argnums=(0, 1))(x, y),
     "of a detached value": lambda m, x, y: m.func.grad(lambda a: a.detach().sum())(x),
     "no_grad inside": lambda m, x, y: m.func.grad(with_constant(m))(x),
+    "no_grad inside, twice": lambda m, x, y: m.func.grad(
+        lambda a: m.func.grad(with_constant(m))(a).sum() + a.sum()
+    )(x),
+    "no_grad inside, forward": lambda m, x, y: m.func.jvp(m.func.grad(with_constant(m)), (x,), (y,)),
+    "no_grad inside a vmap": lambda m, x, y: m.func.grad(lambda a: m.vmap(with_constant(m))(a[None]).sum())(
+        x
+    ),
     "autograd inside": lambda m, x, y: m.func.grad(
         lambda a: m.autograd.grad(a.sin().sum(), a, create_graph=True)[0].square().sum()
     )(x),
@@ -230,6 +237,12 @@ def test_what_lies_outside_records_transforms():
     assert not slopes.requires_grad
     np.testing.assert_allclose(slopes.numpy(), np.cos(X), rtol=1e-5)
     assert x.grad is None
+
+
+def test_constants_inside_are_constants_outside():
+    x = fb.tensor(X).requires_grad_()
+    assert not grad(with_constant(fb))(x).requires_grad
+    assert grad(lambda a: (a * a).sum())(x).requires_grad
 
 
 def test_captured_tensors_keep_their_own_graph():

@@ -67,9 +67,17 @@ def _recorded(cls: Any, args: tuple[Any, ...], level: int) -> Any:
     """One call on tensors of the layer, whose forward leaves the layer."""
     from flambeau.autograd.function import Function
 
+    modes = _C._get_grad_modes()
+
     def forward(*operands: Any) -> Any:
         values = tuple(_map_tensors(lambda t: _value(t, level), operands))
-        output = _C._call_below(cls.apply, *values)
+        # Recording is off while forward runs, but the layers around record as they would the call itself.
+        within = _C._get_grad_modes()
+        _C._set_grad_modes(modes)
+        try:
+            output = _C._call_below(cls.apply, *values)
+        finally:
+            _C._set_grad_modes(within)
         rewrapped = _Rewrapped(operands, values)
         return _map_tensors(lambda t: rewrapped(t, lambda r: _C._make_tracked(r, level)), output)
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
-from flambeau.autograd import forward_ad
 from flambeau.func._grad import vjp_of
 from flambeau.func._layers import Layer, checked_aux, only_tensors, split_aux
 from flambeau.utils._pytree import tree_flatten, tree_leaves
 
 _API = "jvp(f, primals, tangents)"
-
-
-def _level() -> Any:
-    """Tangents need one level, which nested transforms and a surrounding dual_level share."""
-    return contextlib.nullcontext() if forward_ad._current_level >= 0 else forward_ad.dual_level()
 
 
 def _checked(primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
@@ -60,7 +53,7 @@ def jvp_of(
 ) -> tuple[Any, ...]:
     """Return what `jvp` does."""
     flat, flat_tangents, spec = _checked(primals, tangents)
-    with Layer("jvp") as layer, _level():
+    with Layer("jvp") as layer:
         duals = [
             _C._make_dual(_C._make_tracked(p, layer.level), _C._make_tracked(t, layer.level))
             for p, t in zip(flat, flat_tangents, strict=True)
