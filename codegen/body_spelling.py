@@ -122,7 +122,13 @@ def _return_outs(form: Form) -> str:
 
 
 def _bump(form: Form) -> list[str]:
-    return [f"{out}.impl()->bump_version();" for out in _outs(form)]
+    written = [arg for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
+    return [
+        f"for (const Tensor& item : {spelling.local(arg.name)}) item.impl()->bump_version();"
+        if isinstance(arg.type, ListType)
+        else f"{spelling.local(arg.name)}.impl()->bump_version();"
+        for arg in written
+    ]
 
 
 def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterator[str]:

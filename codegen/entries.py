@@ -9,6 +9,7 @@ from codegen import keys
 from codegen.copies import can_copy, copy_of
 from codegen.diagnostics import Collector, did_you_mean
 from codegen.fields import Fields, check_keys, is_identifier
+from codegen.foreach import foreach_of
 from codegen.forms import can_inplace, can_out, derive, is_tensor
 from codegen.model import Form, Kind, Position, Schema
 from codegen.schema import SchemaError, parse
@@ -90,11 +91,14 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
 
 
 def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
-    """Read one entry, and the copy that its view asks for."""
+    """Read one entry, the copy that its view asks for, and the overloads over lists."""
     draft = read_entry(node, collector)
     yield draft
     if draft is not None and not draft.broken and "copy" in draft.variants:
         yield read_entry(copy_of(draft.fields.node, draft.func, draft.schema), collector)
+    if draft is not None and not draft.broken:
+        rows = foreach_of(draft.fields.node.get("foreach"), draft.schema, draft.variants, draft.scalars)
+        yield from (read_entry(row, collector) for row in rows)
 
 
 def derive_forms(drafts: Iterable[Draft]) -> None:

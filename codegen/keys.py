@@ -44,6 +44,7 @@ ENTRY: dict[str, Key] = {
     "variants": Key("The forms that users see; default [function, method].", "list", VARIANTS),
     "namespace": Key("Where the function lives; default the top level.", values=NAMESPACES),
     "aliases": Key("Further names in Python, of all overloads: name, or namespace.name.", "list"),
+    "foreach": Key("Overloads over lists of tensors: {List: parameters}; the operator's if empty.", "map"),
     "infix": Key("The Python operator that means this operator, on tensors.", values=INFIX),
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
     "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),

@@ -132,7 +132,7 @@ class _Check:
                 self.report(self._returns_offset(), "FB0203", message, "return Tensor(a) or Tensor(a)[]")
 
     def inplace(self) -> None:
-        """`add_` writes to self and returns it."""
+        """`add_` writes to self and returns it; what writes to a list returns nothing."""
         if not self.schema.name.inplace or not self.schema.args:
             for arg in self.schema.args:
                 if arg.name == "self" and arg.alias and arg.alias.is_write:
@@ -146,6 +146,7 @@ class _Check:
             self.at_argument(first, "FB0203", message, "write Tensor(a!) self")
             return
         good = len(self.schema.returns) == 1 and self.schema.returns[0].alias == first.alias
+        good |= not self.schema.returns and isinstance(first.type, ListType)
         if not good:
             message = "in-place operator does not return self"
             self.report(self._returns_offset(), "FB0207", message, "return Tensor(a!)")

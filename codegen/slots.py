@@ -57,9 +57,9 @@ def is_wrapped(op: Operator, form: Form) -> bool:
     """Whether the entry has an autograd wrapper.
 
     In-place and out= forms always have one, for the checks that only autograd can make; composites
-    that are differentiated through their parts need one for out= alone.
+    that are differentiated through their parts need one for out= alone. Nothing that returns nothing does.
     """
-    if not takes_tensors(form):
+    if not takes_tensors(form) or not form.schema.returns:  # what writes to lists alone has no history
         return False
     if op.kind is Kind.COMPOSITE and op.derivative is None:
         return form.kind is FormKind.OUT

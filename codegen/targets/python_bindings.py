@@ -9,6 +9,7 @@ from codegen import python_spelling, spelling
 from codegen.model import (
     Argument,
     Form,
+    FormKind,
     ListType,
     Model,
     Operator,
@@ -158,7 +159,7 @@ def _wrapped(op: Operator, form: Form, call: str) -> Iterator[str]:
     fields = named_results(op)
     if not form.schema.returns:
         yield f"{call};"
-        yield "return wrap_none();"
+        yield "return Py_NewRef(p.object(0));" if form.kind is FormKind.INPLACE else "return wrap_none();"
     elif is_factory(form):
         yield f"return wrap(with_requires_grad({call}, requires_grad));"
     elif fields and len(form.schema.returns) > 1:

@@ -147,8 +147,6 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"flambeau.{name}")
     if name == "vmap":
         return _import_module("flambeau.func").vmap
-    if name.startswith("_foreach_"):
-        return getattr(_import_module("flambeau._foreach"), name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 

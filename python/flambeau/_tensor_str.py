@@ -126,7 +126,7 @@ _Format = _RealFormat | _ComplexFormat
 def _vector(values: list[Any], cut: bool, form: _Format, indent: int) -> str:
     shown = [form.text(v) for v in values]
     if cut:
-        shown.insert(_options.edgeitems, " ...")
+        shown.insert(_options.edgeitems, " ..." if shown else "...")
     per_line = max(1, (_options.linewidth - indent) // (form.width + 2))
     lines = [", ".join(shown[i : i + per_line]) for i in range(0, len(shown), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
@@ -160,10 +160,12 @@ def _elements(tensor: Tensor, indent: int) -> str:
 def _suffixes(tensor: Tensor) -> Iterator[str]:
     if tensor.device.type != "cpu":
         yield f"device='{tensor.device}'"
-    if tensor.is_meta or (tensor.numel() == 0 and tensor.dim() != 1):
+    hidden = tensor.is_meta or (_options.edgeitems == 0 and tensor.numel() > 0)
+    if hidden or (tensor.numel() == 0 and tensor.dim() != 1):
         yield f"size={tuple(tensor.shape)}"
     default = _C.get_default_dtype()
-    silent = {default, default.to_complex()} | ({_C.int64, _C.bool} if tensor.numel() else set())
+    guessed = tensor.numel() > 0 and not tensor.is_meta  # tensor() would choose it for what is shown
+    silent = {default} | ({default.to_complex(), _C.int64, _C.bool} if guessed else set())
     if tensor.dtype not in silent:
         yield f"dtype={tensor.dtype}"
     grad_fn = tensor.grad_fn
@@ -193,7 +195,7 @@ def show(tensor: Tensor) -> str:
     plain = type(tensor) is Tensor or type(tensor).__name__ == "Parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
     out = prefix + ("..." if tensor.is_meta else _elements(tensor, len(prefix)))
-    last = len(out) - len(prefix) - max(out.rfind("\n") - len(prefix), -1) + 1
+    last = len(out) - out.rfind("\n") + 1
     for suffix in _suffixes(tensor):
         if last + len(suffix) + 2 > _options.linewidth:
             out += ",\n" + " " * len(prefix) + suffix

@@ -80,8 +80,6 @@ def _find(name: str) -> Function | None:
 
     if name in vars(flambeau) and not isinstance(vars(flambeau)[name], ModuleType | type):
         return vars(flambeau)[name]
-    if name.startswith("_foreach_"):
-        return getattr(flambeau, name, None)
     return getattr(_C.Tensor, name, None) if name in dir(_C.Tensor) else None
 
 

@@ -32,12 +32,18 @@ RUNS: dict[str, list[dict[str, Any]]] = {
     "Adafactor": [{"lr": 0.1}, {"eps": (1e-4, 0.1), "d": 1.5, "beta2_decay": -0.5}],
 }  # fmt: skip
 COMMON: list[dict[str, Any]] = [{}, {"weight_decay": 0.1, "maximize": True}, {"foreach": True}]
+FUSED = ("SGD", "Adam", "AdamW", "Adagrad")  # done by one operator where nothing else is asked for
 CASES = [
     (name, {**options, **common})
     for name, runs in RUNS.items()
     for options in runs
     for common in COMMON
     if not (name == "Rprop" and "weight_decay" in common)
+] + [
+    (name, {**options, **common})
+    for name in FUSED
+    for options in RUNS[name]
+    for common in ({"fused": False}, {"fused": True, "weight_decay": 0.2, "maximize": True})
 ]
 
 
@@ -173,6 +179,55 @@ def test_wrong_options_raise_what_pytorch_raises(name: str, options: dict[str, A
         return caught.type
 
     assert error(fb) is error(torch)
+
+
+@pytest.mark.parametrize("name", ["_fused_sgd_", "_fused_adam_", "_fused_adamw_", "_fused_adagrad_"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("strided", [False, True])
+def test_fused_operators(name: str, dtype: str, strided: bool) -> None:
+    """Scaled gradients, a rate in a tensor, memory in other orders, steps that are left out."""
+
+    def run(m: Any) -> list[Any]:
+        rng = np.random.default_rng(1)
+
+        def tensors(like: float = 0.0) -> list[Any]:
+            made = [
+                m.tensor(abs(rng.standard_normal(s)) + like, dtype=getattr(m, dtype))
+                for s in ((4, 3), (2, 5))
+            ]
+            return [t.t() for t in made] if strided else made
+
+        p, g = tensors(), tensors()
+        if strided and m is fb:  # PyTorch expects equal strides
+            g = [x.contiguous() for x in g]
+        numbers = {"weight_decay": 0.1, "maximize": True, "lr": m.tensor(0.1)}
+        lists = [p, g]
+        if name == "_fused_sgd_":
+            lists.append(tensors())
+            numbers |= {"momentum": 0.9, "dampening": 0.1, "nesterov": False, "is_first_step": False}
+        elif name == "_fused_adagrad_":
+            lists += [tensors(1.0), [m.tensor(3.0), m.tensor(1.0)]]
+            numbers |= {"lr_decay": 0.1, "eps": 1e-3}
+        else:
+            lists += [tensors(), tensors(), tensors(0.5), [m.tensor(3.0), m.tensor(1.0)]]
+            numbers |= {"beta1": 0.8, "beta2": 0.9, "eps": 1e-3, "amsgrad": True}
+        operator = getattr(m, name)
+        operator(*lists, **numbers, grad_scale=m.tensor(2.0), found_inf=m.tensor(0.0))
+        operator(*lists, **numbers, grad_scale=m.tensor(2.0), found_inf=m.tensor(1.0))
+        return [t.double().numpy() for some in lists for t in some]
+
+    tolerance = {"float32": 2e-6, "float64": 2e-7, "bfloat16": 2e-2, "float16": 2e-3}[dtype]
+    for ours, theirs in zip(run(fb), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_fused_operators_check_their_lists() -> None:
+    a, b = [fb.ones(2)], [fb.ones(3)]
+    options = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False}
+    with pytest.raises(RuntimeError, match="shape"):
+        fb._fused_sgd_(a, b, [], **options, maximize=False, is_first_step=True)
+    with pytest.raises(RuntimeError, match="lists of 1 tensors"):
+        fb._fused_sgd_(a, [], [], **options, maximize=False, is_first_step=True)
 
 
 def test_capturable_needs_another_device() -> None:

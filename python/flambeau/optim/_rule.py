@@ -173,7 +173,7 @@ class RuleOptimizer(Optimizer):
             for new in (True, False):
                 members = [p for p, is_first in zip(tensors, first, strict=True) if is_first is new]
                 if members:
-                    self.fused(members, [self.state[p] for p in members], numbers, new)
+                    self.fused(members, [self.state.get(p, {}) for p in members], numbers, new)
         elif group.get("foreach") and not group.get("differentiable"):
             for key, members in self._buckets(tensors, first).items():
                 self._move(members, key[-1], numbers)
@@ -199,7 +199,7 @@ class RuleOptimizer(Optimizer):
             raise RuntimeError(
                 "`fused=True` requires all the params to be floating point Tensors of supported devices: cpu"
             )
-        return fits and bool(group["fused"])
+        return fits and group["fused"] is not False
 
     def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[Tensor]]:
         """Tensors that one call over lists can serve: of one dtype and with equal numbers in their state."""
