@@ -67,6 +67,9 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
   if (!t.defined() || !is_differentiable_type(t.dtype())) return;
   Tensor current = forward_grad_slow(t);
   if (current.defined()) {
+    // A change of geometry alone: the tangent has become another view of its memory.
+    if (tangent.defined() && tangent.storage() == current.storage())
+      return assign_tangent(t, tangent);
     // In place: whoever shares the tangent, as the views of `t` do, sees the new one.
     operators::copy_inplace(current, tangent.defined() ? tangent : zeros_shaped(t));
     return;

@@ -84,7 +84,8 @@ const Layer* innermost_layer();  // nullptr outside of all transforms
 int64_t depth();
 
 // The scope in which a layer's rule calls operators below the layer: the thread's switches are
-// those from outside of the innermost layer, which comes back at the end of the scope.
+// those from outside of the innermost layer, which comes back at the end of the scope. Modes that
+// were switched off inside stay off.
 class BelowLayer {
  public:
   BelowLayer();

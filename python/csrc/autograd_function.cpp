@@ -92,7 +92,10 @@ Ref call_forward(const FunctionCall& call) {
 // --- outputs -------------------------------------------------------------------------------------
 
 Tensor alias_without_grad(const Tensor& t) {
-  const GradModeGuard no_grad(false);
+  // In a transform's layer the call leaves no trace, further out it is recorded as ever.
+  const bool in_layer = t.impl()->wrapper();
+  const GradModeGuard no_grad(in_layer && thread_state.grad_enabled);
+  const ExcludeKeys untracked(in_layer ? DispatchKeySet(DispatchKey::Autograd) : DispatchKeySet());
   Tensor alias = ops::alias::call(t);
   if (autograd::ViewMeta* view = autograd::view_meta_of(alias)) {
     view->origin = autograd::ViewOrigin::CustomFunction;

@@ -93,6 +93,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
 // The whole storage as a tensor of bytes.
 PyObject* storage_bytes(PyObject*, PyObject* self) {
   return guarded([&]() -> PyObject* {
+    check(!transforms::is_batched(tensor_of(self)),
+          "Cannot access the storage of a tensor under vmap: it stands for a whole batch");
     const Storage& storage = tensor_of(self).storage();
     Tensor out(make_intrusive<TensorImpl>(storage, ScalarType::UInt8, tensor_of(self).device()));
     out.impl()->set_contiguous_sizes({static_cast<int64_t>(storage->nbytes())});

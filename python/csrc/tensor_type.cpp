@@ -11,6 +11,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/autograd.h"
 #include "python/csrc/data.h"
 #include "python/csrc/value_types.h"
 
@@ -135,6 +136,7 @@ Tensor construct(PyObject* args) {
   PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
   if (n == 1 && is_tensor(first)) {
     const Tensor& tensor = tensor_of(first);
+    if (tensor.impl()->wrapper()) return alias_with_history(tensor);
     Tensor alias(make_intrusive<TensorImpl>(tensor.storage(), tensor.dtype(), tensor.device()));
     alias.impl()->shallow_copy_from(*tensor.impl());
     return alias;
