@@ -1,19 +1,10 @@
 """The benchmark cases: each is setup code and a timed statement, run alike by both frameworks.
 
 `torch` is the framework under test (flambeau or PyTorch). A case may give `per` (how many units one
-run of the statement stands for) and `unit`.
+run of the statement stands for) and `unit`. Those of single families stand in families.py.
 """
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Case:
-    group: str
-    name: str
-    setup: str
-    statement: str
-    per: int = 1
+from families import FAMILIES, Case
 
 
 def pointwise(name, expression, size):
@@ -178,6 +169,7 @@ CASES = [
     conv(256, 256, 14, 3, 1),
     conv(512, 512, 7, 3, 1),
     conv(64, 256, 56, 1, 1),
+    *FAMILIES,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
     Case("transforms", "per-sample gradients, MLP, loop", SAMPLES, "loop()"),

@@ -1,4 +1,6 @@
 // Copies and fills of CPU tensors: the definitions behind aten/core/factory.h that move data.
+#include "aten/cpu/copy.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -87,6 +89,17 @@ void copy_into(const Tensor& self, const Tensor& source) {
   const Tensor copy = empty_tensor(source.sizes(), source.dtype());
   copy_cpu(copy, source);
   copy_cpu(self, copy);
+}
+
+void copy_strided(const Tensor& self, const void* source, IntArrayRef strides) {
+  if (self.numel() == 0) return;
+  const auto bytes = static_cast<int64_t>(element_size(self.dtype()));
+  StridedLoop nest;
+  nest.set_sizes(self.sizes());
+  nest.add(self);
+  nest.add(const_cast<void*>(source), self.sizes(), strides, bytes);
+  const CastLoop move = cast_loop(self.dtype(), self.dtype());
+  copy_nest(nest, move, bytes, bytes, move);
 }
 
 void fill_with(const Tensor& self, const Scalar& value) {

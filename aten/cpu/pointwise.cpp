@@ -242,16 +242,21 @@ class StridedRun {
       splat(buffers[a], sides_[a].loop_bytes, most, buffers[a]);
     }
     uint32_t errors = 0;
+    const char* gathered[kMaxOperands + 1] = {};  // by each buffer: a row of one element
     tiles.visit(begin, end, [&](const Tile& tile) {
       char* data[kMaxOperands + 1];
       for (int a = 1; a < nest_.arrays; ++a) {
         data[a] = buffers[a];
-        if (sides_[a].constant) continue;
+        if (sides_[a].constant || gathered[a] == tile.data[a]) continue;
         if (fits_in_place(a, tile)) {
           data[a] = tile.data[a];
-        } else {
-          gather(side_of(a, tile), tile.columns, tile.rows, buffers[a], sides_[a].loop_bytes);
+          continue;
         }
+        // The next tile of a long row may be the same element, as one number for each channel is.
+        const bool repeats = shape.rows == 1 && nest_.strides[a][0] == 0;
+        gather(side_of(a, tile), repeats ? shape.columns : tile.columns, tile.rows, buffers[a],
+               sides_[a].loop_bytes);
+        if (repeats) gathered[a] = tile.data[a];
       }
       const bool writes_in_place = fits_in_place(0, tile);
       data[0] = writes_in_place ? tile.data[0] : buffers[0];

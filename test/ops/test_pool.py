@@ -54,3 +54,19 @@ def test_lp_pool_of_order_one_is_a_sum():
 def test_means_of_integers_are_cut():
     x = fb.tensor([[[1, 2, 4, 5]]])
     assert F.avg_pool1d(x, 2).tolist() == [[[1, 4]]]
+
+
+@pytest.mark.parametrize("output", [1, (1, 5), (7, 1), 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_means_over_wide_planes(output, dtype):
+    x = np.random.default_rng(0).normal(size=(2, 3, 70, 90)) + 100
+    t = fb.from_numpy(x).to(getattr(fb, dtype))
+    rows, columns = (output, output) if isinstance(output, int) else output
+    exact = t.double().numpy()
+    want = np.empty((2, 3, rows, columns))
+    for i in range(rows):
+        for j in range(columns):
+            band = exact[:, :, i * 70 // rows : -(-(i + 1) * 70 // rows)]
+            want[:, :, i, j] = band[..., j * 90 // columns : -(-(j + 1) * 90 // columns)].mean((2, 3))
+    got = F.adaptive_avg_pool2d(t, output).double().numpy()
+    np.testing.assert_allclose(got, want, rtol={"float32": 2e-7, "float64": 1e-14, "bfloat16": 4e-3}[dtype])

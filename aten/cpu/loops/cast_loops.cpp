@@ -84,6 +84,13 @@ inline void convert_run(int64_t n, const float* in, BFloat16* out) {
   }
 }
 
+// Truth values are bytes 0 and 1: conversions from bytes become vectors, those from bool do not.
+template <typename To>
+  requires std::is_arithmetic_v<To>
+inline void convert_run(int64_t n, const bool* in, To* out) {
+  convert_run(n, reinterpret_cast<const uint8_t*>(in), out);
+}
+
 template <typename From, typename To>
 void cast_elements(int64_t n, const char* source, int64_t source_stride, char* destination,
                    int64_t destination_stride) {
@@ -95,6 +102,15 @@ void cast_elements(int64_t n, const char* source, int64_t source_stride, char* d
       convert_run(n, reinterpret_cast<const From*>(source), reinterpret_cast<To*>(destination));
     }
     return;
+  }
+  if constexpr (__is_same(From, To)) {
+    if (source_stride == -kIn && destination_stride == kOut) {
+      const From* in = reinterpret_cast<const From*>(source) - (n - 1);
+      To* out = reinterpret_cast<To*>(destination);
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) out[i] = in[n - 1 - i];
+      return;
+    }
   }
   if (destination_stride == kOut) {
     To* out = reinterpret_cast<To*>(destination);

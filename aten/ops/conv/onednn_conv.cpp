@@ -102,12 +102,16 @@ Plan make_plan(const Problem& p, Direction direction, bool bias, dnnl_data_type_
   Plan plan;
   const bool forward_only = direction == Direction::Forward;
   PrimitiveDesc& forward = forward_only ? plan.desc : plan.hint;
+  // For inference depthwise convolutions want channels last, and reordering costs more than they
+  // do.
+  const bool depthwise = p.groups == p.in_channels && p.groups == p.out_channels;
+  const dnnl_prop_kind_t kind =
+      forward_only && !depthwise ? dnnl_forward_inference : dnnl_forward_training;
   check_status(
       dnnl_convolution_forward_primitive_desc_create(
-          forward.out(), engine(), forward_only ? dnnl_forward_inference : dnnl_forward_training,
-          dnnl_convolution_direct, source.get(), weights.get(), bias ? bias_desc.get() : nullptr,
-          destination.get(), p.stride.data(), s.dilation.data(), p.padding.data(),
-          s.padding_end.data(), nullptr),
+          forward.out(), engine(), kind, dnnl_convolution_direct, source.get(), weights.get(),
+          bias ? bias_desc.get() : nullptr, destination.get(), p.stride.data(), s.dilation.data(),
+          p.padding.data(), s.padding_end.data(), nullptr),
       "convolution");
   if (!forward_only) describe_backward(plan, p, direction, s, source, weights, destination);
   check_status(dnnl_primitive_create(plan.primitive.out(), plan.desc.get()), "convolution");

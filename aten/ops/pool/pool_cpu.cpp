@@ -1,16 +1,22 @@
 // Pooling on CPU over the last 1 to 3 dimensions. Maxima: NaN wins, ties go to the first; the
-// indices are flat within the spatial dimensions. Means are summed in accumulate_t (double for
-// float32).
+// indices are flat within the spatial dimensions. Means of the half types are summed in float32,
+// those of float32 mostly in float64.
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
-#include "aten/cpu/sum_row.h"
 #include "aten/ops/pool/windows.h"
+#include "c10/core/isa.h"
 #include "torchgen_out/aten/pool_kernels.h"
 
-namespace flambeau::ops {
+namespace flambeau {
+
+FLAMBEAU_DECLARE_LOOPS(pool::MeanLoop, pool_mean)
+
+namespace ops {
 namespace {
+
+using pool::Divisor;
 
 void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& indices) {
   const Tensor in = contiguous_tensor(self);
@@ -39,44 +45,35 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, float>, double, accumulate_t<T>>;
 
-constexpr int64_t kLongRow = 16;  // of a window
-
-// How a window's sum is divided.
-struct Divisor {
-  bool include_padding = true;
-  int64_t override = 0;  // 0: none
-  double of(const pool::Range& a, const pool::Range& b, const pool::Range& c) const {
-    if (override != 0) return static_cast<double>(override);
-    if (include_padding) return static_cast<double>(a.padded * b.padded * c.padded);
-    return static_cast<double>((a.end - a.begin) * (b.end - b.begin) * (c.end - c.begin));
+pool::MeanType mean_type(ScalarType dtype) {
+  switch (compute_type(dtype)) {
+    case ScalarType::Float32:
+      return pool::kMeanFloat;
+    case ScalarType::Float64:
+      return pool::kMeanDouble;
+    case ScalarType::Int64:
+      return pool::kMeanInt64;
+    default:
+      fail_dtype("avg_pool", dtype);
   }
-};
+}
 
 void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& self, Tensor& out) {
-  const Tensor in = contiguous_tensor(self);
-  dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
-                 ScalarType::BFloat16, ScalarType::Int64>(
-      in.dtype(), "avg_pool", [&]<typename T>() {
-        parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
-          for (int64_t p = first; p < last; ++p) {
-            const T* plane = in.data_as<T>() + p * g.in_size();
-            T* values = out.data_as<T>() + p * g.out_size();
-            pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
-              Sum<T> sum = 0;
-              if (c.end - c.begin >= kLongRow && c.step == 1) {
-                for (int64_t x = a.begin; x < a.end; x += a.step) {
-                  for (int64_t y = b.begin; y < b.end; y += b.step)
-                    sum += sum_row<Sum<T>>(plane + (x * g.in[1] + y) * g.in[2] + c.begin,
-                                           c.end - c.begin);
-                }
-              } else {
-                pool::for_each_place(g, a, b, c, [&](int64_t i) { sum += Sum<T>(plane[i]); });
-              }
-              values[o] = static_cast<T>(sum / static_cast<Sum<T>>(divisor.of(a, b, c)));
-            });
-          }
-        });
-      });
+  static const pool::MeanLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_mean);
+  const pool::MeanLoop loop = tables[cpu_isa()][mean_type(self.dtype())];
+  const ScalarType compute = compute_type(self.dtype());
+  const Tensor in = contiguous_tensor(cast_tensor(self, compute));
+  const bool direct = out.dtype() == compute && out.is_contiguous();
+  const Tensor to = direct ? out : empty_tensor(out.sizes(), compute);
+  const auto width = static_cast<int64_t>(element_size(compute));
+  const pool::Windows windows = g.windows();
+  parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
+    std::vector<double> scratch(static_cast<size_t>(2 * g.in[2]));
+    loop(windows, divisor, last - first,
+         static_cast<const char*>(in.data()) + first * g.in_size() * width,
+         static_cast<char*>(to.data()) + first * g.out_size() * width, scratch.data());
+  });
+  if (!direct) copy_into(out, to);
 }
 
 void run_mean_backward(const pool::Geometry& g, const Divisor& divisor, const Tensor& grad,
@@ -147,9 +144,9 @@ void adaptive_avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size,
   run_mean_backward(pool::adaptive(input_size, output_size), {}, grad, out);
 }
 
-}  // namespace flambeau::ops
+}  // namespace ops
 
-namespace flambeau::shape {
+namespace shape {
 namespace {
 
 DimVector with_spatial(IntArrayRef input, IntArrayRef spatial) {
@@ -226,4 +223,5 @@ void adaptive_avg_pool(const Tensor& self, IntArrayRef output_size, OutSpec* out
   *out = {with_spatial(self, output_size), {}, self.dtype(), self.device()};
 }
 
-}  // namespace flambeau::shape
+}  // namespace shape
+}  // namespace flambeau

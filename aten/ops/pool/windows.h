@@ -3,14 +3,9 @@
 #include <vector>
 
 #include "aten/core/tensor.h"
+#include "aten/ops/pool/pool_loops.h"
 
 namespace flambeau::pool {
-
-// The input indices of one window along one dimension: begin, begin + step, ... < end; `padded`
-// counts the places including padding.
-struct Range {
-  int64_t begin, end, step, padded;
-};
 
 struct Geometry {
   int64_t planes = 1;  // batch * channels
@@ -19,6 +14,15 @@ struct Geometry {
   int64_t in_size() const { return in[0] * in[1] * in[2]; }
   int64_t out_size() const {
     return static_cast<int64_t>(ranges[0].size() * ranges[1].size() * ranges[2].size());
+  }
+  Windows windows() const {
+    Windows w;
+    for (int d = 0; d < 3; ++d) {
+      w.in[d] = in[d];
+      w.counts[d] = static_cast<int64_t>(ranges[d].size());
+      w.ranges[d] = ranges[d].data();
+    }
+    return w;
   }
 };
 

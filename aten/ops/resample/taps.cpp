@@ -54,8 +54,13 @@ void copy(const Taps& taps, const Split& s, const T* in, T* out) {
       if (scattered) {
         for (int64_t o = 0; o < s.m; ++o) to[o] = from[index[o]];
       } else {
-        for (const Run& run : runs)
-          std::copy_n(from + run.from * s.inner, run.length * s.inner, to + run.to * s.inner);
+        for (const Run& run : runs) {
+          if (run.length * s.inner == 1) {
+            to[run.to] = from[run.from];  // an edge; not worth a call
+          } else {
+            std::copy_n(from + run.from * s.inner, run.length * s.inner, to + run.to * s.inner);
+          }
+        }
       }
     }
   });

@@ -3,9 +3,12 @@
 // Subtracting the maximum keeps every exponent <= 0, so exp cannot overflow. Half types compute in
 // float. A fiber of only -inf, or with a NaN or +inf, gives NaN, as in PyTorch. Error bound: 4 eps
 // relative (softmax), 4 eps of the largest magnitude (log_softmax), tested against float64.
+#include <algorithm>
+
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
+#include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/softmax/softmax_loops.h"
 #include "c10/core/isa.h"
@@ -32,14 +35,22 @@ Tensor with_dim_last(const Tensor& t, int64_t dim) {
   return out;
 }
 
-// Tensors as dense rows along `dim`, in the type of the loops.
-struct Rows {
+// Fibers that lie at least so many side by side are worked on where they are, in vectors across
+// them; others are made dense rows first.
+constexpr int64_t kLeastColumns = 16;
+
+// The fibers along `dim`, in the type of the loops.
+struct Layout {
   ScalarType compute;
   int64_t dim;
   bool scalar;
+  FiberGrid grid;
 
-  Rows(const Tensor& like, int64_t d)
-      : compute(compute_type(like.dtype())), dim(wrap_dim(d, like.dim())), scalar(like.dim() == 0) {
+  Layout(const Tensor& like, int64_t d)
+      : compute(compute_type(like.dtype())),
+        dim(wrap_dim(d, like.dim())),
+        scalar(like.dim() == 0),
+        grid(like.sizes(), dim) {
     if (compute != ScalarType::Float32 && compute != ScalarType::Float64)
       fail_dtype("softmax", like.dtype());
   }
@@ -47,47 +58,91 @@ struct Rows {
     static const softmax::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(softmax_rows);
     return tables[cpu_isa()][compute == ScalarType::Float64];
   }
-  Tensor moved(const Tensor& t) const { return scalar ? t : with_dim_last(t, dim); }
-  Tensor dense(const Tensor& t) const { return contiguous_tensor(cast_tensor(moved(t), compute)); }
-  // body(rows, n, byte offset, target) on parts of a dense target, which is copied to `result` if
-  // that is laid out otherwise.
-  template <typename Body>
-  void fill(const Tensor& result, const Body& body) const {
-    const Tensor target = moved(result);
+  bool by_columns() const { return grid.inner >= kLeastColumns; }
+  Tensor arranged(const Tensor& t) const {
+    return scalar || by_columns() ? t : with_dim_last(t, dim);
+  }
+  Tensor dense(const Tensor& t) const {
+    return contiguous_tensor(cast_tensor(arranged(t), compute));
+  }
+  // fill(dense tensor) into `result`, which may be laid out otherwise.
+  template <typename Fill>
+  void deliver(const Tensor& result, const Fill& fill) const {
+    const Tensor target = arranged(result);
     const bool direct = target.is_contiguous() && target.dtype() == compute;
     const Tensor out = direct ? target : empty_tensor(target.sizes(), compute);
-    const int64_t n = scalar ? 1 : out.size(-1);
-    const int64_t row_bytes = n * static_cast<int64_t>(element_size(compute));
-    parallel_for(0, out.numel() / n, 4 * n, [&](int64_t begin, int64_t end) {
-      const int64_t offset = begin * row_bytes;
-      body(end - begin, n, offset, static_cast<char*>(out.data()) + offset);
-    });
+    fill(out);
     if (!direct) copy_into(target, out);
+  }
+  // body(rows, n, byte offset) on parts of a dense tensor.
+  template <typename Body>
+  void each_row_range(const Body& body) const {
+    const int64_t row_bytes = grid.size * static_cast<int64_t>(element_size(compute));
+    parallel_for(0, grid.fibers(), 4 * grid.size, [&](int64_t begin, int64_t end) {
+      body(end - begin, grid.size, begin * row_bytes);
+    });
+  }
+  // body(columns, byte offset) on parts of a dense tensor.
+  template <typename Body>
+  void each_column_block(const Body& body) const {
+    const auto bytes = static_cast<int64_t>(element_size(compute));
+    const int64_t across = (grid.inner + softmax::kColumns - 1) / softmax::kColumns;
+    const int64_t cost = 4 * grid.size * std::min(grid.inner, softmax::kColumns);
+    parallel_for(0, grid.outer * across, cost, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % across * softmax::kColumns;
+        const int64_t width = std::min(softmax::kColumns, grid.inner - first);
+        body(softmax::Columns{grid.size, grid.inner, width},
+             (i / across * grid.size * grid.inner + first) * bytes);
+      }
+    });
   }
 };
 
 const char* bytes_at(const Tensor& t, int64_t offset) {
   return static_cast<const char*>(t.data()) + offset;
 }
+char* bytes_of(const Tensor& t, int64_t offset) { return static_cast<char*>(t.data()) + offset; }
 
 void run(const Tensor& self, int64_t dim, bool logarithm, Tensor& result) {
   if (self.numel() == 0) return;
-  const Rows rows(result, dim);
-  const Tensor in = rows.dense(self);
-  const auto loop = logarithm ? rows.loops().log_softmax : rows.loops().softmax;
-  rows.fill(result, [&](int64_t count, int64_t n, int64_t offset, char* to) {
-    loop(count, n, bytes_at(in, offset), to);
+  const Layout layout(result, dim);
+  const Tensor in = layout.dense(self);
+  const softmax::Loops& loops = layout.loops();
+  const auto rows = logarithm ? loops.log_softmax : loops.softmax;
+  const auto columns = logarithm ? loops.log_softmax_columns : loops.softmax_columns;
+  layout.deliver(result, [&](const Tensor& out) {
+    if (layout.by_columns()) {
+      layout.each_column_block([&](const softmax::Columns& c, int64_t at) {
+        columns(c, bytes_at(in, at), bytes_of(out, at));
+      });
+    } else {
+      layout.each_row_range([&](int64_t count, int64_t n, int64_t at) {
+        rows(count, n, bytes_at(in, at), bytes_of(out, at));
+      });
+    }
   });
 }
 
 void run_backward(const Tensor& grad, const Tensor& output, int64_t dim, bool logarithm,
                   Tensor& result) {
   if (output.numel() == 0) return;
-  const Rows rows(result, dim);
-  const Tensor g = rows.dense(grad), y = rows.dense(output);
-  const auto loop = logarithm ? rows.loops().log_softmax_backward : rows.loops().softmax_backward;
-  rows.fill(result, [&](int64_t count, int64_t n, int64_t offset, char* to) {
-    loop(count, n, bytes_at(g, offset), bytes_at(y, offset), to);
+  const Layout layout(result, dim);
+  const Tensor g = layout.dense(grad), y = layout.dense(output);
+  const softmax::Loops& loops = layout.loops();
+  const auto rows = logarithm ? loops.log_softmax_backward : loops.softmax_backward;
+  const auto columns =
+      logarithm ? loops.log_softmax_backward_columns : loops.softmax_backward_columns;
+  layout.deliver(result, [&](const Tensor& out) {
+    if (layout.by_columns()) {
+      layout.each_column_block([&](const softmax::Columns& c, int64_t at) {
+        columns(c, bytes_at(g, at), bytes_at(y, at), bytes_of(out, at));
+      });
+    } else {
+      layout.each_row_range([&](int64_t count, int64_t n, int64_t at) {
+        rows(count, n, bytes_at(g, at), bytes_at(y, at), bytes_of(out, at));
+      });
+    }
   });
 }
 

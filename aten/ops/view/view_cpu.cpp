@@ -7,6 +7,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/cpu/copy.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/view_kernels.h"
 
@@ -183,28 +184,16 @@ void flip_cpu(const Tensor& self, IntArrayRef dims, Tensor& result) {
   if (self.numel() == 0) return;
   const uint64_t mask = dim_mask(dims, self.dim());
   const auto ndim = static_cast<size_t>(self.dim());
-  DimVector sizes(self.sizes()), strides(self.strides());
+  const IntArrayRef sizes = self.sizes();
+  DimVector strides(self.strides());
   int64_t start = 0;
   for (size_t d = 0; d < ndim; ++d) {
     if (!(mask >> d & 1)) continue;
     start += (sizes[d] - 1) * strides[d];
     strides[d] = -strides[d];
   }
-  const int64_t columns = ndim ? sizes.back() : 1, step = ndim ? strides.back() : 1;
-  dispatch_by_size(element_size(self.dtype()), "flip", [&]<typename T>() {
-    const T* from = self.data_as<T>() + start;
-    T* to = result.data_as<T>();
-    parallel_for(0, self.numel() / columns, columns, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        int64_t offset = 0, left = row;
-        for (size_t d = ndim - (ndim > 0); d-- > 0;) {
-          offset += left % sizes[d] * strides[d];
-          left /= sizes[d];
-        }
-        for (int64_t j = 0; j < columns; ++j) to[row * columns + j] = from[offset + j * step];
-      }
-    });
-  });
+  const auto bytes = static_cast<int64_t>(element_size(self.dtype()));
+  copy_strided(result, static_cast<const char*>(self.data()) + start * bytes, strides);
 }
 
 namespace {

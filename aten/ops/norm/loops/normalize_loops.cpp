@@ -3,34 +3,12 @@
 // block.
 #include "aten/ops/norm/normalize_loops.h"
 
-#include "aten/cpu/loop_support.h"
+#include "aten/cpu/loop_sums.h"
 
 namespace flambeau::loops {
 namespace {
 
 using norm::Planes;
-
-// sum of map(i) over i < n
-template <typename T, typename Map>
-[[gnu::always_inline]] inline double total(int64_t n, const Map& map) {
-  constexpr int64_t kBlock = 4096;
-  double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
-    const int64_t quarter = count / 4;
-    T a = 0, b = 0, c = 0, d = 0;
-#pragma omp simd reduction(+ : a, b, c, d)
-    for (int64_t i = begin; i < begin + quarter; ++i) {
-      a += map(i);
-      b += map(i + quarter);
-      c += map(i + 2 * quarter);
-      d += map(i + 3 * quarter);
-    }
-    for (int64_t i = begin + 4 * quarter; i < begin + count; ++i) a += map(i);
-    sum += (static_cast<double>(a) + b) + (static_cast<double>(c) + d);
-  }
-  return sum;
-}
 
 template <typename T>
 FLAMBEAU_WIDE_VECTORS void forward(const Planes& p, int64_t first, int64_t last, double eps,

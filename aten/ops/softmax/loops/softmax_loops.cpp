@@ -1,7 +1,7 @@
-// softmax and log_softmax of contiguous rows, compiled once per instruction set.
+// softmax and log_softmax of contiguous rows and of columns, compiled once per instruction set.
 #include "aten/ops/softmax/softmax_loops.h"
 
-#include "aten/cpu/loop_support.h"
+#include "aten/cpu/loop_sums.h"
 
 namespace flambeau::loops {
 namespace {
@@ -79,12 +79,109 @@ FLAMBEAU_WIDE_VECTORS void log_softmax_backward(int64_t rows, int64_t n, const v
   }
 }
 
+// --- columns: every step takes one element of each of them
+
+using flambeau::softmax::Columns;
+using flambeau::softmax::kColumns;
+
+// The largest element of each column, as `largest`.
+template <typename T>
+[[gnu::always_inline]] inline void largest_of_columns(const Columns& c, const T* in, T* top) {
+  for (int64_t j = 0; j < c.width; ++j) top[j] = in[j];
+  for (int64_t i = 1; i < c.n; ++i) {
+    const T* x = in + i * c.step;
+#pragma omp simd
+    for (int64_t j = 0; j < c.width; ++j) top[j] = x[j] > top[j] ? x[j] : top[j];
+  }
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void softmax_columns(const Columns& c, const void* in, void* out) {
+  const T* x = static_cast<const T*>(in);
+  T* y = static_cast<T*>(out);
+  T top[kColumns], part[kColumns], sum[kColumns];
+  largest_of_columns(c, x, top);
+  total_columns(c.n, c.width, part, sum, [&](int64_t i) {
+    return [from = x + i * c.step, to = y + i * c.step, &top](int64_t j) {
+      const T e = vec::exp_nonpositive(from[j] - top[j]);
+      to[j] = e;
+      return e;
+    };
+  });
+  for (int64_t j = 0; j < c.width; ++j) sum[j] = T(1) / sum[j];
+  for (int64_t i = 0; i < c.n; ++i) {
+    T* to = y + i * c.step;
+#pragma omp simd
+    for (int64_t j = 0; j < c.width; ++j) to[j] *= sum[j];
+  }
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void log_softmax_columns(const Columns& c, const void* in, void* out) {
+  const T* x = static_cast<const T*>(in);
+  T top[kColumns], part[kColumns], sum[kColumns];
+  largest_of_columns(c, x, top);
+  total_columns(c.n, c.width, part, sum, [&](int64_t i) {
+    return
+        [from = x + i * c.step, &top](int64_t j) { return vec::exp_nonpositive(from[j] - top[j]); };
+  });
+#pragma omp simd
+  for (int64_t j = 0; j < c.width; ++j) top[j] += vec::log(sum[j]);
+  for (int64_t i = 0; i < c.n; ++i) {
+    const T* from = x + i * c.step;
+    T* to = static_cast<T*>(out) + i * c.step;
+#pragma omp simd
+    for (int64_t j = 0; j < c.width; ++j) to[j] = from[j] - top[j];
+  }
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void softmax_backward_columns(const Columns& c, const void* grad,
+                                                    const void* result, void* out) {
+  const T *g = static_cast<const T*>(grad), *y = static_cast<const T*>(result);
+  T part[kColumns], sum[kColumns];
+  total_columns(c.n, c.width, part, sum, [&](int64_t i) {
+    return [u = g + i * c.step, v = y + i * c.step](int64_t j) { return u[j] * v[j]; };
+  });
+  for (int64_t i = 0; i < c.n; ++i) {
+    const T *u = g + i * c.step, *v = y + i * c.step;
+    T* to = static_cast<T*>(out) + i * c.step;
+#pragma omp simd
+    for (int64_t j = 0; j < c.width; ++j) to[j] = v[j] * (u[j] - sum[j]);
+  }
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void log_softmax_backward_columns(const Columns& c, const void* grad,
+                                                        const void* result, void* out) {
+  const T *g = static_cast<const T*>(grad), *y = static_cast<const T*>(result);
+  T part[kColumns], sum[kColumns];
+  total_columns(c.n, c.width, part, sum,
+                [&](int64_t i) { return [u = g + i * c.step](int64_t j) { return u[j]; }; });
+  for (int64_t i = 0; i < c.n; ++i) {
+    const T *u = g + i * c.step, *v = y + i * c.step;
+    T* to = static_cast<T*>(out) + i * c.step;
+#pragma omp simd
+    for (int64_t j = 0; j < c.width; ++j) to[j] = u[j] - vec::exp(v[j]) * sum[j];
+  }
+}
+
+template <typename T>
+constexpr flambeau::softmax::Loops loops_of() {
+  return {&softmax<T>,
+          &log_softmax<T>,
+          &softmax_backward<T>,
+          &log_softmax_backward<T>,
+          &softmax_columns<T>,
+          &log_softmax_columns<T>,
+          &softmax_backward_columns<T>,
+          &log_softmax_backward_columns<T>};
+}
+
 }  // namespace
 
 extern const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2];
-const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2] = {
-    {&softmax<float>, &log_softmax<float>, &softmax_backward<float>, &log_softmax_backward<float>},
-    {&softmax<double>, &log_softmax<double>, &softmax_backward<double>,
-     &log_softmax_backward<double>}};
+const flambeau::softmax::Loops FLAMBEAU_LOOPS(softmax_rows)[2] = {loops_of<float>(),
+                                                                  loops_of<double>()};
 
 }  // namespace flambeau::loops
