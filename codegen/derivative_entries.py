@@ -89,7 +89,8 @@ def read_derivative(entry: Entry, dtype: DTypeRule, context: Context) -> Derivat
             return None
     reader.read()
     reader.check_complete(draft.kind is Kind.POINTWISE)
-    return Derivative(tuple(reader.formulas), tuple(reader.forward), reader.nondifferentiable)
+    node = entry.fields.text("node")
+    return Derivative(tuple(reader.formulas), tuple(reader.forward), reader.nondifferentiable, node)
 
 
 def output_names(draft: Draft) -> tuple[str, ...]:

@@ -108,6 +108,7 @@ TEST: dict[str, Key] = {
 DERIVATIVE: dict[str, Key] = {
     "name": Key("The operator: base.overload.", required=True),
     "nondifferentiable": Key("Indices of outputs that have no gradient.", "list"),
+    "node": Key("What `grad_fn.name()` shows, where the operator works for one that users know."),
 }
 FORWARD_RULES = ("linear", "elementwise")
 NO_GRADIENT = ("none", "not_implemented")

@@ -394,6 +394,7 @@ class Derivative:
     formulas: tuple[Formula, ...]  # cover each differentiable argument once
     forward: tuple[tuple[str, str | Expr], ...]  # output name -> "linear" | "elementwise" | expression
     nondifferentiable_outputs: tuple[str, ...]
+    node: str | None = None  # the shown name of its nodes; None: made from the operator's
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,5 +45,7 @@ Node* current_node();
 uint64_t current_pass();
 // Whether that pass computes a gradient for `node`.
 bool current_pass_reaches(Node& node);
+// Whether it computes some gradients only: `grad`, or backward with inputs.
+bool current_pass_is_filtered();
 
 }  // namespace flambeau::autograd

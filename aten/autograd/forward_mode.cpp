@@ -135,14 +135,12 @@ Tensor make_dual(const Tensor& tensor, const Tensor& tangent) {
         "Trying to set a forward gradient that has a different size than that "
         "of the original Tensor: expected ",
         tensor.sizes(), ", got ", tangent.sizes());
-  check(tensor.dtype() == tangent.dtype(),
-        "Trying to set a forward gradient of another dtype: expected ", tensor.dtype(), ", got ",
-        tangent.dtype());
   check(!has_forward_grad_one(tensor),
         "Expected a primal without tangent: the tensor is dual already");
   Tensor dual = shallow_alias(tensor);
   share_history(dual, tensor);
-  assign_tangent(dual, tangent);
+  const bool fits = tangent.dtype() == tensor.dtype();
+  assign_tangent(dual, fits ? tangent : operators::to_dtype(tangent, tensor.dtype()));
   return dual;
 }
 

@@ -24,6 +24,7 @@ class GraphTask {
   // Whether the pass, restricted to its targets, has use for a gradient of `node`.
   bool wants(Node& node);
   uint64_t id() const { return id_; }
+  bool is_filtered() const { return filtered_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;

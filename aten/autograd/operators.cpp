@@ -19,6 +19,8 @@ Tensor clone(const Tensor& t) { return ops::clone::call(t); }
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
   return ops::as_strided::call(t, sizes, strides, storage_offset);
 }
+Tensor view_as_real(const Tensor& t) { return ops::view_as_real::call(t); }
+Tensor view_as_complex(const Tensor& t) { return ops::view_as_complex::call(t); }
 void copy_inplace(Tensor& self, const Tensor& source) { ops::copy_::call(self, source); }
 Tensor to_dtype(const Tensor& t, ScalarType dtype) { return ops::to_dtype::call(t, dtype); }
 Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides) {

@@ -11,6 +11,8 @@ void add_inplace(Tensor& a, const Tensor& b);
 Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim);
 Tensor clone(const Tensor& t);
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
+Tensor view_as_real(const Tensor& t);
+Tensor view_as_complex(const Tensor& t);
 void copy_inplace(Tensor& self, const Tensor& source);
 Tensor to_dtype(const Tensor& t, ScalarType dtype);
 // Zeros of dtype and device of `like`, and of its transforms: batched if `like` is.

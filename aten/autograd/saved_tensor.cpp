@@ -1,10 +1,21 @@
 #include "aten/autograd/saved_tensor.h"
 
+#include "aten/autograd/engine.h"
 #include "aten/autograd/variable.h"
 
 namespace flambeau::autograd {
 
 thread_local constinit SavedTensorHookFactory saved_tensor_hook_factory = nullptr;
+
+namespace {
+
+// `alias` of `t` with the tangent of `t`, which forward-over-reverse differentiates through.
+Tensor with_tangent_of(const Tensor& t, Tensor alias) {
+  if (const Tensor tangent = forward_grad(t); tangent.defined()) set_forward_grad(alias, tangent);
+  return alias;
+}
+
+}  // namespace
 
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_view) {
   if (!tensor.defined()) return;
@@ -23,7 +34,7 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_v
       is_rebased_view_ = true;
     }
   }
-  data_ = is_output_ ? shallow_alias(tensor) : tensor;
+  data_ = is_output_ ? with_tangent_of(tensor, shallow_alias(tensor)) : tensor;
   if (saved_tensor_hook_factory) [[unlikely]]
     set_hook(saved_tensor_hook_factory());
 }
@@ -33,7 +44,12 @@ void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
   if (!hook || !data_.defined()) return;
   {
     const GradModeGuard no_grad(false);
+    const UserCodeScope scope;
+    const uint32_t version = data_.impl()->version();
     hook->pack(is_leaf_ ? data_ : shallow_alias(data_));
+    check(data_.impl()->version() == version,
+          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+          "pack hook can not be modified by in-place operations: the graph reads them.");
   }
   hook_ = std::move(hook);
   if (is_leaf_) return;  // the leaf itself stays: its accumulator must be found again
@@ -97,7 +113,11 @@ Tensor SavedTensor::unpack(Node& owner) const {
          "autograd.grad() free them. Specify retain_graph=True in the first call.");
   }
   if (hook_) [[unlikely]] {
-    Tensor data = hook_->unpack();
+    Tensor data;
+    {
+      const UserCodeScope scope;  // it may compute the tensor again, and record that
+      data = hook_->unpack();
+    }
     if (is_leaf_) {
       const Tensor alias = shallow_alias(data);
       AutogradMeta& meta = make_meta(alias);
@@ -115,7 +135,7 @@ Tensor SavedTensor::unpack(Node& owner) const {
 }
 
 Tensor SavedTensor::with_history(Tensor data, Node& owner) const {
-  Tensor alias = shallow_alias(data);
+  Tensor alias = with_tangent_of(data, shallow_alias(data));
   AutogradMeta& meta = make_meta(alias);
   if (is_rebased_view_) meta.grad_fn = view_grad_fn_.lock();
   // Of a view that has died since, `owner` computed the value as well.

@@ -28,6 +28,31 @@ struct Geometry {
   Device device;
 };
 
+// Whether a view of `view`'s type holds the base's numbers: the same ones, or complex numbers seen
+// as pairs of real ones, or the other way round.
+bool holds_same_numbers(ScalarType base, ScalarType view) {
+  return base == view || (is_complex_type(base) && to_real_type(base) == view) ||
+         (is_complex_type(view) && to_real_type(view) == base);
+}
+
+// The elements of `t`, which starts where its storage does and is laid out as `base`, that `view`
+// sees.
+Tensor window_of(const Tensor& t, const Geometry& base, const Geometry& view) {
+  if (base.dtype == view.dtype) {
+    return operators::as_strided(t, view.sizes, view.strides, view.offset - base.offset);
+  }
+  if (is_complex_type(base.dtype)) {
+    return operators::as_strided(operators::view_as_real(t), view.sizes, view.strides,
+                                 view.offset - 2 * base.offset);
+  }
+  DimVector sizes = view.sizes, strides = view.strides;
+  for (int64_t& stride : strides) stride *= 2;
+  sizes.push_back(2);
+  strides.push_back(1);
+  return operators::view_as_complex(
+      operators::as_strided(t, sizes, strides, 2 * view.offset - base.offset));
+}
+
 // Backward of "this window of base": puts the gradient into zeros of the base's geometry.
 struct WindowBackward final : Node {
   WindowBackward(const Tensor& base, const Tensor& view) : base_(base), view_(view) {
@@ -38,9 +63,10 @@ struct WindowBackward final : Node {
   Gradients apply(Gradients&& grads) override {
     Gradients out(1);
     if (!grads[0].defined() || !should_compute(0)) return out;
-    out[0] = operators::zeros_strided(grads[0], base_.sizes, base_.strides);
-    Tensor window =
-        operators::as_strided(out[0], view_.sizes, view_.strides, view_.offset - base_.offset);
+    out[0] = base_.dtype == view_.dtype
+                 ? operators::zeros_strided(grads[0], base_.sizes, base_.strides)
+                 : base_.zeros();
+    Tensor window = window_of(out[0], base_, view_);
     // Elements of a view may coincide (expand): their gradients add up.
     if (has_overlap()) return summed(std::move(out), grads[0]);
     operators::copy_inplace(window, grads[0]);
@@ -55,13 +81,12 @@ struct WindowBackward final : Node {
     return false;
   }
   Gradients summed(Gradients&& out, const Tensor& grad) const {
-    DimVector sizes = view_.sizes;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      if (view_.strides[d] == 0) sizes[d] = 1;
+    Geometry once = view_;
+    for (size_t d = 0; d < once.sizes.size(); ++d) {
+      if (once.strides[d] == 0) once.sizes[d] = 1;
     }
-    Tensor window =
-        operators::as_strided(out[0], sizes, view_.strides, view_.offset - base_.offset);
-    operators::copy_inplace(window, sum_to_size(grad, sizes));
+    Tensor window = window_of(out[0], base_, once);
+    operators::copy_inplace(window, sum_to_size(grad, once.sizes));
     return std::move(out);
   }
   Geometry base_, view_;
@@ -87,8 +112,7 @@ struct CopySlices final : Node {
       return apply_to_wrapper(grads[0], std::move(out));
     Tensor result = empty_strided_tensor(base_.sizes, base_.strides, base_.dtype, base_.device);
     operators::copy_inplace(result, grads[0]);
-    Tensor window =
-        operators::as_strided(result, view_.sizes, view_.strides, view_.offset - base_.offset);
+    Tensor window = window_of(result, base_, view_);
     const Gradients inner = pass_inside(operators::clone(window), out);
     if (!should_compute(0)) return out;
     const bool has_grad = inner.size() > 0 && inner[0].defined();
@@ -245,7 +269,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   if (view.origin == ViewOrigin::MultiOutput) {
     check_view_origin(view, "its base or another view of its base has been modified inplace");
   }
-  check(view.base.dtype() == t.dtype(),
+  check(holds_same_numbers(view.base.dtype(), t.dtype()),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
         ", got ", t.dtype());
   intrusive_ptr<Node> window = make_node<WindowBackward>(view.base, t);
@@ -269,7 +293,7 @@ void check_inplace_grad(const Tensor& self, bool records) {
     check_view_origin(*view, "is being modified inplace");
     check(!requires_grad(view->base) || !is_leaf(view->base),
           "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-    check(view->base.dtype() == self.dtype(),
+    check(holds_same_numbers(view->base.dtype(), self.dtype()),
           "in-place operation on a view with another dtype: expected ", view->base.dtype(),
           ", got ", self.dtype());
   }

@@ -295,6 +295,11 @@ class WrapperWriter:
         yield from (f"  {line}" for line in self._history(inplace))
         yield "}"
         yield from self.forward.after()
+        # Outputs are saved with their tangents, which forward-over-reverse reads.
+        if saved := list(self._save_outputs(inplace)):
+            yield "if (node) {"
+            yield from (f"  {line}" for line in saved)
+            yield "}"
         yield from self._return(inplace)
 
     def _asked(self) -> list[str]:
@@ -375,11 +380,13 @@ class WrapperWriter:
                     yield f"set_history(TensorList({text}), node);"
                 else:
                     yield f"set_history({text}, node);"
-        names = [name for name, _ in outputs]
+
+    def _save_outputs(self, inplace: bool) -> Iterator[str]:
+        names = output_names(self.plan.op)
         for field in self.plan.saved:
             if field.kind not in ("output", "outputs") and not self._of_output(field):
                 continue
-            text = self._output(names.index(field.source), len(outputs))
+            text = self._output(names.index(field.source), len(names))
             yield self._guarded(field, f"node->{_field(field)} = {self._saved_output(field, text, inplace)};")
 
     def _output(self, index: int, count: int) -> str:
@@ -437,11 +444,13 @@ def emit(model: Model) -> Iterator[File]:
         forward: set[str] = set()
         for op, groups in _plans(model, operators):
             base = _camel(op.schema.name.base)
-            number = counts[base] = counts.get(base, -1) + 1
+            recorded = [plan for plan, forms in groups if any(f.kind is not FormKind.OUT for f in forms)]
+            counts[base] = counts.get(base, -1) + bool(recorded)
+            given = op.derivative.node if op.derivative is not None else None
+            shown = given or f"{base}Backward{counts[base]}"
+            nodes.extend(NodeWriter(model, plan).decl(shown) for plan in recorded)
+            plans.extend(recorded)
             for plan, forms in groups:
-                if any(form.kind is not FormKind.OUT for form in forms):
-                    nodes.append(NodeWriter(model, plan).decl(f"{base}Backward{number}"))
-                    plans.append(plan)
                 for form in forms:
                     writer = WrapperWriter(model, plan, form)
                     wrappers.append(writer.decl())

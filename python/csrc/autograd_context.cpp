@@ -55,9 +55,9 @@ Gradients gradients_from(const FunctionNode& node, PyObject* values) {
             ", but the corresponding forward input was not a Variable");
       continue;
     }
-    check_type(value == Py_None || is_tensor(value), "function ", node.name(),
-               " returned a gradient of an invalid type at position ", i + 1,
-               ": expected Tensor or None, got ", Py_TYPE(value)->tp_name);
+    check(value == Py_None || is_tensor(value), "function ", node.name(),
+          " returned a gradient of an invalid type at position ", i + 1,
+          ": expected Variable or None (got ", Py_TYPE(value)->tp_name, ")");
     grads.push_back(value == Py_None ? Tensor() : tensor_of(value));
   }
   return grads;

@@ -152,8 +152,20 @@ void count_changes(const ContextObject& ctx, PyObject* arguments) {
   }
 }
 
+// What forward changed in place would keep the history of its old value.
+void check_dirty_are_outputs(const FunctionCall& call, PyObject* outputs) {
+  PyObject* dirty = call.ctx().dirty;
+  for (Py_ssize_t i = 0; dirty && call.node && i < PyTuple_GET_SIZE(dirty); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(dirty, i);
+    check(!holds(call.arguments, item) || holds(outputs, item), call.node->name(),
+          ": Some elements marked as dirty during the forward method were not returned as output. "
+          "All inputs that are modified inplace must be outputs of the Function.");
+  }
+}
+
 Ref finish_outputs(const FunctionCall& call, PyObject* outputs) {
   count_changes(call.ctx(), call.arguments);
+  check_dirty_are_outputs(call, outputs);
   const Py_ssize_t n = PyTuple_GET_SIZE(outputs);
   Ref results = Ref::checked(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {

@@ -80,6 +80,8 @@ struct PythonAccumulateHook final : autograd::AccumulateHook {
     const WithGil gil;
     const Ref argument = carried(wrap(variable));
     const Ref result = carried(PyObject_CallOneArg(function.get(), argument.get()));
+    check_type(result.get() == Py_None || is_tensor(result.get()),
+               "expected None, but hook returned '", type_name(result.get()), "'");
     check(result.get() == Py_None, "Tensor post accumulate grad hooks should return None.");
   }
   Held function;

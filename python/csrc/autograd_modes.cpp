@@ -76,14 +76,14 @@ std::vector<autograd::Edge> edges_from(PyObject* pairs) {
   return edges;
 }
 
-// _autograd_edges(roots, gradients, captures, retain_graph, create_graph): grad by places in the
-// graph, which are pairs (node, output_nr).
+// _autograd_edges(roots, gradients, captures, retain_graph, create_graph, accumulate): grad, or
+// with `accumulate` backward, by places in the graph, which are pairs (node, output_nr).
 PyObject* grad_of_edges(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *roots, *gradients, *captures;
-    int retain_graph, create_graph;
-    if (!PyArg_ParseTuple(args, "O!OO!pp", &PyTuple_Type, &roots, &gradients, &PyTuple_Type,
-                          &captures, &retain_graph, &create_graph))
+    int retain_graph, create_graph, accumulate;
+    if (!PyArg_ParseTuple(args, "O!OO!ppp", &PyTuple_Type, &roots, &gradients, &PyTuple_Type,
+                          &captures, &retain_graph, &create_graph, &accumulate))
       return nullptr;
     const std::vector<autograd::Edge> from = edges_from(roots), to = edges_from(captures);
     autograd::Gradients grads;
@@ -94,7 +94,7 @@ PyObject* grad_of_edges(PyObject*, PyObject* args) {
     autograd::Gradients result;
     {
       const WithoutGil released;
-      result = autograd::run_backward(from, std::move(grads), to, false, options);
+      result = autograd::run_backward(from, std::move(grads), to, accumulate, options);
     }
     return wrap(std::vector<Tensor>(result.begin(), result.end()));
   });
@@ -108,6 +108,22 @@ PyObject* pass_reaches(PyObject*, PyObject* node) {
     check_type(PyObject_TypeCheck(node, node_type), "_pass_reaches: expected a Node, got ",
                Py_TYPE(node)->tp_name);
     return wrap(autograd::current_pass_reaches(*node_of(node)));
+  });
+}
+
+PyObject* pass_is_filtered(PyObject*, PyObject*) {
+  return wrap(autograd::current_pass_is_filtered());
+}
+
+// _increment_version(tensor): as if an operation had changed its memory.
+PyObject* increment_version(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check_type(is_tensor(o), "increment_version: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    TensorImpl& impl = *tensor_of(o).impl();
+    check(!impl.is_inference() || thread_state.inference_mode,
+          "Inplace update to inference tensor outside InferenceMode is not allowed.");
+    if (!impl.is_inference()) impl.bump_version();
+    return wrap_none();
   });
 }
 
@@ -225,6 +241,8 @@ PyMethodDef functions[] = {
     {"_autograd_edges", grad_of_edges, METH_VARARGS, nullptr},
     {"_current_pass", current_pass, METH_NOARGS, nullptr},
     {"_pass_reaches", pass_reaches, METH_O, nullptr},
+    {"_pass_is_filtered", pass_is_filtered, METH_NOARGS, nullptr},
+    {"_increment_version", increment_version, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded now."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference_mode, METH_NOARGS,

@@ -9,6 +9,7 @@
 #include "aten/autograd/variable.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/value_types.h"
 
 namespace flambeau::python {
 
@@ -36,7 +37,11 @@ PyObject* repr(PyObject* self) {
   return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : Py_TYPE(self)->tp_name, self);
 }
 PyObject* name(PyObject* self, PyObject*) {
-  return guarded([&] { return PyUnicode_FromString(node_of(self)->name()); });
+  return guarded([&] {
+    // The context of a Function knows its name without its node.
+    const bool is_context = !object_of(self)->node;
+    return PyUnicode_FromString(is_context ? Py_TYPE(self)->tp_name : node_of(self)->name());
+  });
 }
 PyObject* sequence_nr(PyObject* self, PyObject*) {
   return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(self)->sequence_nr()); });
@@ -55,6 +60,26 @@ PyObject* get_next_functions(PyObject* self, void*) {
       PyTuple_SET_ITEM(tuple.get(), i, pair);
     }
     return tuple.release();
+  });
+}
+
+// (sizes, dtype, device) of what the node gets gradients for; None for outputs without one.
+PyObject* get_output_info(PyObject* self, void*) {
+  return guarded([&] {
+    const intrusive_ptr<Node> node = node_of(self);
+    Ref list = Ref::checked(PyList_New(static_cast<Py_ssize_t>(node->num_outputs())));
+    for (size_t i = 0; i < node->num_outputs(); ++i) {
+      const autograd::OutputMetadata& output = node->output(i);
+      PyObject* item = Py_NewRef(Py_None);
+      if (output.dtype != ScalarType::Undefined) {
+        const Ref sizes = Ref::checked(wrap_sizes(output.sizes));
+        const Ref dtype = Ref::checked(wrap(output.dtype));
+        const Ref device = Ref::checked(wrap_device(output.device));
+        Py_SETREF(item, PyTuple_Pack(3, sizes.get(), dtype.get(), device.get()));
+      }
+      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item);
+    }
+    return list.release();
   });
 }
 
@@ -121,6 +146,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef getset[] = {
     {"next_functions", get_next_functions, nullptr, "Pairs (node, which of its outputs).", nullptr},
+    {"_output_info", get_output_info, nullptr, nullptr, nullptr},
     {"metadata", get_metadata, nullptr, "A dict for the user's notes on the node.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyGetSetDef accumulator_getset[] = {

@@ -224,6 +224,7 @@ void add_autograd(PyObject* module) {
   add_custom_function(module);
   add_autograd_modes(module);
   add_saved_tensor_hooks(module);
+  add_operator_modes(module);
 }
 
 PyMethodDef autograd_methods[] = {

@@ -47,6 +47,8 @@ from flambeau._C import (
     dtype,
     get_default_dtype,
     get_num_threads,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     layout,
     memory_format,
     promote_types,

@@ -56,7 +56,7 @@ def test_tangents_may_be_left_behind():
 
 @pytest.mark.parametrize(
     ("tangent", "match"),
-    [(value(1, 2), "a different size"), (fb.ones(1), "Trying to set a forward gradient of another dtype")],
+    [(value(1, 2), "a different size")],
 )
 def test_make_dual_checks_the_tangent(tangent, match):
     with fw.dual_level(), pytest.raises(RuntimeError, match=match):

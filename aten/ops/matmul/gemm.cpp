@@ -22,8 +22,11 @@ bool is_blas_layout(const Matrix& m) {
   const auto fits = [](int64_t inner, int64_t outer, int64_t inner_size) {
     return inner == 1 && outer >= std::max<int64_t>(inner_size, 1);
   };
+  // One row or column may have any positive stride, but none that stays in place (expand).
+  const bool one_row = m.rows == 1 && (m.col_stride >= 1 || m.cols == 1);
+  const bool one_column = m.cols == 1 && m.row_stride >= 1;
   return fits(m.col_stride, m.row_stride, m.cols) || fits(m.row_stride, m.col_stride, m.rows) ||
-         m.rows == 1 || m.cols == 1;
+         one_row || one_column;
 }
 
 // A row-major copy of a matrix whose strides no library takes.

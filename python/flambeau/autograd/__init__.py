@@ -97,6 +97,13 @@ def backward(
     outputs = _as_tuple(tensors)
     gradients = _gradients_of(outputs, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
+    if any(isinstance(item, graph.GradientEdge) for item in outputs + wanted):
+        for item in wanted:
+            if isinstance(item, Tensor) and not item.is_leaf:
+                item.retain_grad()
+        weights, roots = _given_weights(outputs, gradients), tuple(map(_edge, outputs))
+        _C._autograd_edges(roots, weights, tuple(map(_edge, wanted)), retain, create_graph, True)
+        return
     _C._autograd_backward(outputs, gradients, wanted, retain, create_graph)
 
 
@@ -146,6 +153,16 @@ def _edge(place: Any) -> tuple[Any, int]:
     return edge.node, edge.output_nr
 
 
+def _given_weights(results: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the weights, with ones for tensors of one element."""
+    given = []
+    for result, weight in zip(results, weights, strict=True):
+        if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
+    return tuple(given)
+
+
 def _of_edges(
     results: tuple[Any, ...],
     weights: tuple[Any, ...],
@@ -155,13 +172,8 @@ def _of_edges(
     allow: bool,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients where some outputs or inputs are places in the graph, not tensors."""
-    given = []
-    for result, weight in zip(results, weights, strict=True):
-        if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
     roots, captures = tuple(map(_edge, results)), tuple(map(_edge, wanted))
-    grads = _C._autograd_edges(roots, tuple(given), captures, retain, create)
+    grads = _C._autograd_edges(roots, _given_weights(results, weights), captures, retain, create, False)
     if not allow and any(g is None for g in grads):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set "

@@ -28,6 +28,14 @@ class FunctionMeta(type):
         cls._backward_cls = type(name + "Backward", (FunctionCtx,), {"_forward_cls": cls})
 
 
+@staticmethod
+def _refuse_both(ctx: Any, *grad_outputs: Any) -> Any:
+    raise RuntimeError(
+        f"{type(ctx).__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+        "You should only implement one of them."
+    )
+
+
 class Function(metaclass=FunctionMeta):
     """Base of operations whose derivative is written by hand.
 
@@ -58,12 +66,8 @@ class Function(metaclass=FunctionMeta):
         super().__init_subclass__(**kwargs)
         cls._sets_up_context = cls.setup_context is not Function.setup_context
         if cls.vjp is not Function.vjp:
-            if cls.backward is not Function.backward and cls.backward is not cls.vjp:
-                raise RuntimeError(
-                    f"{cls.__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not "
-                    "allowed. You should only implement one of them."
-                )
-            cls.backward = cls.vjp  # type: ignore[method-assign]
+            both = cls.backward is not Function.backward and cls.backward is not cls.vjp
+            cls.backward = _refuse_both if both else cls.vjp  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flambeau import _C
 from flambeau._C import Node, RemovableHandle, Tensor
+from flambeau.autograd._mutation import allow_mutation_on_saved_tensors, increment_version
+from flambeau.autograd._saved_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from flambeau.autograd._drawing import Drawing, draw
 
 __all__ = [
+    "Drawing",
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
+    "draw",
     "get_gradient_edge",
+    "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when it is first used, so that `import flambeau` stays quick.
+    if name in ("Drawing", "draw"):
+        from flambeau.autograd import _drawing
+
+        return getattr(_drawing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class GradientEdge(NamedTuple):
@@ -41,53 +58,6 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if node is None:
         node = tensor.view_as(tensor).grad_fn.next_functions[0][0]
     return GradientEdge(node, tensor.output_nr)
-
-
-class saved_tensors_hooks:
-    """A block in which tensors kept for backward pass through a pair of functions.
-
-    Args:
-        pack_hook: called with each tensor that is saved; what it returns is kept instead.
-        unpack_hook: called with that when backward needs the tensor; returns an equal one.
-
-    >>> import flambeau as fb
-    >>> x = fb.tensor([3.0], requires_grad=True)
-    >>> with fb.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), lambda v: fb.tensor(v)):
-    ...     y = x.sin().exp()
-    >>> y.backward()
-    """
-
-    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        self.pack_hook = pack_hook
-        self.unpack_hook = unpack_hook
-
-    def __enter__(self) -> None:
-        _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
-
-    def __exit__(self, *_: object) -> None:
-        _C._pop_saved_tensors_hooks()
-
-
-class save_on_cpu(saved_tensors_hooks):
-    """A block in which tensors kept for backward wait in the host's memory.
-
-    Args:
-        pin_memory: accepted for PyTorch's programs; the host's memory needs no pinning here.
-        device_type: accepted for PyTorch's programs.
-    """
-
-    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(device=packed[0]))
-
-
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Make saved_tensors_hooks raise a RuntimeError with this message within the block."""
-    previous = _C._disable_saved_tensors_hooks(error_message)
-    try:
-        yield
-    finally:
-        _C._disable_saved_tensors_hooks(previous)
 
 
 class _Handles:
@@ -123,6 +93,7 @@ def register_multi_grad_hook(
     if mode == "any":
         return _first_gradient(tensors, fn)
     nodes = [get_gradient_edge(t).node for t in tensors]
+    # One pass belongs to one thread, and a reentrant pass has a number of its own.
     passes: dict[int, list[Any]] = {}
 
     def arrived(index: int, grad: Tensor) -> None:

@@ -300,6 +300,12 @@ Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64
   return view;
 }
 
+// No sample has complex numbers.
+Tensor view_as_real(const Tensor&) { fail(ErrorKind::NotImplemented, "view_as_real: no sample"); }
+Tensor view_as_complex(const Tensor&) {
+  fail(ErrorKind::NotImplemented, "view_as_complex: no sample");
+}
+
 void copy_inplace(Tensor& self, const Tensor& source) {
   const bool recorded = records(self, source);
   check_inplace_grad(self, recorded);

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import flambeau
 from flambeau import Tensor
+from flambeau.nn.modules.hooks import (
+    Hook,
+    HookedModule,
+    Hooks,
+    RemovableHandle,
+    register,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    registered,
+)
 from flambeau.nn.modules.state import load_state_dict, state_dict
 from flambeau.nn.parameter import Parameter
 
+__all__ = [
+    "Module",
+    "RemovableHandle",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
 Self = TypeVar("Self", bound="Module")
-_hook_ids = itertools.count()
+_HOOK_TABLES = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
 
 
-class RemovableHandle:
-    """Returned by hook registrations; `remove()` (or leaving a `with` block) takes the hook out."""
-
-    def __init__(self, hooks: dict[int, Any]) -> None:
-        self._hooks = hooks
-        self.id = next(_hook_ids)
-
-    def remove(self) -> None:
-        """Take the hook out; a second call does nothing."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
-
-class _Hook(NamedTuple):
-    call: Callable[..., Any]
-    with_kwargs: bool
-    always: bool = False
-
-
-class Module:
+class Module(HookedModule):
     """A layer or network. Subclasses set attributes in ``__init__`` and define ``forward``.
 
     Attributes that are `Parameter`, `Module` or registered buffers form the state that
@@ -59,8 +70,9 @@ class Module:
         set_plainly("_buffers", {})
         set_plainly("_non_persistent_buffers_set", set())
         set_plainly("_modules", {})
-        set_plainly("_forward_hooks", OrderedDict())
-        set_plainly("_forward_pre_hooks", OrderedDict())
+        for table in _HOOK_TABLES:
+            set_plainly(table, OrderedDict())
+        set_plainly("_is_full_backward_hook", None)
 
     # --- attributes ---------------------------------------------------------------------------
 
@@ -78,7 +90,7 @@ class Module:
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._forget(name, keep="_modules")
-            self._table("_modules")[name] = value
+            self._table("_modules")[name] = registered("module", self, name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
@@ -137,7 +149,7 @@ class Module:
             raise ValueError(
                 f"parameter {name!r} must be a leaf tensor; wrap it in Parameter(tensor.detach())"
             )
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but not learned; ``persistent=False`` keeps it out of the state dict."""
@@ -146,7 +158,7 @@ class Module:
             raise TypeError(
                 f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -157,7 +169,7 @@ class Module:
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._table("_modules"))
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 
@@ -170,44 +182,6 @@ class Module:
             raise KeyError(f"{kind} name can't be empty string ''")
         if hasattr(self, name) and name not in own:
             raise KeyError(f"attribute {name!r} already exists")
-
-    # --- calling ------------------------------------------------------------------------------
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (self._forward_hooks or self._forward_pre_hooks):
-            return self.forward(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
-
-    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook in tuple(self._forward_pre_hooks.values()):
-            if hook.with_kwargs:
-                changed = hook.call(self, args, kwargs)
-                if changed is not None:
-                    args, kwargs = changed
-            else:
-                changed = hook.call(self, args)
-                if changed is not None:
-                    args = changed if isinstance(changed, tuple) else (changed,)
-        result = self.forward(*args, **kwargs)
-        for hook in tuple(self._forward_hooks.values()):
-            changed = (
-                hook.call(self, args, kwargs, result) if hook.with_kwargs else hook.call(self, args, result)
-            )
-            if changed is not None:
-                result = changed
-        return result
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call ``hook(module, args[, kwargs])`` before forward; what it returns replaces the arguments."""
-        return _register(self._forward_pre_hooks, _Hook(hook, with_kwargs), prepend)
-
-    def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call ``hook(module, args[, kwargs], output)`` after forward; its result replaces the output."""
-        return _register(self._forward_hooks, _Hook(hook, with_kwargs), prepend)
 
     # --- walking the tree -----------------------------------------------------------------------
 
@@ -403,6 +377,31 @@ class Module:
         """Copy (or ``assign``) tensors of `state` into this tree; see `state.load_state_dict`."""
         return load_state_dict(self, state, strict, assign)
 
+    _state_dict_hooks: Hooks
+    _state_dict_pre_hooks: Hooks
+    _load_state_dict_pre_hooks: Hooks
+    _load_state_dict_post_hooks: Hooks
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, prefix, keep_vars)`` before this module's state is collected."""
+        return register(self._state_dict_pre_hooks, Hook(hook))
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after the state of its tree was."""
+        return register(self._state_dict_hooks, Hook(hook))
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call a hook before this module's state is loaded.
+
+        Its arguments are (module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs); it may change the state and the lists.
+        """
+        return register(self._load_state_dict_pre_hooks, Hook(hook))
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after the state of its tree was loaded."""
+        return register(self._load_state_dict_post_hooks, Hook(hook))
+
     def get_extra_state(self) -> Any:
         """Return extra state for the state dict; define together with ``set_extra_state``."""
         raise RuntimeError(f"{type(self).__name__} has no extra state")
@@ -429,11 +428,3 @@ class Module:
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
-
-
-def _register(hooks: OrderedDict[int, _Hook], hook: _Hook, first: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if first:
-        hooks.move_to_end(handle.id, last=False)
-    return handle

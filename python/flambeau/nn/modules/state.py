@@ -43,6 +43,8 @@ def _own_state(module: Module) -> dict[str, Tensor]:
 def state_dict(module: Module, prefix: str, keep_vars: bool) -> dict[str, Any]:
     """Collect the state of `module` and all below it, in the order of definition."""
     state: OrderedDict[str, Any] = OrderedDict()
+    for hook in list(module._state_dict_pre_hooks.values()):
+        hook.call(module, prefix, keep_vars)
     for name, tensor in _own_state(module).items():
         state[prefix + name] = tensor if keep_vars else tensor.detach()
     if _has_extra_state(module):
@@ -50,6 +52,8 @@ def state_dict(module: Module, prefix: str, keep_vars: bool) -> dict[str, Any]:
     for name, child in module._modules.items():
         if child is not None:
             state.update(state_dict(child, f"{prefix}{name}.", keep_vars))
+    for hook in list(module._state_dict_hooks.values()):
+        hook.call(module, state, prefix, {})
     return state
 
 
@@ -65,8 +69,12 @@ def load_state_dict(module: Module, state: dict[str, Any], strict: bool, assign:
     missing: list[str] = []
     errors: list[str] = []
     used: set[str] = set()
+    unexpected: list[str] = []
+    state = dict(state)  # hooks may change it
     for path, part in module.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
+        for hook in list(part._load_state_dict_pre_hooks.values()):
+            hook.call(part, state, prefix, {}, strict, missing, unexpected, errors)
         for name, target in _own_state(part).items():
             key = prefix + name
             if key not in state:
@@ -82,7 +90,14 @@ def load_state_dict(module: Module, state: dict[str, Any], strict: bool, assign:
                 part.set_extra_state(state[prefix + EXTRA_STATE])
             else:
                 missing.append(prefix + EXTRA_STATE)
-    unexpected = [key for key in state if key not in used]
+    unexpected += [key for key in state if key not in used]
+    keys = IncompatibleKeys(missing, unexpected)
+    for part in reversed(list(module.modules())):
+        for hook in list(part._load_state_dict_post_hooks.values()):
+            if hook.call(part, keys) is not None:
+                raise RuntimeError(
+                    "Hooks registered with register_load_state_dict_post_hook must return None"
+                )
     if strict and unexpected:
         errors.append("Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ".")
     if strict and missing:
@@ -90,7 +105,7 @@ def load_state_dict(module: Module, state: dict[str, Any], strict: bool, assign:
     if errors:
         listing = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listing}")
-    return IncompatibleKeys(missing, unexpected)
+    return keys
 
 
 def _load_one(module: Module, name: str, target: Tensor, value: Any, assign: bool) -> str | None:

@@ -1,0 +1,111 @@
+"""Backward passes over graphs whose saved tensors were changed in place since."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import flambeau
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.autograd._saved_hooks import saved_tensors_hooks
+
+_active: list[_Mutations] = []
+
+
+class _Kept:
+    """A saved tensor: itself until something is about to change it, from then on a copy."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.is_copy = False
+
+    def copy(self) -> None:
+        if not self.is_copy:
+            with flambeau.no_grad():
+                self.tensor, self.is_copy = self.tensor.clone(), True
+
+
+@functools.cache
+def written_arguments(schema: str) -> tuple[int, ...]:
+    """Return which arguments an operator changes, by its schema."""
+    inside = schema.partition("(")[2].rpartition("->")[0].rpartition(")")[0]
+    parts = [p for p in inside.split(", ") if p != "*"]
+    return tuple(i for i, part in enumerate(parts) if "!" in part.split(" ")[0])
+
+
+class _Mutations:
+    """Watches the operators of a block, and copies what they are about to change."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, weakref.WeakSet[_Kept]] = {}  # by storage
+
+    def clear(self) -> None:
+        """Forget all tensors: what is changed from here on is copied no more."""
+        self.kept.clear()
+
+    def pack(self, tensor: Tensor) -> _Kept:
+        kept = _Kept(tensor)
+        self.kept.setdefault(tensor._storage_id(), weakref.WeakSet()).add(kept)
+        return kept
+
+    def unpack(self, kept: _Kept) -> Tensor:
+        if not _active or _active[-1] is not self:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
+                "graph was originally recorded."
+            )
+        return kept.tensor
+
+    def before(self, schema: str, args: tuple[Any, ...]) -> None:
+        """Copy the saved tensors that share memory with what the operator changes."""
+        for index in written_arguments(schema):
+            written = args[index]
+            for tensor in written if isinstance(written, list) else [written]:
+                for kept in self.kept.pop(tensor._storage_id(), ()) if tensor is not None else ():
+                    kept.copy()
+
+    def after(self, *_: Any) -> None:
+        """Nothing is to be done."""
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
+    """Let tensors that a graph has saved be changed in place: they are copied just before.
+
+    Forward and backward passes must both lie in the block, which cannot be nested. Yields an object whose
+    ``clear()`` forgets what was saved.
+
+    >>> import flambeau as fb
+    >>> with fb.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     x = fb.ones(2, requires_grad=True)
+    ...     y = x.clone()
+    ...     loss = (y**2).sum()
+    ...     _ = y.zero_()
+    ...     loss.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    if _active:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    mutations = _Mutations()
+    _active.append(mutations)
+    try:
+        with saved_tensors_hooks(mutations.pack, mutations.unpack):
+            _C._push_operator_mode(mutations, False)
+            try:
+                yield mutations
+            finally:
+                _C._pop_operator_mode(False)
+    finally:
+        mutations.clear()
+        _active.pop()
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Say that memory was changed by other means than operators, so that saved tensors are found stale."""
+    for item in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        _C._increment_version(item)

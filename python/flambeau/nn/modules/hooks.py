@@ -1,0 +1,383 @@
+"""Hooks of modules: code that runs around forward and around the module's part of a backward pass."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau import Tensor
+from flambeau.autograd.function import Function
+
+Hooks = OrderedDict[int, Any]
+_hook_ids = itertools.count()
+
+
+class RemovableHandle:
+    """Returned by hook registrations; `remove()` (or leaving a `with` block) takes the hook out."""
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
+        self._hooks = hooks
+        self.id = next(_hook_ids)
+
+    def remove(self) -> None:
+        """Take the hook out; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class Hook(NamedTuple):
+    """A hook and how it is called."""
+
+    call: Callable[..., Any]
+    with_kwargs: bool = False
+    always: bool = False
+    kind: str = ""
+
+
+# Hooks of all modules. `everywhere` holds those of calls, `registration` those of new members.
+everywhere: Hooks = OrderedDict()
+registration: Hooks = OrderedDict()
+
+
+def register(hooks: Hooks, hook: Hook, first: bool = False) -> RemovableHandle:
+    """Add a hook to a table."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if first:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _of_kind(kind: str, own: Hooks) -> list[Hook]:
+    """Return the hooks of all modules and then the module's own, as they stand now."""
+    return [hook for hook in everywhere.values() if hook.kind == kind] + list(own.values())
+
+
+# --- hooks of all modules -------------------------------------------------------------------------
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, args)`` before the forward of every module."""
+    return register(everywhere, Hook(hook, kind="forward_pre"))
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args[, kwargs], output)`` after the forward of every module."""
+    return register(everywhere, Hook(hook, with_kwargs, always_call, "forward"))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` before the backward of every module."""
+    return register(everywhere, Hook(hook, kind="backward_pre"))
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` after the backward of every module."""
+    return register(everywhere, Hook(hook, kind="backward"))
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, parameter)`` for every new parameter; what it returns replaces it."""
+    return register(registration, Hook(hook, kind="parameter"))
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, buffer)`` for every new buffer; what it returns replaces it."""
+    return register(registration, Hook(hook, kind="buffer"))
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, submodule)`` for every new submodule; what it returns replaces it."""
+    return register(registration, Hook(hook, kind="module"))
+
+
+def registered(kind: str, module: Any, name: str, member: Any) -> Any:
+    """Return the new member as the registration hooks of all modules leave it."""
+    for hook in list(registration.values()):
+        if hook.kind == kind:
+            changed = hook.call(module, name, member)
+            member = member if changed is None else changed
+    return member
+
+
+# --- backward -------------------------------------------------------------------------------------
+
+
+class BackwardHookFunction(Function):
+    """The identity: a node at a module's border, where the gradients can be seen together."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> Any:
+        """Return the arguments."""
+        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Return the gradients."""
+        return grads
+
+
+class _Border:
+    """Where the tensors among a module's arguments or results cross its border."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.count = len(values)
+        self.places = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
+        tensors = [values[i] for i in self.places]
+        self.node = None
+        self.values = values
+        if not (flambeau.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+            return
+        crossed = BackwardHookFunction.apply(*tensors)
+        self.node = next(t.grad_fn for t in crossed if t.grad_fn is not None)
+        replaced = dict(zip(self.places, crossed, strict=True))
+        self.values = tuple(replaced.get(i, v) for i, v in enumerate(values))
+
+    def spread(self, grads: Sequence[Any]) -> tuple[Any, ...]:
+        """Return one entry per argument or result, None for what is no tensor."""
+        given = dict(zip(self.places, grads, strict=True))
+        return tuple(given.get(i) for i in range(self.count))
+
+    def gather(self, grads: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the entries of the tensors."""
+        return tuple(grads[i] for i in self.places)
+
+
+def _checked(result: Any, expected: int, name: str) -> tuple[Any, ...]:
+    found = result if isinstance(result, tuple) else (result,)
+    if len(found) != expected:
+        raise RuntimeError(
+            f"Backward {name} returned an invalid number of gradients: expected {expected}, got {len(found)}"
+        )
+    return found
+
+
+class _BackwardHooks:
+    """The hooks of one call of a module whose backward is watched."""
+
+    def __init__(self, module: Any, after: list[Hook], before: list[Hook]) -> None:
+        self.module = module
+        self.after = after
+        self.before = before
+        self.inputs: _Border | None = None
+        self.grad_outputs: tuple[Any, ...] | None = None
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments, watched."""
+        self.inputs = _Border(args)
+        if self.inputs.node is not None:
+            self.inputs.node.register_hook(self._left)
+        return self.inputs.values
+
+    def leave(self, result: Any) -> Any:
+        """Return the results, watched."""
+        single = not isinstance(result, tuple)
+        border = _Border((result,) if single else result)
+        if border.node is None:
+            return result
+        border.node.register_hook(lambda grads, _: self._reached(border, grads))
+        return border.values[0] if single else border.values
+
+    def _reached(self, border: _Border, grads: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Run when the gradients of the results are there."""
+        outputs = border.spread(grads)
+        changed = False
+        for hook in self.before:
+            result = hook.call(self.module, outputs)
+            if result is not None:
+                outputs, changed = _checked(result, len(outputs), "pre hook"), True
+        self.grad_outputs = outputs
+        if self.inputs is not None and self.inputs.node is None:
+            self._without_inputs()
+        return border.gather(outputs) if changed else None
+
+    def _without_inputs(self) -> None:
+        """Run the hooks of a module whose arguments need no gradient: nothing will reach them."""
+        assert self.inputs is not None
+        for hook in self.after:
+            result = hook.call(self.module, (None,) * self.inputs.count, self.grad_outputs)
+            if result is not None and not all(r is None for r in result):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or "
+                    "None for all gradients."
+                )
+        self.grad_outputs = None
+
+    def _left(self, grads: Sequence[Any], _: Any) -> tuple[Any, ...] | None:
+        """Run when the gradients of the arguments are there."""
+        if self.grad_outputs is None or self.inputs is None:
+            return None  # the results were not used
+        inputs = self.inputs.spread(grads)
+        for hook in self.after:
+            result = hook.call(self.module, inputs, self.grad_outputs)
+            if result is not None:
+                inputs = _checked(result, len(inputs), "hook")
+        self.grad_outputs = None
+        return self.inputs.gather(inputs)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors_in(item)
+
+
+# --- the module's side ----------------------------------------------------------------------------
+
+
+class HookedModule:
+    """The part of Module that is called, and that hooks are registered with."""
+
+    forward: Callable[..., Any]
+    _forward_hooks: Hooks
+    _forward_pre_hooks: Hooks
+    _backward_hooks: Hooks
+    _backward_pre_hooks: Hooks
+    _is_full_backward_hook: bool | None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or everywhere
+        ):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        done: set[int] = set()
+        try:
+            return self._call_watched(args, kwargs, done)
+        except Exception:
+            # Hooks that always run see no result.
+            for hook in _of_kind("forward", self._forward_hooks):
+                if not hook.always or id(hook) in done:
+                    continue
+                try:
+                    self._call_hook(hook, args, kwargs, None)
+                except Exception as error:
+                    warnings.warn(
+                        "module forward hook with always_call=True raised an exception that was silenced as "
+                        f"another error was raised in forward: {error}",
+                        stacklevel=3,
+                    )
+            raise
+
+    def _call_watched(self, args: tuple[Any, ...], kwargs: dict[str, Any], done: set[int]) -> Any:
+        args, kwargs = self._before(args, kwargs)
+        full = self._is_full_backward_hook is not False
+        after = _of_kind("backward", self._backward_hooks if full else OrderedDict())
+        before = _of_kind("backward_pre", self._backward_pre_hooks)
+        backward = _BackwardHooks(self, after, before) if after or before else None
+        if backward is not None:
+            args = backward.enter(args)
+        result = self.forward(*args, **kwargs)
+        for hook in _of_kind("forward", self._forward_hooks):
+            done.add(id(hook))
+            changed = self._call_hook(hook, args, kwargs, result)
+            result = result if changed is None else changed
+        if backward is not None:
+            result = backward.leave(result)
+        if not full:
+            self._watch_last_node(result)
+        return result
+
+    def _before(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        for hook in _of_kind("forward_pre", self._forward_pre_hooks):
+            changed = hook.call(self, args, kwargs) if hook.with_kwargs else hook.call(self, args)
+            if changed is None:
+                continue
+            if not hook.with_kwargs:
+                args = changed if isinstance(changed, tuple) else (changed,)
+            elif isinstance(changed, tuple) and len(changed) == 2:
+                args, kwargs = changed
+            else:
+                raise RuntimeError(
+                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), got {changed}."
+                )
+        return args, kwargs
+
+    def _call_hook(self, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        return hook.call(self, args, kwargs, result) if hook.with_kwargs else hook.call(self, args, result)
+
+    def _watch_last_node(self, result: Any) -> None:
+        """Serve the old backward hooks, which see the node of the first result only."""
+        node = next((t.grad_fn for t in _tensors_in(result) if t.grad_fn is not None), None)
+        for hook in self._backward_hooks.values() if node is not None else ():
+            node.register_hook(lambda grads, outs, call=hook.call: call(self, grads, outs))
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args[, kwargs])`` before forward; what it returns replaces the arguments."""
+        return register(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call ``hook(module, args[, kwargs], output)`` after forward; its result replaces the output.
+
+        Args:
+            hook: the function.
+            prepend: run it before the module's other hooks.
+            with_kwargs: give it the keyword arguments as well.
+            always_call: run it (with None for the output) where forward raises, too.
+        """
+        return register(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the arguments are there.
+
+        Both are tuples, with None for what is no tensor. A returned tuple replaces grad_input. Arguments
+        and results become views, which must not be changed in place.
+        """
+        self._choose_backward_hooks(True)
+        return register(self._backward_hooks, Hook(hook), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` when the gradients of the results are there.
+
+        A returned tuple replaces grad_output.
+        """
+        return register(self._backward_pre_hooks, Hook(hook), prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call a hook with the gradients of the last node in forward (deprecated: not the module's)."""
+        self._choose_backward_hooks(False)
+        return register(self._backward_hooks, Hook(hook))
+
+    def _choose_backward_hooks(self, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Use one "
+                "kind only."
+            )
+        self._is_full_backward_hook = full

@@ -1,0 +1,166 @@
+"""Checkpoints that keep what some operators gave: a policy decides, operator by operator."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flambeau import _C, ops
+from flambeau._C import Tensor
+from flambeau.autograd._mutation import written_arguments
+
+
+class CheckpointPolicy(enum.Enum):
+    """What becomes of an operator's results: kept (perhaps in the host's memory), or computed again.
+
+    ``MUST_`` is final; ``PREFER_`` may be overruled by what compiles the program.
+    """
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+_SAVED = (
+    CheckpointPolicy.MUST_SAVE,
+    CheckpointPolicy.PREFER_SAVE,
+    CheckpointPolicy.MUST_CPU_OFFLOAD,
+    CheckpointPolicy.PREFER_CPU_OFFLOAD,
+)
+_OFFLOADED = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD)
+
+
+@dataclass
+class SelectiveCheckpointContext:
+    """What a policy is told. It is asked in the forward pass only: ``is_recompute`` is False."""
+
+    is_recompute: bool
+
+
+@functools.cache
+def operator_of(schema: str) -> Any:
+    """Return the operator with this schema, as `ops.aten` has it."""
+    name, _, overload = schema.partition("(")[0].partition(".")
+    return getattr(getattr(ops.aten, name), overload or "default")
+
+
+class _Kept:
+    """A result of the forward pass."""
+
+    def __init__(self, tensor: Tensor, offload: bool) -> None:
+        self.device = tensor.device
+        self.tensor = tensor.detach().cpu() if offload else tensor.detach()
+        self.version = self.tensor._version
+
+    def get(self, may_change: bool) -> Tensor:
+        if self.tensor._version != self.version and not may_change:
+            raise RuntimeError(
+                "Tensor cached during selective activation checkpoint has been mutated; pass "
+                "allow_cache_entry_mutation=True if that is meant."
+            )
+        return self.tensor.to(self.device)
+
+
+def _mapped(value: Any, function: Callable[[Any], Any], kind: type) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(v, function, kind) for v in value)
+    return function(value) if isinstance(value, kind) else value
+
+
+class _Mode:
+    """What both calls have in common: the results that are kept, by operator in the order of calls."""
+
+    def __init__(self, policy: Callable[..., Any], kept: dict[str, list[Any]]) -> None:
+        self.policy = policy
+        self.kept = kept
+
+    def __enter__(self) -> None:
+        _C._push_operator_mode(self, True)
+
+    def __exit__(self, *_: object) -> None:
+        _C._pop_operator_mode(True)
+
+    def choice(self, schema: str, args: tuple[Any, ...]) -> CheckpointPolicy:
+        if written_arguments(schema):
+            return CheckpointPolicy.MUST_RECOMPUTE  # its result is its argument
+        context = SelectiveCheckpointContext(is_recompute=False)
+        chosen = self.policy(context, operator_of(schema), *args)
+        if isinstance(chosen, bool):
+            return CheckpointPolicy.MUST_SAVE if chosen else CheckpointPolicy.PREFER_RECOMPUTE
+        return chosen  # type: ignore[no-any-return]
+
+
+class _Keeping(_Mode):
+    """The mode of the forward pass."""
+
+    def before(self, *_: Any) -> None:
+        """Every operator runs."""
+
+    def after(self, schema: str, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        """Keep the results that the policy wants kept; None stands for a call that is to run again."""
+        chosen = self.choice(schema, args)
+        keep = functools.partial(_Kept, offload=chosen in _OFFLOADED)
+        kept = _mapped(results, keep, Tensor) if chosen in _SAVED else None
+        self.kept.setdefault(schema, []).append(kept)
+
+
+class _Giving(_Mode):
+    """The mode of the recomputation."""
+
+    def __init__(self, policy: Callable[..., Any], kept: dict[str, list[Any]], may_change: bool) -> None:
+        super().__init__(policy, kept)
+        self.may_change = may_change
+
+    def before(self, schema: str, args: tuple[Any, ...]) -> Any:
+        """Return what was kept, so that the operator does not run."""
+        if not self.kept.get(schema):
+            raise RuntimeError(
+                f"{schema.partition('(')[0]} encountered during backward, but not found in storage: "
+                "the function must do alike in both passes, and the graph can be run once only."
+            )
+        return _mapped(self.kept[schema].pop(0), lambda k: k.get(self.may_change), _Kept)
+
+    def after(self, *_: Any) -> None:
+        """What runs again is used as it is."""
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
+) -> tuple[_Keeping, _Giving]:
+    """Return the contexts of a checkpoint that computes only some operators again.
+
+    Args:
+        policy_fn_or_list: ``policy(ctx, op, *args)`` returns a CheckpointPolicy (or a bool: save) for an
+            operator such as ``ops.aten.mm.default``; or a list of the operators whose results are kept.
+        allow_cache_entry_mutation: whether what is kept may be changed in place meanwhile.
+
+    >>> import functools
+    >>> import flambeau as fb
+    >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> contexts = functools.partial(create_selective_checkpoint_contexts, [fb.ops.aten.mm.default])
+    >>> x = fb.ones(2, 2, requires_grad=True)
+    >>> checkpoint(lambda t: (t @ t).sin(), x, use_reentrant=False, context_fn=contexts).sum().backward()
+    """
+    if callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    elif isinstance(policy_fn_or_list, Sequence):
+        chosen = list(policy_fn_or_list)
+        for op in chosen:
+            if not isinstance(op, ops.Overload):
+                raise ValueError(
+                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. Name "
+                    "the overload, as in ops.aten.mm.default."
+                )
+
+        def policy(_: Any, op: Any, *args: Any) -> bool:
+            return op in chosen
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    kept: dict[str, list[Any]] = {}
+    return _Keeping(policy, kept), _Giving(policy, kept, allow_cache_entry_mutation)
