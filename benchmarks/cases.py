@@ -1,7 +1,8 @@
 """The benchmark cases: each is setup code and a timed statement, run alike by both frameworks.
 
 `torch` is the framework under test (flambeau or PyTorch). A case may give `per` (how many units one
-run of the statement stands for) and `unit`. Those of single families stand in families.py.
+run of the statement stands for) and `unit`: of "bytes" (and "once", seconds), the statement
+returns the value itself. Cases of single families stand in families.py.
 """
 
 from families import FAMILIES, Case
@@ -113,6 +114,51 @@ def scalar(v):
     return torch.tanh(w @ v).square().sum()
 """
 
+# Memory is what the process has: peaks as the kernel counts them, from a reset on.
+MEMORY = """
+from importlib import import_module
+from pathlib import Path
+def resident(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+def graph_bytes():
+    x = torch.ones(1, requires_grad=True)
+    before = resident("VmRSS")
+    y = x
+    for _ in range(300_000):
+        y = y * x
+    return (resident("VmRSS") - before) / 300_000
+def chain():
+    x = torch.ones(1, requires_grad=True)
+    y = x
+    for _ in range(1_000_000):
+        y = y * 1.0001
+    start = time.perf_counter()
+    y.backward()
+    del y
+    return time.perf_counter() - start
+import time
+checkpoint = import_module(torch.__name__ + ".utils.checkpoint").checkpoint
+def peak(wrap):
+    def block(t):
+        for _ in range(4):
+            t = t.sin().exp().tanh()
+        return t
+    x = torch.rand(1 << 20, requires_grad=True)
+    getattr(torch._C, "_empty_cache", lambda: None)()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    y = x
+    for _ in range(8):
+        y = wrap(block, y)
+    y.sum().backward()
+    return resident("VmHWM") - before
+def plain(block, y):
+    return block(y)
+def checkpointed(block, y):
+    return checkpoint(block, y, use_reentrant=False)
+"""
+
 CASES = [
     Case("overhead", "a + b, one element", ONE, "a + b"),
     Case("overhead", "a + b, one element, with grad", ONE_GRAD, "a + b"),
@@ -124,6 +170,10 @@ CASES = [
     Case("views", "x[1:5, ::2]", MATRIX, "x[1:5, ::2]"),
     Case("views", "unsqueeze", MATRIX, "x.unsqueeze(0)"),
     Case("autograd", "backward, per node of 1000", CHAIN, "backward()", 1000),
+    Case("autograd", "backward and end of 1M nodes, each", MEMORY, "chain()", 1_000_000, "once"),
+    Case("autograd", "graph memory per node", MEMORY, "graph_bytes()", 1, "bytes"),
+    Case("autograd", "peak of 96 layers of 4 MiB", MEMORY, "peak(plain)", 1, "bytes"),
+    Case("autograd", "the same, checkpointed by 12", MEMORY, "peak(checkpointed)", 1, "bytes"),
     pointwise("a + b", "a + b", 4 << 20),
     pointwise("a + b", "a + b", 16 << 20),
     pointwise("a * 2", "a * 2", 16 << 20),

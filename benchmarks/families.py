@@ -10,6 +10,7 @@ class Case:
     setup: str
     statement: str
     per: int = 1
+    unit: str = "seconds"
 
 
 def group(name, setup, cases):

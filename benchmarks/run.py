@@ -51,6 +51,10 @@ def human(seconds):
     return f"{seconds:.3g} s"
 
 
+def amount(count):
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count:.0f} B"
+
+
 def report(group, name, values, shown=human):
     ratio = values["flambeau"] / values["torch"] if "torch" in values else None
     columns = [shown(values[side]) for side in SIDES] + ([f"{ratio:.3f}"] if ratio else [])
@@ -110,7 +114,8 @@ def main():
             print(f"{case.group:<11}{case.name:<34}  {error}", flush=True)
             rows.append({"group": case.group, "name": case.name, "error": str(error)})
             continue
-        rows.append(report(case.group, case.name, {side: middle(t) for side, t in times.items()}))
+        shown = amount if case.unit == "bytes" else human
+        rows.append(report(case.group, case.name, {side: middle(t) for side, t in times.items()}, shown))
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -327,6 +327,41 @@ def anomaly_mode_shows_the_creator(torch):
 
 
 @scenario
+def anomaly_mode_names_the_node_that_made_a_node(torch):
+    import warnings
+
+    class Inner(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, grad):
+            return grad.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("second pass")
+
+    class Outer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return Inner.apply(grad)
+
+    def the_forward_call(x):
+        return Outer.apply(x)
+
+    x, w = leaf(torch, 1), leaf(torch, 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with torch.autograd.detect_anomaly():
+            (g,) = torch.autograd.grad(the_forward_call(x) * w, x, create_graph=True)
+            found = raised("second pass", g.backward)
+    joined = "".join(str(w.message) for w in caught)
+    return [found, "InnerBackward" in joined, "OuterBackward" in joined, "the_forward_call" in joined]
+
+
+@scenario
 def set_detect_anomaly_as_function(torch):
     torch.autograd.set_detect_anomaly(True)
     on = torch.is_anomaly_enabled()
@@ -336,67 +371,26 @@ def set_detect_anomaly_as_function(torch):
     return [on, inner, torch.is_anomaly_enabled()]
 
 
+NAMED = """
+x**2; x**3; x**2.5; x + 1; x - 1; x * 2; x / 2; -x; x.abs(); x.exp(); x.log(); x.sin(); x.square(); x.sqrt()
+x.rsqrt(); x.reciprocal(); x.sum(); x.sum(0); x.mean(); x.mean(0); x.t(); x.T; x[0]; x[0:1]; x[[0]]
+x.view(4); x.expand(3, 2, 2); x.transpose(0, 1); x.permute(1, 0); x.unsqueeze(0); x @ x; x.mm(x); x.mv(x[0])
+x[None].bmm(x[None]); x.relu(); x.tanh(); x.sigmoid(); f.gelu(x); f.silu(x); f.leaky_relu(x); f.softplus(x)
+f.elu(x); x.softmax(0); x.log_softmax(0); x.clone(); x.max(0)[0]; x.prod(); x.std(); x.var(); x.norm()
+x.cumsum(0); torch.cat([x, x]); torch.stack([x, x]); x.unbind(0)[0]; x.flatten(); x.where(x > 0, x); x.float()
+x.index_select(0, torch.tensor([0])); x.gather(0, torch.zeros(1, 2, dtype=torch.int64)); x.tril(); x.triu()
+x.diagonal(); x.flip(0); x.roll(1); f.linear(x, x); f.linear(x, x, x[0]); f.embedding(torch.tensor([0]), x)
+torch.addmm(x, x, x); x.logsumexp(0); x.sort()[0]; x.topk(1)[0]; torch.atan2(x, x); torch.maximum(x, x)
+x.reshape(4); x.erf()
+"""
+
+
 @scenario
 def names_of_nodes(torch):
     x = torch.full((2, 2), 0.5, dtype=torch.float64, requires_grad=True)
-    f = torch.nn.functional
-    made = [
-        *(
-            x**2,
-            x**3,
-            x**2.5,
-            x + 1,
-            x - 1,
-            x * 2,
-            x / 2,
-            -x,
-            x.abs(),
-            x.exp(),
-            x.log(),
-            x.sin(),
-            x.square(),
-            x.sqrt(),
-        ),
-        *(
-            x.rsqrt(),
-            x.reciprocal(),
-            x.sum(),
-            x.sum(0),
-            x.mean(),
-            x.mean(0),
-            x.t(),
-            x.T,
-            x[0],
-            x[0:1],
-            x[[0]],
-        ),
-        *(
-            x.view(4),
-            x.reshape(4),
-            x.expand(3, 2, 2),
-            x.transpose(0, 1),
-            x.permute(1, 0),
-            x.unsqueeze(0),
-            x @ x,
-        ),
-        *(x.mm(x), x.mv(x[0]), x[None].bmm(x[None]), x.relu(), x.tanh(), x.sigmoid(), f.gelu(x), f.silu(x)),
-        *(f.leaky_relu(x), f.softplus(x), f.elu(x), x.softmax(0), x.log_softmax(0), x.clone(), x.max(0)[0]),
-        *(
-            x.prod(),
-            x.std(),
-            x.var(),
-            x.norm(),
-            x.cumsum(0),
-            torch.cat([x, x]),
-            torch.stack([x, x]),
-            x.unbind(0)[0],
-        ),
-        *(x.flatten(), x.where(x > 0, x), x.float(), x.gather(0, torch.zeros(1, 2, dtype=torch.int64))),
-        *(x.index_select(0, torch.tensor([0])), x.tril(), x.triu(), x.diagonal(), x.flip(0), x.roll(1)),
-        *(f.linear(x, x), f.linear(x, x, x[0]), f.embedding(torch.tensor([0]), x), torch.addmm(x, x, x)),
-        *(x.logsumexp(0), x.sort()[0], x.topk(1)[0], torch.atan2(x, x), torch.maximum(x, x), x.erf()),
-    ]
-    return [(i, t.grad_fn and t.grad_fn.name()) for i, t in enumerate(made)]
+    scope = {"torch": torch, "x": x, "f": torch.nn.functional}
+    expressions = NAMED.strip().replace("\n", "; ").split("; ")
+    return [(e, eval(e, scope).grad_fn.name()) for e in expressions]
 
 
 test_as_in_pytorch = scenario.test()

@@ -199,6 +199,14 @@ def nodes_of_functions(torch):
 
 
 @scenario
+def what_nodes_know_of_their_outputs(torch):
+    x = torch.ones(2, 3, requires_grad=True)
+    (data,) = (x * 2).grad_fn._input_metadata
+    rows = x.unbind(0)[0].grad_fn._input_metadata
+    return [list(data.shape), str(data.dtype).rpartition(".")[2], str(data.device), len(rows)]
+
+
+@scenario
 def gradient_edges(torch):
     graph = graph_of(torch)
     x = leaf(torch, 2)

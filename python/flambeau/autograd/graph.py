@@ -37,6 +37,20 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+class _OutputInfo(NamedTuple):
+    """What a node knows of one of its outputs."""
+
+    shape: Any
+    dtype: Any
+    device: Any
+
+
+# Under the name by which PyTorch's programs know it: outputs are the inputs of the backward pass.
+Node._input_metadata = property(
+    lambda node: [None if info is None else _OutputInfo(*info) for info in node._output_info]
+)
+
+
 class GradientEdge(NamedTuple):
     """The place in the graph to which a tensor's gradient goes."""
 

@@ -92,12 +92,7 @@ def load_state_dict(module: Module, state: dict[str, Any], strict: bool, assign:
                 missing.append(prefix + EXTRA_STATE)
     unexpected += [key for key in state if key not in used]
     keys = IncompatibleKeys(missing, unexpected)
-    for part in reversed(list(module.modules())):
-        for hook in list(part._load_state_dict_post_hooks.values()):
-            if hook.call(part, keys) is not None:
-                raise RuntimeError(
-                    "Hooks registered with register_load_state_dict_post_hook must return None"
-                )
+    _run_post_hooks(module, keys)
     if strict and unexpected:
         errors.append("Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ".")
     if strict and missing:
@@ -106,6 +101,13 @@ def load_state_dict(module: Module, state: dict[str, Any], strict: bool, assign:
         listing = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listing}")
     return keys
+
+
+def _run_post_hooks(module: Module, keys: IncompatibleKeys) -> None:
+    for part in reversed(list(module.modules())):
+        for hook in list(part._load_state_dict_post_hooks.values()):
+            if hook.call(part, keys) is not None:
+                raise RuntimeError("a hook of register_load_state_dict_post_hook must return None")
 
 
 def _load_one(module: Module, name: str, target: Tensor, value: Any, assign: bool) -> str | None:
