@@ -95,3 +95,28 @@ def test_no_tangents_where_switched_off():
 def test_gradcheck_forward():
     x = fb.tensor([[0.3, 0.6], [0.9, 1.2]], dtype=fb.float64, requires_grad=True)
     assert fb.autograd.gradcheck(lambda t: (t @ t).tanh().sum(0), x, check_forward_ad=True)
+
+
+def test_changes_through_as_strided_reach_the_tangent():
+    def changed(x):
+        out = x * 2
+        out.as_strided((2,), (2,), 1).copy_(x[:2] * x[:2])
+        out.as_strided((1,), (1,), 0).zero_()
+        return out
+
+    with fw.dual_level():
+        dual = fw.make_dual(fb.tensor([1.0, 2.0, 3.0, 4.0]), fb.ones(4))
+        value, tangent = fw.unpack_dual(changed(dual))
+    assert value.tolist() == [0, 1, 6, 4]
+    assert tangent.tolist() == [0, 2, 2, 4]
+
+
+def test_forward_over_reverse_through_changed_parts():
+    def changed(x):
+        out = x * 2
+        out[0] = x[0] * x[1]
+        out[1:] *= x[:2]
+        return out.pow(3).sum()
+
+    x = fb.tensor([1.0, 2.0, 3.0], dtype=fb.float64, requires_grad=True)
+    assert fb.autograd.gradgradcheck(changed, x, check_fwd_over_rev=True)
