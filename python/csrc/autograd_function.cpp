@@ -249,8 +249,11 @@ PyObject* apply_function(PyObject*, PyObject* args) {
     const bool single = !PyTuple_Check(outputs.get());
     if (single) outputs = Ref::checked(PyTuple_Pack(1, outputs.get()));
     const Ref results = finish_outputs(call, outputs.get());
-    save_tensors(call);
+    // Outputs are saved with their tangents, unless jvp itself asks for what is saved.
+    const bool jvp_first = call.ctx().saved_for_forward != nullptr;
+    if (!jvp_first) save_tensors(call);
     carry_tangents(call, results.get());
+    if (jvp_first) save_tensors(call);
     Py_CLEAR(call.ctx().dirty);
     Py_CLEAR(call.ctx().non_differentiable);
     return Py_NewRef(single ? PyTuple_GET_ITEM(results.get(), 0) : results.get());

@@ -2,6 +2,7 @@
 #include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
+#include "python/csrc/transforms.h"
 
 namespace flambeau::python {
 namespace {
@@ -76,8 +77,8 @@ void destroy_unused(PyObject* capsule) {
 
 PyObject* to_dlpack(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
-    if (t.requires_grad()) {
+    const Tensor& t = readable(self);
+    if (tensor_of(self).requires_grad()) {
       PyErr_SetString(PyExc_BufferError,
                       "Can't export tensors that require gradient, use tensor.detach()");
       throw PythonError();

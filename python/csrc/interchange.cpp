@@ -5,6 +5,7 @@
 #include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
+#include "python/csrc/transforms.h"
 
 namespace flambeau::python {
 namespace {
@@ -69,8 +70,8 @@ DimVector integers_of(PyObject* sequence) {
 
 PyObject* array_interface(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    const Tensor& t = tensor_of(self);
-    check_exportable(t, "numpy()");
+    check_exportable(tensor_of(self), "numpy()");
+    const Tensor& t = readable(self);
     const char* type = kForeign[index_of(t.dtype())].array;
     check_type(type != nullptr, "Got unsupported ScalarType ", t.dtype());
     const auto width = static_cast<int64_t>(element_size(t.dtype()));
@@ -135,8 +136,8 @@ struct BufferGeometry {
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
   const int status = guarded_int([&] {
-    const Tensor& t = tensor_of(self);
-    check_exportable(t, "numpy()");
+    check_exportable(tensor_of(self), "numpy()");
+    const Tensor& t = readable(self);
     const char* format = kForeign[index_of(t.dtype())].buffer;
     if (!format || ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !t.is_contiguous())) {
       PyErr_SetString(PyExc_BufferError,

@@ -7,6 +7,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/indexing.h"
+#include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -115,7 +116,7 @@ PyObject* storage_id(PyObject* self, PyObject*) {
 }
 PyObject* item(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = readable(self);
     check(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
     return wrap(item_of(t));
   });
@@ -139,14 +140,14 @@ PyObject* list_of(const Tensor& t, int64_t dim, const char* data, int64_t edge) 
 }
 PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = readable(self);
     check(!t.is_meta(), "tolist: cannot read a tensor on the meta device, it has no data");
     return list_of(t, 0, static_cast<const char*>(t.data()), -1);
   });
 }
 PyObject* nested(PyObject* self, PyObject* edge) {
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = readable(self);
     return list_of(t, 0, static_cast<const char*>(t.data()), integer_from(edge));
   });
 }
@@ -154,14 +155,14 @@ PyObject* nested(PyObject* self, PyObject* edge) {
 // --- protocols -----------------------------------------------------------------------------------
 
 Scalar single_value(PyObject* self, const char* what) {
-  const Tensor& t = tensor_of(self);
+  const Tensor& t = readable(self);
   check(t.numel() == 1, "only one element tensors can be converted to Python ", what, "s; got ",
         t.numel(), " elements");
   return item_of(t);
 }
 int tensor_bool(PyObject* self) {
   return guarded_int([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = readable(self);
     check(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
     check(t.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
     check(!transforms::is_batched(t),
@@ -182,7 +183,7 @@ PyObject* tensor_int(PyObject* self) {
 }
 PyObject* tensor_index(PyObject* self) {
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = readable(self);
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
                "only integer tensors of a single element can be converted to an index");
     return wrap(item_of(t).to_int64());

@@ -146,6 +146,11 @@ PyMethodDef functions[] = {{"_push_layer", push, METH_VARARGS, nullptr},
 
 }  // namespace
 
+const Tensor& readable(PyObject* object) {
+  const Tensor& t = tensor_of(object);
+  return t.impl()->wrapper() && !transforms::is_batched(t) ? bottom_of(t) : t;
+}
+
 void refuse_backward_in_transforms() {
   check(!innermost_layer(),
         "backward() called inside a functorch transform. This is not supported, please use "
