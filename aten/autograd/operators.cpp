@@ -1,6 +1,7 @@
 #include "aten/autograd/operators.h"
 
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
 #include "torchgen_out/aten/arithmetic_ops.h"
 #include "torchgen_out/aten/comparison_ops.h"
 #include "torchgen_out/aten/copy_ops.h"
@@ -25,14 +26,13 @@ void copy_inplace(Tensor& self, const Tensor& source) { ops::copy_::call(self, s
 Tensor to_dtype(const Tensor& t, ScalarType dtype) { return ops::to_dtype::call(t, dtype); }
 Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides) {
   const DispatchKeySet included(thread_state.included);
-  const bool transformed = like.impl()->wrapper() || included.has(DispatchKey::FuncTorch);
-  Tensor zeros = transformed ? ops::new_empty_strided::call(like, sizes, strides)
-                             : empty_strided_tensor(sizes, strides, like.dtype(), like.device());
-  if (transformed) {
-    ops::zero_::call(zeros);
-  } else if (!zeros.is_meta()) {
-    fill_with(zeros, 0);
+  if (like.impl()->wrapper() || included.has(DispatchKey::FuncTorch)) {
+    if (strides == contiguous_strides(sizes)) return ops::new_zeros::call(like, sizes);
+    const Tensor memory = ops::new_zeros::call(like, {extent_of(sizes, strides)});
+    return ops::as_strided::call(memory, sizes, strides, 0);
   }
+  Tensor zeros = empty_strided_tensor(sizes, strides, like.dtype(), like.device());
+  if (!zeros.is_meta()) fill_with(zeros, 0);
   return zeros;
 }
 bool has_nan(const Tensor& t) {
