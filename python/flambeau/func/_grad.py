@@ -33,7 +33,7 @@ def gradients(
     found = flambeau.autograd.grad(
         results, inputs, factors, retain_graph=retain_graph, create_graph=create_graph, allow_unused=True
     )
-    return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    return tuple([flambeau.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)])
 
 
 def _scalar(output: Any) -> Tensor:

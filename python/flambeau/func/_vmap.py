@@ -25,6 +25,8 @@ def _flat_in_dims(
     func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...], spec: TreeSpec
 ) -> list[int | None]:
     """One mapped dimension or None per leaf of the arguments."""
+    if isinstance(in_dims, int) and args:
+        return [in_dims] * spec.num_leaves
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
@@ -42,10 +44,13 @@ def _flat_in_dims(
     return flat
 
 
-def _in_dim(call: str, arg: Any, dim: Any) -> int | None:
+def _in_dim(func: Callable[..., Any], in_dims: Any, arg: Any, dim: Any) -> int | None:
     """Check one mapped dimension; count it from the front."""
     if dim is None:
         return None
+    if isinstance(dim, int) and isinstance(arg, Tensor) and 0 <= dim < arg.dim():
+        return int(dim)
+    call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(dim, int):
         raise ValueError(
             f"{call}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
@@ -78,6 +83,8 @@ def _batch_size(flat_args: list[Any], dims: list[int | None]) -> int:
 
 def _flat_out_dims(func: Callable[..., Any], out_dims: Any, outputs: Any, spec: TreeSpec) -> list[Any]:
     """One place of the batch dimension, or None, per leaf of what the function returned."""
+    if isinstance(out_dims, int):
+        return [out_dims] * spec.num_leaves
     if not all(dim is None or isinstance(dim, int) for dim in tree_leaves(out_dims)):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
@@ -210,9 +217,8 @@ def vmap(
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         flat_args, spec = tree_flatten(args)
-        call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
         flat_dims = _flat_in_dims(func, in_dims, args, spec)
-        dims = [_in_dim(call, arg, dim) for arg, dim in zip(flat_args, flat_dims, strict=True)]
+        dims = [_in_dim(func, in_dims, arg, dim) for arg, dim in zip(flat_args, flat_dims, strict=True)]
         rest = (spec, out_dims, randomness, kwargs)
         if chunk_size is not None and _batch_size(flat_args, dims) > chunk_size:
             outputs, _, out_spec = _in_chunks(func, flat_args, dims, chunk_size, *rest)

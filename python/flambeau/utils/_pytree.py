@@ -20,6 +20,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from flambeau._C import Tensor
 from flambeau.utils._pytree_spec import (
     _DICTS,
     _LEAF,
@@ -91,7 +92,14 @@ def _flatten_into(tree: PyTree, leaves: list[Any], is_leaf: _IsLeaf) -> TreeSpec
         leaves.append(tree)
         return _LEAF
     children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
-    return TreeSpec(node_type, context, [_flatten_into(child, leaves, is_leaf) for child in children])
+    specs: list[TreeSpec] = []
+    for child in children:
+        if type(child) is Tensor and is_leaf is None:  # by far the most frequent leaf
+            leaves.append(child)
+            specs.append(_LEAF)
+        else:
+            specs.append(_flatten_into(child, leaves, is_leaf))
+    return TreeSpec(node_type, context, specs)
 
 
 def tree_flatten(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[Any], TreeSpec]:
@@ -138,9 +146,21 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _I
 
     Raises: ValueError if one of `rests` has another shape above the leaves of `tree`.
     """
+    if not rests and is_leaf is None:
+        return _map(func, tree)
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
     return spec.unflatten([func(*items) for items in zip(leaves, *others, strict=True)])
+
+
+def _map(func: Callable[[Any], Any], tree: PyTree) -> PyTree:
+    """`tree_map` of one tree, which needs no description of it."""
+    node_type = _node_type(tree)
+    if node_type is None:
+        return func(tree)
+    node = SUPPORTED_NODES[node_type]
+    children, context = node.flatten_fn(tree)
+    return node.unflatten_fn([func(c) if type(c) is Tensor else _map(func, c) for c in children], context)
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: _IsLeaf = None) -> PyTree:

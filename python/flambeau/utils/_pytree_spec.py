@@ -167,7 +167,10 @@ class TreeSpec:
         self.type = type
         self.context = context
         self.children_specs = children_specs
-        self.num_leaves: int = sum(c.num_leaves for c in children_specs) if type is not None else 1
+        leaves = 0 if type is not None else 1
+        for child in children_specs:
+            leaves += child.num_leaves
+        self.num_leaves: int = leaves
 
     @property
     def num_nodes(self) -> int:
@@ -229,7 +232,7 @@ class TreeSpec:
     def _take(self, leaves: Iterator[Any]) -> PyTree:
         if self.type is None:
             return next(leaves)
-        children = [child._take(leaves) for child in self.children_specs]
+        children = [next(leaves) if c.type is None else c._take(leaves) for c in self.children_specs]
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
