@@ -93,7 +93,7 @@ def forward(op: Any, dtype: torch.dtype) -> Iterator[Verdict]:
             yield from judged("out", _out, op, args, sample.kwargs)
 
 
-def _unspecified(op: Any, args: Any, kwargs: Any) -> bool:
+def unspecified(op: Any, args: Any, kwargs: Any) -> bool:
     """Whether values are whatever memory held: PyTorch's own change when it fills what is uninitialised,
     or when other values were in the memory that it takes.
     """
@@ -140,7 +140,7 @@ def _function(op: Any, sample: Any, args: Any) -> None:
         same(to_torch(ours), theirs)
     except Different:
         same(to_torch(ours), theirs, values=False)
-        if _unspecified(op, args, sample.kwargs):
+        if unspecified(op, args, sample.kwargs):
             return
         # Where a result is not unique (the sign of an eigenvector), the database says what is.
         process = sample.output_process_fn_grad
@@ -157,7 +157,7 @@ def _method(op: Any, args: Any, kwargs: Any) -> None:
     theirs = oracle(method, *copies(args), **copies(kwargs))
     ours_args, ours_kwargs = to_flambeau(args), to_flambeau(kwargs)
     ours = run_ours(_own_method(method), *ours_args, **ours_kwargs)
-    known = not _not_unique(op, theirs, args, kwargs) and not _unspecified(op, args, kwargs)
+    known = not _not_unique(op, theirs, args, kwargs) and not unspecified(op, args, kwargs)
     same(to_torch(ours), theirs, "method", values=known)
 
 

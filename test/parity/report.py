@@ -15,6 +15,7 @@ CHECKS = {
     "backward": "differentiable operators: gradients",
     "second": "  second order",
     "tangent": "  forward mode",
+    "vmap": "operators that PyTorch's vmap takes: vmap against a loop",
     "error": "error inputs: same type of exception",
 }
 
@@ -51,7 +52,7 @@ def _counted(name: str, cells: dict[str, Any]) -> list[tuple[str, bool]]:
     for forms in dtypes.values():
         found.append(("forward", all(forms.values())))
         found += forms.items()
-    for check in ("backward", "second", "tangent"):
+    for check in ("backward", "second", "tangent", "vmap"):
         held = [not cell["failed"] for key, cell in cells.items() if key.split()[0] == check]
         if held:
             found.append((check, all(held)))
@@ -88,7 +89,8 @@ INTRODUCTION = """# Parity with PyTorch
 
 `make parity` runs every entry of PyTorch 2.13's own operator database (`op_db`) against flambeau: up to 12
 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 where the entry lists them;
-derivatives in float64 and complex128 along random directions. No entry is treated in a way of its own. This
+derivatives in float64 and complex128 along random directions; vmap in
+float32, over each tensor and over all. No entry is treated in a way of its own. This
 page is written by `python -m parity --page`.
 
 | | agree | of | |

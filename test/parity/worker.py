@@ -10,7 +10,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from workers import serve
 
-from . import checks, derivatives
+from . import batches, checks, derivatives
 
 
 def _verdicts(op: Any) -> dict[str, Any]:
@@ -19,6 +19,7 @@ def _verdicts(op: Any) -> dict[str, Any]:
     plan = [(checks.forward, name) for name in checks.DTYPES]
     for run in (derivatives.backward, derivatives.tangent):
         plan += [(run, name) for name in derivatives.GRADIENT_DTYPES]
+    plan += [(batches.batched, name) for name in batches.DTYPES]
     plan.append((checks.errors, "float32"))
     supported = op.supported_dtypes("cpu")
     for run, name in plan:
