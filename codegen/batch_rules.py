@@ -10,14 +10,26 @@ from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
 from codegen.forms import tensor_args
-from codegen.model import BaseType, BatchMethod, BatchRule, ListType, OptionalType, Return, TupleType, Type
+from codegen.model import (
+    BaseType,
+    BatchMethod,
+    BatchRule,
+    ListType,
+    OptionalType,
+    Return,
+    Schema,
+    TupleType,
+    Type,
+)
 from codegen.overloads import plain
 from codegen.source import Node, Text
 from codegen.tensor_expr import TensorParser
 
 Place = tuple[str, str, int]
 # Keys that list names, and the role that they give.
-_LISTS = {"front": "front", "dims": "dim", "sizes": "size", "times": "times"}
+_LISTS = {"front": "front", "sizes": "size", "strides": "stride", "offsets": "offset", "times": "times"}
+# Keys that list dimensions, and what is added to the kind of one or several of them; see BatchRule.
+_DIMS = {"dims": 0, "reduced": 2, "order": 4, "new_dims": 6}
 _MAPS = ("align", "fold")
 _INTEGERS = (BaseType("int"), BaseType("SymInt"))
 
@@ -25,6 +37,12 @@ _INTEGERS = (BaseType("int"), BaseType("SymInt"))
 def result_names(returns: tuple[Return, ...]) -> tuple[str, ...]:
     """Return how rules call the results."""
     return tuple(r.name or (f"result{i}" if len(returns) > 1 else "result") for i, r in enumerate(returns))
+
+
+def dim_kind(schema: Schema, name: str) -> int:
+    """Return 0 for an argument that is one dimension, 1 for a list of them; see BatchRule."""
+    type_ = next(a.type for a in schema.args if a.name == name)
+    return int(isinstance(type_.elem if isinstance(type_, OptionalType) else type_, ListType))
 
 
 def read_batching(draft: Draft, context: Context) -> tuple[BatchRule, ...]:
@@ -38,31 +56,40 @@ def _rule(fields: Fields, draft: Draft, context: Context) -> BatchRule | None:
     check_keys(fields, keys.VMAP)
     if len(context.collector) > before:
         return None
+    for key in ("expr", "loop"):
+        if fields.scalar(key) is not None and not _stands_alone(fields, key):
+            return None
+    reason = fields.text("loop")
+    if reason is not None:
+        return BatchRule(BatchMethod.LOOP, (), None, reason, fields.node.position)
     text = fields.scalar("expr")
     if text is not None:
-        return _expression(text, fields, draft, context)
+        return _expression(text, draft, context)
     places = tuple(_places(fields, draft))
     if not any(role in ("front", "align", "fold", "size") for _, role, _ in places):
         if len(context.collector) == before:
             hint = "name a tensor in front, align or fold, or give an expr"
             context.collector.add(fields.node.position, "FB0102", "vmap: a rule that places nothing", hint)
         return None
-    return BatchRule(BatchMethod.PLACE, places, None, fields.node.position)
+    return BatchRule(BatchMethod.PLACE, places, None, position=fields.node.position)
 
 
-def _expression(text: Text, fields: Fields, draft: Draft, context: Context) -> BatchRule | None:
-    for key, _ in fields.node.items:
-        if key.value != "expr":
-            message = f"vmap: '{key.value}' beside 'expr'"
-            hint = "the operators of the expression have rules of their own"
-            context.collector.add(key.position, "FB0106", message, hint, key.length)
-            return None
+def _stands_alone(fields: Fields, alone: str) -> bool:
+    other = next((key for key, _ in fields.node.items if key.value != alone), None)
+    if other is not None:
+        message = f"vmap: '{other.value}' beside '{alone}'"
+        hint = "an expression's operators have rules of their own, and a loop needs none"
+        fields.collector.add(other.position, "FB0106", message, hint, other.length)
+    return other is None
+
+
+def _expression(text: Text, draft: Draft, context: Context) -> BatchRule | None:
     variables = {a.name: plain(a.type) for a in draft.schema.args}
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
     scope = context.scope(variables, draft.name, inplace_allowed=True)
     expr = TensorParser(scope, context.collector).parse(text, want)
-    return None if expr is None else BatchRule(BatchMethod.PARTS, (), expr, text.position)
+    return None if expr is None else BatchRule(BatchMethod.PARTS, (), expr, position=text.position)
 
 
 def _places(fields: Fields, draft: Draft) -> Iterator[Place]:
@@ -80,11 +107,15 @@ def _listed(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
     tensors = [a.name for a in tensor_args(draft.schema)]
     lists = [a.name for a in draft.schema.args if _is_tensor_list(a.type)]
     integers = [a.name for a in draft.schema.args if _is_integral(a.type)]
-    allowed = {"front": tensors, "dims": integers, "sizes": [*integers, *lists], "times": integers}
+    allowed = {"front": tensors, "sizes": [*integers, *lists]}
     for key, role in _LISTS.items():
         for text in fields.texts(key):
-            if _known(fields, key, text, allowed[key]):
+            if _known(fields, key, text, allowed.get(key, integers)):
                 yield (text.value, role, 0), text
+    for key, kind in _DIMS.items():
+        for text in fields.texts(key):
+            if _known(fields, key, text, integers):
+                yield (text.value, "dim", kind + dim_kind(draft.schema, text.value)), text
 
 
 def _mapped(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
@@ -93,9 +124,19 @@ def _mapped(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
         names = [*tensors, *result_names(draft.schema.returns)] if role == "fold" else tensors
         inner = fields.map(role)
         for key, value in inner.node.items if inner is not None else ():
-            number = _integer(fields, key, value)
-            if _known(fields, role, key, names) and number is not None:
+            if not _known(fields, role, key, names):
+                continue
+            place = _position(value, draft) if key.value not in tensors else None
+            if place is not None:
+                yield (key.value, "follow", place), key
+            elif (number := _integer(fields, key, value)) is not None:
                 yield (key.value, role, number), key
+
+
+def _position(value: Node, draft: Draft) -> int | None:
+    """Return which argument, a dimension, says where a result has its batch."""
+    names = [a.name for a in draft.schema.args]
+    return names.index(value.value) if isinstance(value, Text) and value.value in names else None
 
 
 def _integer(fields: Fields, key: Text, value: Node) -> int | None:

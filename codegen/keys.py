@@ -83,9 +83,15 @@ VMAP: dict[str, Key] = {
     "align": Key("The same where ranks differ: argument -> number of core dimensions.", "map"),
     "fold": Key("Argument or result -> the dimension into which the batch is merged.", "map"),
     "dims": Key("Arguments that name dimensions of the first placed tensor.", "list"),
+    "reduced": Key("The same where no dimension means all of them.", "list"),
+    "new_dims": Key("Arguments that name dimensions of a result with new dimensions.", "list"),
+    "order": Key("Arguments that list all dimensions in another order.", "list"),
     "sizes": Key("Arguments that list sizes, one for each dimension.", "list"),
+    "strides": Key("Arguments that list strides, one for each dimension.", "list"),
+    "offsets": Key("Arguments that count elements from the beginning of memory.", "list"),
     "times": Key("Counts that are multiplied by the batch size.", "list"),
     "expr": Key("A tensor expression of operators that have rules; stands alone."),
+    "loop": Key("Why the operator runs once per entry of the batch; stands alone."),
 }
 
 SWITCH: dict[str, Key] = {

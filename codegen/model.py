@@ -357,19 +357,24 @@ class BatchMethod(Enum):
     POINTWISE = "pointwise"  # ranks are aligned, dtypes follow from the logical operands
     PLACE = "place"  # the operator itself, on whole tensors
     PARTS = "parts"  # the operators of a composite, each by its own rules
+    LOOP = "loop"  # once per entry of the batch
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
     """One way to run an operator under vmap.
 
-    places: argument or result -> role (operand, front, align, fold, dim, size, times) and its dimension.
+    places: argument or result -> role and number. The roles are operand, front, align (number of core
+    dimensions), fold (dimension), follow (position of the argument that names it), size, stride, offset,
+    times and dim. For dim, one dimension (even) or a list (odd): 0 as they are, 2 where none means all, 4 an
+    order of all, 6 of a result with new dimensions.
     expr: of PARTS, where the parts are not those of the operator's body.
     """
 
     method: BatchMethod
     places: tuple[tuple[str, str, int], ...]
     expr: Expr | None
+    reason: str = ""  # of LOOP
     position: Position | None = field(compare=False, default=None)
 
 

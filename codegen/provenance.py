@@ -25,7 +25,7 @@ class Artefact:
     detail: str
 
 
-def artefacts(op: Operator, model: Model) -> Iterator[Artefact]:
+def artefacts(op: Operator) -> Iterator[Artefact]:
     """Yield every artefact of one operator."""
     yield from _forms(op)
     yield _shape(op)
@@ -41,7 +41,7 @@ def artefacts(op: Operator, model: Model) -> Iterator[Artefact]:
     lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE) and not _raw(op)
     yield Artefact("lowering", DERIVED if lowered else ABSENT, "from the expression" if lowered else "")
     extra = dict(op.extra)
-    yield Artefact("vmap", *batching.status(model, op))
+    yield Artefact("vmap", *batching.status(op))
     for name in ("autocast", "onnx", "shard"):
         yield Artefact(name, GIVEN if name in extra else ABSENT, str(extra.get(name, "")))
 
@@ -152,6 +152,6 @@ def totals(model: Model) -> dict[str, dict[str, int]]:
     """Return artefact -> status -> count."""
     table = {name: {GIVEN: 0, DERIVED: 0, MISSING: 0, ABSENT: 0} for name in ARTEFACTS}
     for op in model.operators:
-        for artefact in artefacts(op, model):
+        for artefact in artefacts(op):
             table[artefact.name][artefact.status] += 1
     return table

@@ -27,10 +27,17 @@ enum class BatchRole : uint8_t {
   Front,    // the batch dimension goes first; what is not batched is expanded
   Align,    // as Front, with ones behind it until all ranks before `at` core dimensions agree
   Fold,     // the batch dimension is merged into dimension `at`; made where there is none
-  Dim,      // dimensions, counted as the first placed tensor is: moved by one; none: all of them
+  Follow,   // a result's batch was merged into the dimension that argument `at` names
+  Dim,      // dimensions, counted as the first placed tensor is, moved by one; `at`: a DimKind
   Size,     // a list of sizes, indices or strides to which an entry for the batch is added in front
+  Stride,   // a list of strides to which that of the batch is added in front
+  Offset,   // a place in memory, counted from where an entry begins
   Times,    // a count that is multiplied by the batch size
 };
+
+// What a Dim argument is: one dimension, where None joins all of them; a list with members; a list
+// where none means all; an order of all dimensions; dimensions of a result with new dimensions.
+enum DimKind : int8_t { kOneDim, kDims, kDimsOrAll, kOrder, kNewDim, kNewDims };
 
 struct BatchPlace {
   BatchRole role = BatchRole::Plain;
@@ -40,6 +47,7 @@ struct BatchPlace {
 enum class BatchMethod : uint8_t {
   Pointwise,  // Operand roles, with dtypes kept as they are without the batch
   Place,      // the operator itself on whole tensors
+  Loop,       // the operator once per entry
   Parts,      // `parts` under the same layer: every operator in it has rules of its own
 };
 

@@ -192,13 +192,12 @@ bool has_batched(Stack& stack, int64_t level) {
 }
 
 void run_in(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, const Layer& layer) {
-  const bool is_vmap = layer.kind == LayerKind::Vmap;
-  const bool batched = is_vmap && has_batched(stack, layer.level);
-  const bool has_rule = batched && op.traits && !op.traits->rules.empty();
-  if (void* const composite = has_rule ? nullptr : composite_kernel(op))
-    return op.call_boxed(composite, keys, stack);
-  if (!is_vmap) return run_tracked(op, stack, layer);
-  if (batched || (op.traits && op.traits->is_random)) return run_batched(op, stack);
+  const bool batches = layer.kind == LayerKind::Vmap;
+  // A composite may have a rule for all of it besides its parts.
+  if (batches && has_batched(stack, layer.level)) return run_batched(op, stack);
+  if (void* const composite = composite_kernel(op)) return op.call_boxed(composite, keys, stack);
+  if (!batches) return run_tracked(op, stack, layer);
+  if (op.traits && op.traits->is_random) return run_batched(op, stack);
   const BelowLayer below;
   call_operator(op, stack);
 }

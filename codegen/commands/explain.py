@@ -56,7 +56,7 @@ def _block(op: Operator, loaded: Model) -> Iterator[str]:
         yield f"    {show_schema(form.schema)}{note}"
     yield from _derivative(op)
     yield "  artefacts:"
-    for artefact in artefacts(op, loaded):
+    for artefact in artefacts(op):
         if artefact.status != ABSENT or artefact.detail:
             yield f"    {artefact.name:<10} {artefact.status:<8} {artefact.detail}"
     yield "  places:"

@@ -47,7 +47,7 @@ class TraitsDecl:
     def of(cls, model: Model, op: Operator, form: Form) -> TraitsDecl:
         """Take every decision about one entry."""
         struct = spelling.struct_name(form.name)
-        rules = batching.rules(model, op, form)
+        rules = batching.rules(op, form)
         composite = batching.is_composite(op, form)
         flags = (composite, batching.is_random(op) and not composite, batching.is_dynamic(op))
         tables: list[TableDecl] = []
@@ -88,6 +88,7 @@ class TraitsDecl:
 
 
 _PLACES = "constexpr BatchPlace"
+_DIM_KINDS = ("kOneDim", "kDims", "kOneDim", "kDimsOrAll", "kOrder", "kOrder", "kNewDim", "kNewDims")
 
 
 def _composite(op: Operator, form: Form) -> str:
@@ -120,7 +121,7 @@ def _result(result: Return, form: Form) -> str:
 
 def _place(places: dict[str, tuple[str, int]], name: str, default: str) -> str:
     role, at = places.get(name, (default, 0))
-    return f"BatchRole::{role.capitalize()}, {at}"
+    return f"BatchRole::{role.capitalize()}, {_DIM_KINDS[at] if role == 'dim' else at}"
 
 
 def _argument_places(rule: BatchRule, form: Form) -> tuple[str, ...]:

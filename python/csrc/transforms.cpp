@@ -2,7 +2,7 @@
 #include "python/csrc/transforms.h"
 
 #include "aten/autograd/variable.h"
-#include "aten/transforms/layers.h"
+#include "aten/transforms/batching.h"
 #include "python/csrc/arg_parser.h"
 
 namespace flambeau::python {
@@ -130,6 +130,15 @@ PyObject* unwrap_dead(PyObject*, PyObject* o) {
   return guarded([&] { return wrap(without_dead(tensor_argument(o, "_unwrap_dead"))); });
 }
 
+void warn(const std::string& message) {
+  const WithGil gil;
+  checked(PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1));
+}
+// _set_loop_warnings(enabled) -> the previous setting
+PyObject* loop_warnings(PyObject*, PyObject* enabled) {
+  return wrap(set_loop_warnings(enabled == Py_True));
+}
+
 PyMethodDef functions[] = {{"_push_layer", push, METH_VARARGS, nullptr},
                            {"_pop_layer", pop, METH_NOARGS, nullptr},
                            {"_transform_depth", count, METH_NOARGS, nullptr},
@@ -142,6 +151,7 @@ PyMethodDef functions[] = {{"_push_layer", push, METH_VARARGS, nullptr},
                            {"_is_batched", is_batched, METH_O, nullptr},
                            {"_is_tracked", is_tracked, METH_O, nullptr},
                            {"_wrapper_level", level_of, METH_O, nullptr},
+                           {"_set_loop_warnings", loop_warnings, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -157,6 +167,9 @@ void refuse_backward_in_transforms() {
         "func.grad or func.vjp instead, or call backward() outside of all transforms.");
 }
 
-void add_transforms(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void add_transforms(PyObject* module) {
+  checked(PyModule_AddFunctions(module, functions));
+  warn_of_loop = warn;
+}
 
 }  // namespace flambeau::python

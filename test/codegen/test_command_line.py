@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from codegen.commands.matrix import LOOPS, loops
 from codegen.diagnostics import CODES, Collector
 from codegen.load import load
 from codegen.primitives import TABLE, load_primitives
@@ -272,6 +273,12 @@ def test_matrix_counts(repository: Path):
     assert "missing cuda: " in text
     assert "autocast" not in text, "rows that no operator uses are left out"
     assert "softmax.int" in run_in(repository, "matrix", "--all").stdout
+
+
+def test_page_of_loops_is_up_to_date():
+    model, _ = load()
+    assert model is not None
+    assert LOOPS.read_text(encoding="utf-8") == loops(model), "run python -m codegen matrix --loops"
 
 
 @pytest.mark.parametrize("kind", ["pointwise", "composite", "reduce", "kernels"])
