@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "c10/core/thread_state.h"
 
@@ -43,10 +44,9 @@ Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType d
 Tensor empty_like_tensor(const Tensor& self) { return empty_like_tensor(self, self.dtype()); }
 
 Tensor empty_like_tensor(const Tensor& self, ScalarType dtype) {
-  if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense()) {
-    return empty_strided_tensor(self.sizes(), self.strides(), dtype, self.device());
-  }
-  return empty_tensor(self.sizes(), dtype, self.device());
+  const DimVector strides = self.is_contiguous() ? DimVector() : preserved_strides(self);
+  if (strides.empty()) return empty_tensor(self.sizes(), dtype, self.device());
+  return empty_strided_tensor(self.sizes(), strides, dtype, self.device());
 }
 
 Tensor zeros_tensor(IntArrayRef sizes, ScalarType dtype, Device device) {

@@ -1,7 +1,9 @@
 #include "aten/core/pointwise_op.h"
 
 #include <string>
+#include <utility>
 
+#include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 
@@ -22,30 +24,40 @@ bool same_dense_strides(ArrayRef<Operand> operands, IntArrayRef sizes, DimVector
   return true;
 }
 
-// Whether dimension `a` lies inside `b` in memory: the first operand that tells them apart decides.
-bool lies_inside(ArrayRef<Operand> operands, IntArrayRef sizes, size_t a, size_t b) {
+// Negative where dimension `a` lies inside `b` in memory, positive where it lies outside, 0 where
+// no operand tells: the first one that does decides. Of equal strides the smaller size is inside.
+int compare_dims(ArrayRef<Operand> operands, IntArrayRef sizes, size_t a, size_t b) {
   for (const Operand& o : operands) {
     if (!o.tensor) continue;
     const size_t skip = sizes.size() - o.tensor->sizes().size();
     if (a < skip || b < skip) continue;
-    const int64_t x = o.tensor->sizes()[a - skip] == 1 ? 0 : o.tensor->strides()[a - skip];
-    const int64_t y = o.tensor->sizes()[b - skip] == 1 ? 0 : o.tensor->strides()[b - skip];
-    if (x == 0 || y == 0 || x == y) continue;
-    return x < y;
+    const auto step = [&](size_t d) {  // 0 where the operand repeats itself
+      const bool repeats = o.tensor->sizes()[d - skip] == 1 && sizes[d] != 1;
+      return repeats ? 0 : o.tensor->strides()[d - skip];
+    };
+    const int64_t x = step(a), y = step(b);
+    if (x == 0 || y == 0) continue;
+    if (x != y) return x < y ? -1 : 1;
+    if (sizes[a] < sizes[b]) return -1;
   }
-  return a > b;
+  return 0;
 }
 
 // Dense strides in the operands' order of dimensions; empty when that is row-major.
-DimVector strides_in_operand_order(ArrayRef<Operand> operands, IntArrayRef sizes) {
-  DimVector strides;
-  if (same_dense_strides(operands, sizes, &strides)) return strides;
+DimVector ordered_strides(ArrayRef<Operand> operands, IntArrayRef sizes) {
   DimVector order;  // innermost first
   for (size_t d = sizes.size(); d-- > 0;) {
-    size_t at = order.size();
-    while (at > 0 && lies_inside(operands, sizes, d, static_cast<size_t>(order[at - 1]))) --at;
-    order.insert(at, static_cast<int64_t>(d));
+    order.push_back(static_cast<int64_t>(d));
+    for (size_t at = order.size() - 1, left = at; left-- > 0;) {
+      const auto other = static_cast<size_t>(order[left]);
+      const int side = compare_dims(operands, sizes, d, other);
+      if (side > 0) break;
+      if (side == 0) continue;
+      std::swap(order[left], order[at]);
+      at = left;
+    }
   }
+  DimVector strides;
   strides.resize(sizes.size());
   int64_t step = 1;
   for (const int64_t d : order) {
@@ -53,6 +65,11 @@ DimVector strides_in_operand_order(ArrayRef<Operand> operands, IntArrayRef sizes
     step *= sizes[static_cast<size_t>(d)] > 1 ? sizes[static_cast<size_t>(d)] : 1;
   }
   return strides == contiguous_strides(sizes) ? DimVector() : strides;
+}
+
+DimVector strides_in_operand_order(ArrayRef<Operand> operands, IntArrayRef sizes) {
+  DimVector strides;
+  return same_dense_strides(operands, sizes, &strides) ? strides : ordered_strides(operands, sizes);
 }
 
 void check_param(const char* name, const Scalar& value, ScalarType compute) {
@@ -68,6 +85,32 @@ void check_param(const char* name, const Scalar& value, ScalarType compute) {
 }
 
 }  // namespace
+
+bool is_channels_last_ordered(const Tensor& self) {
+  const int64_t ndim = self.dim();
+  if ((ndim != 4 && ndim != 5) || self.strides()[1] == 0) return false;
+  DimVector outwards = {1};
+  for (int64_t d = ndim - 1; d > 1; --d) outwards.push_back(d);
+  outwards.push_back(0);
+  int64_t extent = 0;  // of the dimensions further inside
+  for (const int64_t d : outwards) {
+    const int64_t size = self.size(d), stride = self.strides()[static_cast<size_t>(d)];
+    if (size == 0 || stride < extent) return false;
+    // One channel, and pixels that follow each other: row-major as well, and taken for that.
+    if (d == 0 && extent == self.strides()[1]) return false;
+    extent = stride * size;
+  }
+  return true;
+}
+
+DimVector preserved_strides(const Tensor& self) {
+  if (self.dim() < 2) return {};
+  if (!self.impl()->is_non_overlapping_and_dense()) {
+    return ordered_strides(ArrayRef<Operand>({Operand(self)}), self.sizes());
+  }
+  const DimVector strides = self.strides();
+  return strides == contiguous_strides(self.sizes()) ? DimVector() : strides;
+}
 
 PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed,
                                ScalarType common) {

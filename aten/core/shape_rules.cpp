@@ -1,5 +1,6 @@
 #include "aten/core/shape_rules.h"
 
+#include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 
@@ -13,8 +14,7 @@ void like(const Tensor& self, ScalarType dtype, OutSpec* out) {
 
 void like_preserving(const Tensor& self, OutSpec* out) {
   like(self, out);
-  if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense())
-    out->strides = self.strides();
+  out->strides = preserved_strides(self);
 }
 
 void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optional<Device> device,
@@ -23,8 +23,7 @@ void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optiona
   out->device = device.value_or(self.device());
   switch (memory_format.value_or(MemoryFormat::Preserve)) {
     case MemoryFormat::Preserve:
-      if (!self.is_contiguous() && self.impl()->is_non_overlapping_and_dense())
-        out->strides = self.strides();
+      out->strides = preserved_strides(self);
       break;
     case MemoryFormat::Contiguous:
       break;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "aten/core/factory.h"
+#include "python/csrc/data.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
@@ -343,8 +344,20 @@ Device ParsedArgs::device(int i) const {
   device_from(values_[i], &out);
   return out;
 }
+namespace {
+thread_local std::optional<Device> device_of_thread;
+}  // namespace
+std::optional<Device> default_device() { return device_of_thread; }
+void set_default_device(std::optional<Device> device) { device_of_thread = device; }
 std::optional<Device> ParsedArgs::optional_device(int i) const {
-  return has(i) ? std::optional<Device>(device(i)) : std::nullopt;
+  if (has(i)) return device(i);
+  // What is made of tensors goes where they are; only what is made of nothing goes to the default.
+  for (int k = 0; k < signature_->count; ++k) {
+    const ParamKind kind = signature_->params[k].kind;
+    const bool tensors = kind == ParamKind::Tensor || kind == ParamKind::TensorList;
+    if (tensors && has(k)) return std::nullopt;
+  }
+  return default_device();
 }
 MemoryFormat ParsedArgs::memory_format(int i) const {
   MemoryFormat out = MemoryFormat::Contiguous;

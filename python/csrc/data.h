@@ -1,5 +1,7 @@
 #pragma once
 // Data in and out of tensors: nested Python data, NumPy's array interface, buffers, DLPack.
+#include <optional>
+
 #include "python/csrc/tensor_type.h"
 
 namespace flambeau::python {
@@ -7,6 +9,10 @@ namespace flambeau::python {
 // A tensor from numbers, nested sequences, tensors or arrays; always a copy. Undefined dtype:
 // inferred as PyTorch does (bool, int64, default float, default complex).
 Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device);
+
+// The thread's device of what is made without tensors and without a device; none: the CPU.
+std::optional<Device> default_device();
+void set_default_device(std::optional<Device> device);
 
 // Methods of Tensor.
 PyObject* array_interface(PyObject* self, PyObject*);

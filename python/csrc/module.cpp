@@ -1,5 +1,6 @@
 // The extension module flambeau._C: types, generated tables, and the functions that are no
 // operators.
+#include "aten/core/determinism.h"
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
@@ -32,6 +33,7 @@ PyObject* tensor_function(PyObject*, PyObject* args) {
     check_type(device_object == Py_None || device_from(device_object, &device),
                "tensor(): argument 'device' must be flambeau.device, not ",
                Py_TYPE(device_object)->tp_name);
+    if (device_object == Py_None && !is_tensor(data)) device = default_device().value_or(device);
     return wrap(transforms::lift_fresh(tensor_from_data(data, dtype, device)));
   });
 }
@@ -155,6 +157,39 @@ PyObject* castable(PyObject*, PyObject* args) {
     return wrap(can_cast(x, y));
   });
 }
+// The device of what is made without one; None: the CPU.
+PyObject* get_device_override(PyObject*, PyObject*) {
+  const std::optional<Device> device = default_device();
+  return device ? wrap_device(*device) : wrap_none();
+}
+PyObject* set_device_override(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    Device device;
+    check_type(o == Py_None || device_from(o, &device),
+               "set_default_device: expected a device or None, got ", Py_TYPE(o)->tp_name);
+    set_default_device(o == Py_None ? std::nullopt : std::optional<Device>(device));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* set_fills(PyObject*, PyObject* o) {
+  set_fills_uninitialized(PyObject_IsTrue(o) == 1);
+  Py_RETURN_NONE;
+}
+// Whether tiny results become 0: two bits of each thread's control register.
+PyObject* set_flush_denormal(PyObject*, PyObject* o) {
+#if defined(__SSE2__)
+  const bool flush = PyObject_IsTrue(o) == 1;
+  constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+#pragma omp parallel
+  {
+    const unsigned rest = __builtin_ia32_stmxcsr() & ~(kFlushToZero | kDenormalsAreZero);
+    __builtin_ia32_ldmxcsr(flush ? rest | kFlushToZero | kDenormalsAreZero : rest);
+  }
+  Py_RETURN_TRUE;
+#else
+  Py_RETURN_FALSE;
+#endif
+}
 PyObject* get_threads(PyObject*, PyObject*) {
   return wrap(static_cast<int64_t>(get_num_threads()));
 }
@@ -215,6 +250,12 @@ PyMethodDef functions[] = {
      "Whether a result of the first dtype may be written to the second."},
     {"get_num_threads", get_threads, METH_NOARGS, "How many threads an operator may use."},
     {"set_num_threads", set_threads, METH_O, "Set how many threads an operator may use."},
+    {"_get_default_device", get_device_override, METH_NOARGS, nullptr},
+    {"_set_default_device", set_device_override, METH_O, nullptr},
+    {"_set_fills_uninitialized", set_fills, METH_O, nullptr},
+    {"set_flush_denormal", set_flush_denormal, METH_O,
+     "Turn numbers below the smallest normal one into 0, or keep them; whether the CPU can do "
+     "that."},
     {"_memory_stats", memory_stats, METH_NOARGS, nullptr},
     {"_empty_cache", empty_cache, METH_NOARGS, nullptr},
     {"_reset_peak", reset_peak, METH_NOARGS, nullptr},

@@ -23,6 +23,8 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau._C import *  # noqa: F403
     from flambeau._calculus import *  # noqa: F403
     from flambeau._conversion import *  # noqa: F403
+    from flambeau._defaults import *  # noqa: F403
+    from flambeau._determinism import *  # noqa: F403
     from flambeau._einsum import *  # noqa: F403
     from flambeau._functions import *  # noqa: F403
     from flambeau._grouping import *  # noqa: F403
@@ -53,6 +55,7 @@ from flambeau._C import (
     memory_format,
     promote_types,
     set_default_dtype,
+    set_flush_denormal,
     set_num_threads,
     strided,
 )
@@ -66,6 +69,26 @@ globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswi
 from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
 from flambeau._calculus import gradient  # noqa: E402
 from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor  # noqa: E402
+from flambeau._defaults import (  # noqa: E402
+    TENSOR_TYPES,
+    compiled_with_cxx11_abi,
+    get_default_device,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    is_warn_always_enabled,
+    set_default_device,
+    set_default_tensor_type,
+    set_float32_matmul_precision,
+    set_num_interop_threads,
+    set_warn_always,
+)
+from flambeau._determinism import (  # noqa: E402
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from flambeau._einsum import einsum, tensordot  # noqa: E402
 from flambeau._grouping import unique, unique_consecutive  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
@@ -131,15 +154,16 @@ from flambeau.random import (  # noqa: E402
     set_rng_state,
 )
 from flambeau.serialization import load, save  # noqa: E402
+from flambeau.version import __version__  # noqa: E402
 
+globals().update(TENSOR_TYPES)
 newaxis = None
-__version__ = "0.1.0"
 
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
     (
-        "array_api autograd compat fft func linalg masked nn ops optim random serialization signal special "
-        "testing utils"
+        "accelerator array_api autograd backends compat cuda fft func linalg masked mps nn ops optim "
+        "random serialization signal special testing utils version xpu"
     ).split()
 )
 

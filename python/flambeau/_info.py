@@ -52,7 +52,9 @@ class iinfo:
     """
 
     def __init__(self, type: _C.dtype) -> None:
-        if type.is_floating_point or type.is_complex or type is _C.bool:
+        if type is _C.bool:
+            raise TypeError("flambeau.bool is not supported by flambeau.iinfo")
+        if type.is_floating_point or type.is_complex:
             raise TypeError(
                 f"flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle '{type}'"
             )

@@ -42,7 +42,14 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """Answer `import torch` with flambeau from now on, in this process."""
+    """Answer `import torch` with flambeau from now on, in this process.
+
+    ``torch.__version__`` says which version of PyTorch's API that is, since programs ask for it.
+    """
+    import flambeau
+    from flambeau.version import torch_api
+
+    flambeau.__version__ = f"{torch_api}+flambeau"
     names = [name for name in sys.modules if name == "flambeau" or name.startswith("flambeau.")]
     for name in names:
         sys.modules["torch" + name.removeprefix("flambeau")] = sys.modules[name]

@@ -3,6 +3,7 @@
 #include <complex>
 #include <type_traits>
 
+#include "aten/core/determinism.h"
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/factory_kernels.h"
@@ -57,14 +58,24 @@ Spacing<Position<T>> spacing_in(const Scalar& start, const Scalar& end, int64_t 
 }  // namespace
 
 void empty_cpu(IntArrayRef, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
-               std::optional<bool>, std::optional<MemoryFormat>, Tensor&) {}
+               std::optional<bool>, std::optional<MemoryFormat>, Tensor& out) {
+  settle_uninitialized(out);
+}
 
 void empty_strided_cpu(IntArrayRef, IntArrayRef, std::optional<ScalarType>, std::optional<Layout>,
-                       std::optional<Device>, std::optional<bool>, Tensor&) {}
+                       std::optional<Device>, std::optional<bool>, Tensor& out) {
+  settle_uninitialized(out);
+}
 
 void empty_like_cpu(const Tensor&, std::optional<ScalarType>, std::optional<Layout>,
                     std::optional<Device>, std::optional<bool>, std::optional<MemoryFormat>,
-                    Tensor&) {}
+                    Tensor& out) {
+  settle_uninitialized(out);
+}
+
+void settle_cpu(Tensor& self, int64_t begin) {
+  settle_uninitialized(self, static_cast<size_t>(begin));
+}
 
 void zeros_cpu(IntArrayRef, std::optional<ScalarType>, std::optional<Layout>, std::optional<Device>,
                std::optional<bool>, Tensor& out) {

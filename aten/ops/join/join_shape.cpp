@@ -1,4 +1,5 @@
 // Shape rules of cat and stack. The parts have one dtype: the operators promote before.
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/join_kernels.h"
@@ -7,11 +8,8 @@ namespace flambeau::shape {
 namespace {
 
 bool all_channels_last(TensorList tensors) {
-  const int64_t ndim = tensors[0].dim();
-  if (ndim != 4 && ndim != 5) return false;
-  const MemoryFormat format = ndim == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
   for (const Tensor& t : tensors) {
-    if (t.is_contiguous() || !t.is_contiguous(format)) return false;
+    if (!is_channels_last_ordered(t)) return false;
   }
   return true;
 }

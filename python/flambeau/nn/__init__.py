@@ -59,6 +59,21 @@ from flambeau.nn.modules.dropout import (
     Dropout3d,
     FeatureAlphaDropout,
 )
+from flambeau.nn.modules.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from flambeau.nn.modules.linear import (
     Bilinear,
     Embedding,
@@ -107,6 +122,7 @@ from flambeau.nn.modules.normalization import (
     LayerNorm,
     LocalResponseNorm,
     RMSNorm,
+    SyncBatchNorm,
 )
 from flambeau.nn.modules.padding import (
     CircularPad1d,
@@ -169,6 +185,6 @@ from flambeau.nn.modules.unpooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [name for name in dir() if not name.startswith("_")]

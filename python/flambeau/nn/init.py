@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import flambeau
 from flambeau import Generator, Tensor
@@ -161,3 +163,80 @@ def trunc_normal_(
             result = flambeau.where(rejected, candidates, result)
             rejected = rejected & outside
         return tensor.copy_(result)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill the weights of a convolution so that it keeps as many input channels as it can, in each group.
+
+    Args:
+        tensor: of 3, 4 or 5 dimensions; the first must be divisible by `groups`.
+        groups: number of groups.
+    """
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    rows = tensor.size(0) // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with flambeau.no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for place in range(min(rows, tensor.size(1))):
+                tensor[(group * rows + place, place, *middle)] = 1
+        return tensor
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Fill with a (semi-)orthogonal matrix times `gain`; dimensions behind the first count as one.
+
+    Source: Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear networks".
+    """
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
+    with flambeau.no_grad():
+        drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+        q, r = flambeau.linalg.qr(drawn.t() if rows < columns else drawn)
+        q = q * r.diagonal().sign()  # the distribution is uniform only with these signs
+        return tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape)).mul_(gain)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Draw a matrix from the normal distribution and set a share of each column to 0.
+
+    Source: Martens 2010, "Deep learning via Hessian-free optimization".
+    """
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with flambeau.no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            tensor[flambeau.randperm(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _older(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The name without underscore, which PyTorch keeps."""
+
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        import warnings
+
+        name = function.__name__
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
+        )
+        return new(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = new.__name__.rstrip("_")
+    function.__doc__ = f"`{new.__name__}` under its older name."
+    return function
+
+
+uniform, normal, constant, eye = _older(uniform_), _older(normal_), _older(constant_), _older(eye_)
+dirac, orthogonal, sparse = _older(dirac_), _older(orthogonal_), _older(sparse_)
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)

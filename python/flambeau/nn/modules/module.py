@@ -24,7 +24,7 @@ from flambeau.nn.modules.hooks import (
     registered,
 )
 from flambeau.nn.modules.state import load_state_dict, state_dict
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Buffer, Parameter
 
 __all__ = [
     "Module",
@@ -109,6 +109,9 @@ class Module(HookedModule):
                     "(Tensor or None required)"
                 )
             self._buffers[name] = value
+        elif isinstance(value, Buffer):
+            self._forget(name)
+            self.register_buffer(name, value, value.persistent)
         else:
             super().__setattr__(name, value)
 
@@ -281,15 +284,20 @@ class Module(HookedModule):
         fn(self)
         return self
 
-    def _apply(self: Self, fn: Callable[[Tensor], Tensor]) -> Self:
-        for child in self.children():
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        for child in self.children() if recurse else ():
             child._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is not None:
-                with flambeau.no_grad():
-                    parameter.data = fn(parameter.data)
-                    if parameter.grad is not None:
-                        parameter.grad = fn(parameter.grad)
+        for name, parameter in self._parameters.items():
+            if parameter is None:
+                continue
+            with flambeau.no_grad():
+                value = fn(parameter.data)
+                if value.device.type != parameter.device.type:  # a tensor stays where it is
+                    self._parameters[name] = Parameter(value, parameter.requires_grad)
+                    continue
+                parameter.data = value
+                if parameter.grad is not None:
+                    parameter.grad = fn(parameter.grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -318,6 +326,18 @@ class Module(HookedModule):
             )
 
         return self._apply(convert)
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without the values, which are uninitialised there."""
+        return self._apply(lambda t: flambeau.empty_like(t, device=device), recurse)
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Cast all parameters and buffers to a dtype."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def cuda(self: Self, device: Any = None) -> Self:
+        """Move to a CUDA device."""
+        return self._apply(lambda t: t.cuda(device))
 
     def float(self: Self) -> Self:
         """Cast floating parameters and buffers to float32."""

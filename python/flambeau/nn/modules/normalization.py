@@ -25,6 +25,7 @@ class _BatchNorm(Module):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         place = {"device": device, "dtype": dtype}
@@ -33,10 +34,9 @@ class _BatchNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name in ("weight", "bias"):
-            self.register_parameter(
-                name, Parameter(flambeau.empty(num_features, **place)) if affine else None
-            )
+        for name, learned in (("weight", affine), ("bias", affine and bias)):
+            values = Parameter(flambeau.empty(num_features, **place)) if learned else None
+            self.register_parameter(name, values)
         tracked = track_running_stats
         self.register_buffer("running_mean", flambeau.zeros(num_features, **place) if tracked else None)
         self.register_buffer("running_var", flambeau.ones(num_features, **place) if tracked else None)
@@ -57,7 +57,8 @@ class _BatchNorm(Module):
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
-            init.zeros_(self.bias)
+            if self.bias is not None:
+                init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
@@ -78,6 +79,7 @@ class _BatchNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.affine and self.bias is not None}, "
             f"track_running_stats={self.track_running_stats}"
         )
 
@@ -93,6 +95,7 @@ _BATCH_DOC = """Normalise each channel over the batch{where}, then scale and shi
         momentum: weight of the new batch in the running statistics; None: a plain average.
         affine: whether to learn scale and shift per channel.
         track_running_stats: whether to keep running statistics.
+        bias: whether to learn a shift beside the scale.
     Shape: {shape} to the same.
     Source: Ioffe and Szegedy 2015, "Batch normalization".
 """
@@ -115,6 +118,52 @@ class BatchNorm3d(_BatchNorm):
         where=", depth, height and width", shape="``(batch, channels, depth, height, width)``"
     )
     allowed_dims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes; of one process, plain batch normalisation.
+
+    Args: as for `BatchNorm2d`, and
+        process_group: the processes.
+    Shape: ``(batch, channels, *)`` to the same.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise."""
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+        self.allowed_dims = (input.dim(),)
+        return super().forward(input)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace the batch normalisations in a network; parameters and statistics stay theirs."""
+        out = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls | _InstanceNorm):
+            options = (module.num_features, module.eps, module.momentum, module.affine)
+            out = cls(*options, module.track_running_stats, process_group)
+            out._parameters.update(module._parameters)
+            out._buffers.update(module._buffers)
+            out.training = module.training
+        for name, child in module.named_children():
+            setattr(out, name, cls.convert_sync_batchnorm(child, process_group))
+        return out
 
 
 class LayerNorm(Module):
@@ -162,7 +211,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        learned = f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, eps={self.eps}, {learned}"
 
 
 class GroupNorm(Module):
@@ -173,6 +223,7 @@ class GroupNorm(Module):
         num_channels: number of channels (dimension 1).
         eps: added to the (biased) variance.
         affine: whether to learn scale and shift per channel.
+        bias: whether to learn a shift beside the scale.
     Shape: ``(batch, channels, *)`` to the same.
     Source: Wu and He 2018, "Group normalization".
     """
@@ -185,6 +236,8 @@ class GroupNorm(Module):
         affine: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
@@ -193,8 +246,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name in ("weight", "bias"):
-            values = Parameter(flambeau.empty(num_channels, device=device, dtype=dtype)) if affine else None
+        for name, learned in (("weight", affine), ("bias", affine and bias)):
+            values = Parameter(flambeau.empty(num_channels, device=device, dtype=dtype)) if learned else None
             self.register_parameter(name, values)
         self.reset_parameters()
 
@@ -202,14 +255,16 @@ class GroupNorm(Module):
         """Return to scale 1 and shift 0."""
         if self.affine:
             init.ones_(self.weight)
-            init.zeros_(self.bias)
+            if self.bias is not None:
+                init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        learned = f"affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {learned}"
 
 
 class RMSNorm(Module):
@@ -287,8 +342,9 @@ class _InstanceNorm(_BatchNorm):
         track_running_stats: bool = False,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""

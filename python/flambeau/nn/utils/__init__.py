@@ -1,6 +1,17 @@
-"""Work on the parameters of a network: gradients that are limited, parameters in one vector."""
+"""Work on the parameters of a network: limited gradients, one vector of all, other forms of weights."""
+
+from importlib import import_module
+from typing import Any
 
 from flambeau.nn.utils import rnn
+from flambeau.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+    skip_init,
+)
+from flambeau.nn.utils.normalized import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from flambeau.nn.utils.parameters import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -11,13 +22,32 @@ from flambeau.nn.utils.parameters import (
     vector_to_parameters,
 )
 
+# Imported when they are first used: they need modules, which need this package.
+_SUBMODULES = frozenset(("parametrizations", "parametrize"))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"flambeau.nn.utils.{name}")
+    raise AttributeError(f"module 'flambeau.nn.utils' has no attribute '{name}'")
+
+
 __all__ = [
     "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "skip_init",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -1,0 +1,7 @@
+"""What operators are computed with: flags that programs set, and whether a library is there."""
+
+from flambeau.backends import cpu, cuda, cudnn, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum, quantized
+
+__all__ = [
+    "cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum", "quantized"
+]  # fmt: skip

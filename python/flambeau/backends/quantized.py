@@ -1,0 +1,4 @@
+"""Kernels of quantised operators: none."""
+
+engine = "none"
+supported_engines = ["none"]

@@ -1,0 +1,155 @@
+"""Weights that are kept normalised: by their direction's length, by their largest singular value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
+
+
+def norm_except(v: Tensor, dim: int | None) -> Tensor:
+    """Return the norm over all dimensions but one (None, -1: over all), which keep size 1."""
+    if dim is None or dim == -1:
+        return v.norm()
+    dims = [d for d in range(v.dim()) if d != dim % v.dim()]
+    return flambeau.linalg.vector_norm(v, 2, dims, keepdim=True)
+
+
+class _WeightNorm:
+    """The hook that computes a weight from its length and direction before each call."""
+
+    def __init__(self, name: str, dim: int | None) -> None:
+        self.name, self.dim = name, dim
+
+    def weight(self, module: Module) -> Tensor:
+        g, v = (getattr(module, f"{self.name}_{part}") for part in "gv")
+        return v * (g / norm_except(v, self.dim))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.weight(module))
+
+
+class _SpectralNorm:
+    """The hook that divides a weight by its largest singular value, by power iteration, before each call."""
+
+    def __init__(self, name: str, iterations: int, dim: int, eps: float) -> None:
+        if iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={iterations}"
+            )
+        self.name, self.iterations, self.dim, self.eps = name, iterations, dim, eps
+
+    def weight(self, module: Module, iterate: bool) -> Tensor:
+        w, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = w.movedim(self.dim, 0).flatten(1)
+        if iterate:
+            with flambeau.no_grad():
+                for _ in range(self.iterations):
+                    power_iteration(matrix, u, v, self.eps)
+                u, v = u.clone(), v.clone()  # the next iteration writes to the buffers
+        return w / flambeau.dot(u, flambeau.mv(matrix, v))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.weight(module, module.training))
+
+
+def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, eps: float) -> None:
+    """Bring u and v, in place, nearer to the singular vectors of the largest singular value."""
+    v.copy_(flambeau.nn.functional.normalize(flambeau.mv(matrix.t(), u), dim=0, eps=eps))
+    u.copy_(flambeau.nn.functional.normalize(flambeau.mv(matrix, v), dim=0, eps=eps))
+
+
+def _hooks(module: Module, kind: type, name: str) -> list[Any]:
+    hooks = module._forward_pre_hooks
+    return [k for k, hook in hooks.items() if type(hook.call) is kind and hook.call.name == name]
+
+
+def _taken(module: Module, kind: type, name: str) -> Any:
+    """Remove the hook for a name and return it."""
+    found = _hooks(module, kind, name)
+    if not found:
+        raise ValueError(f"{kind.__name__.strip('_')} of '{name}' not found in {module}")
+    return module._forward_pre_hooks.pop(found[0]).call
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """Learn the length ``name_g`` and the direction ``name_v`` of a weight apart.
+
+    Args:
+        module: the owner.
+        name: of the weight.
+        dim: along which each slice has a length of its own; None: one for all.
+    Source: Salimans and Kingma 2016, "Weight normalization".
+    """
+    if _hooks(module, _WeightNorm, name):
+        raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+    hook, weight = _WeightNorm(name, dim), getattr(module, name)
+    del module._parameters[name]
+    module.register_parameter(f"{name}_g", Parameter(norm_except(weight, dim).detach()))
+    module.register_parameter(f"{name}_v", Parameter(weight.detach()))
+    setattr(module, name, hook.weight(module))
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight an ordinary parameter again."""
+    hook = _taken(module, _WeightNorm, name)
+    weight = hook.weight(module)
+    delattr(module, name)
+    del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
+    setattr(module, name, Parameter(weight.detach()))
+    return module
+
+
+def spectral_norm(
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:
+    """Divide a weight by its largest singular value, which each call in training estimates better.
+
+    Args:
+        module: the owner.
+        name: of the weight.
+        n_power_iterations: iterations per call.
+        eps: smallest norm that is divided by.
+        dim: of the outputs; 0, for transposed convolutions 1.
+    Source: Miyato et al. 2018, "Spectral normalization for generative adversarial networks".
+    """
+    if dim is None:
+        dim = 1 if getattr(module, "transposed", False) else 0
+    if _hooks(module, _SpectralNorm, name):
+        raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+    hook, weight = _SpectralNorm(name, n_power_iterations, dim, eps), getattr(module, name)
+    with flambeau.no_grad():
+        rows, columns = weight.movedim(dim, 0).flatten(1).shape
+        u, v = (
+            flambeau.nn.functional.normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps)
+            for n in (rows, columns)
+        )
+    del module._parameters[name]
+    module.register_parameter(f"{name}_orig", weight)
+    setattr(module, name, weight.data)
+    module.register_buffer(f"{name}_u", u)
+    module.register_buffer(f"{name}_v", v)
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight an ordinary parameter again."""
+    hook = _taken(module, _SpectralNorm, name)
+    with flambeau.no_grad():
+        weight = hook.weight(module, iterate=False)
+    delattr(module, name)
+    del module._parameters[f"{name}_orig"]
+    delattr(module, f"{name}_u")
+    delattr(module, f"{name}_v")
+    setattr(module, name, Parameter(weight.detach()))
+    return module

@@ -1,0 +1,9 @@
+"""Versions: flambeau's own, that of the API it follows, and of accelerator libraries (None: not built in)."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+torch_api = "2.13.0"  # what `torch.__version__` says in programs that flambeau.compat runs
+debug = False
+cuda = hip = rocm = xpu = None
+git_version = "unknown"

@@ -1,0 +1,97 @@
+"""The memory order of results against PyTorch's: strides, over operators and orders of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flambeau as fb
+import pytest
+from oracle import pytorch
+
+torch = pytorch()
+Case = tuple[str, Callable[[Any, Any], Any]]
+
+
+def inputs(m: Any) -> dict[str, Any]:
+    """Tensors of 2 to 5 dimensions, dense and not, in several orders."""
+    four = m.arange(240.0).reshape(2, 4, 6, 5) / 50
+    five = m.arange(720.0).reshape(2, 4, 3, 6, 5) / 50
+    last = four.contiguous(memory_format=m.channels_last)
+    return {
+        "row-major": four,
+        "channels last": last,
+        "permuted": m.arange(240.0).reshape(6, 2, 5, 4).permute(1, 3, 0, 2) / 50,
+        "gaps": four[:, ::2],
+        "channels last with gaps": last[:, :, ::2],
+        "some channels": last[:, 1:3],
+        "expanded": four[:, :1].expand(2, 4, 6, 5),
+        "one sample": four[:1].contiguous(memory_format=m.channels_last),
+        "channels last 3d": five.contiguous(memory_format=m.channels_last_3d),
+        "matrix": four[0, 0].t(),
+        "three": four[0].permute(2, 0, 1),
+    }
+
+
+def per_channel(m: Any, x: Any) -> Any:
+    return m.ones(x.shape[1], *[1] * (x.dim() - 2)) if x.dim() > 2 else m.ones(x.shape[-1])
+
+
+def cases() -> Iterator[Case]:
+    for name in "exp neg abs relu sigmoid tanh sqrt square isnan logical_not sign round clone angle".split():
+        yield name, lambda m, x, name=name: getattr(m, name)(x)
+    yield "number", lambda m, x: x + 1
+    yield "same", lambda m, x: x + x
+    yield "row-major", lambda m, x: x + m.ones(x.shape)
+    yield "row-major first", lambda m, x: m.ones(x.shape) + x
+    yield "channel", lambda m, x: x + per_channel(m, x)
+    yield "channel first", lambda m, x: per_channel(m, x) * x
+    yield "row", lambda m, x: x + m.ones(x.shape[-1])
+    yield "scalar tensor", lambda m, x: x * m.tensor(1.0)
+    yield "integers", lambda m, x: x * m.ones(x.shape, dtype=m.int64)
+    yield "compare", lambda m, x: x > 1
+    yield "where", lambda m, x: m.where(x > 1, x, 0.0)
+    yield "clamp", lambda m, x: x.clamp(0, 1)
+    yield "lerp", lambda m, x: m.lerp(x, x, 0.5)
+    yield "power", lambda m, x: x**2
+    for name in "empty_like zeros_like ones_like rand_like".split():
+        yield name, lambda m, x, name=name: getattr(m, name)(x)
+        for form in ("contiguous_format", "preserve_format"):
+            yield (
+                f"{name} {form}",
+                lambda m, x, name=name, form=form: getattr(m, name)(x, memory_format=getattr(m, form)),
+            )
+    yield "full_like", lambda m, x: m.full_like(x, 2)
+    for form in ("contiguous_format", "preserve_format"):
+        yield f"clone {form}", lambda m, x, form=form: x.clone(memory_format=getattr(m, form))
+        yield f"to {form}", lambda m, x, form=form: x.to(m.float64, memory_format=getattr(m, form))
+    yield "contiguous", lambda m, x: x.contiguous()
+    yield "double", lambda m, x: x.double()
+    yield "copy", lambda m, x: x.to(x.dtype, copy=True)
+    yield "cat 0", lambda m, x: m.cat([x, x], 0)
+    yield "cat 1", lambda m, x: m.cat([x, x], 1)
+    yield "cat mixed", lambda m, x: m.cat([x, m.ones(x.shape)], 1)
+    yield "sum", lambda m, x: x.sum(1)
+    yield "sum kept", lambda m, x: x.sum(1, keepdim=True)
+    yield "amax", lambda m, x: x.amax(-1)
+    yield "argmax", lambda m, x: x.argmax(1)
+    yield "variance", lambda m, x: x.var(1)
+    yield "logsumexp", lambda m, x: x.logsumexp(1)
+    yield "softmax", lambda m, x: x.softmax(1)
+    yield "log_softmax", lambda m, x: x.log_softmax(-1)
+    yield "cumsum", lambda m, x: x.cumsum(1)
+    yield "sort", lambda m, x: x.sort(1)[0]
+    for name in "gelu silu leaky_relu elu hardswish softplus dropout".split():
+        yield name, lambda m, x, name=name: getattr(m.nn.functional, name)(x)
+    yield "prelu", lambda m, x: m.nn.functional.prelu(x, m.ones(x.shape[1]))
+    yield "mse", lambda m, x: m.nn.functional.mse_loss(x, x, reduction="none")
+    yield "in place", lambda m, x: x.clone().add_(1)
+    yield "out", lambda m, x: m.add(x, x, out=m.empty(0))
+    yield "out of its own", lambda m, x: m.exp(x, out=m.empty(x.shape))
+
+
+@pytest.mark.parametrize(("name", "call"), list(cases()), ids=lambda v: v if isinstance(v, str) else "")
+def test_results_keep_the_order_that_pytorch_keeps(name: str, call: Callable[[Any, Any], Any]) -> None:
+    ours, theirs = inputs(fb), inputs(torch)
+    for order in ours:
+        assert call(fb, ours[order]).stride() == call(torch, theirs[order]).stride(), order
