@@ -69,6 +69,24 @@ def test_text_where_graphviz_is_missing(tmp_path, monkeypatch):
         graph.draw(total).render()
 
 
+def test_several_outputs_functions_and_leaves():
+    class Both(fb.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a * b, a + b
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g, h
+
+    x = fb.ones(2, requires_grad=True)
+    a, b = Both.apply(x, x * 2)
+    drawing = graph.draw([a.sum(), b.exp().sum()])
+    assert drawing.text.count("Both #") == 2
+    assert "leaf" in drawing.text
+    assert str(graph.draw(x, {"x": x})).split() == ["x", "2", "float32"]
+
+
 def test_bad_arguments():
     with pytest.raises(RuntimeError, match="does not require a gradient"):
         graph.draw(fb.ones(1))

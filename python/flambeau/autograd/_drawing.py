@@ -65,12 +65,13 @@ class _Walk:
         self.boxes: list[_Box] = []
         self.numbers: dict[int, int] = {}
         self.nodes: list[Any] = []  # of the boxes; keeps their identities alive
+        from flambeau.autograd.graph import get_gradient_edge
+
         roots = []
         for output in outputs:
-            node = output.grad_fn
-            if node is None:
+            if not output.requires_grad:
                 raise RuntimeError("draw: the tensor does not require a gradient: it has no graph")
-            roots.append(node)
+            roots.append(get_gradient_edge(output).node)
         self._run(roots, limit)
 
     def _number(self, node: Any) -> int:
