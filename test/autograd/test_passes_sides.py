@@ -121,6 +121,12 @@ def grad_modes(torch):
         log.append(leaf(torch, 1).requires_grad)
         made = torch.ones(1, requires_grad=True)
     log += [plain(), bare(), made.requires_grad]
+    return log
+
+
+@scenario
+def grad_modes_set_by_value(torch):
+    x, log = leaf(torch, 1), []
     torch.set_grad_enabled(False)
     log.append((x * 2).requires_grad)
     torch.set_grad_enabled(True)
