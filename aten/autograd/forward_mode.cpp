@@ -11,6 +11,7 @@ namespace flambeau::autograd {
 
 std::atomic<int> forward_levels{0};
 bool (*belongs_to_jvp)(const TensorImpl& impl) = nullptr;
+bool (*can_hold)(const Tensor& target, const Tensor& value) = nullptr;
 
 namespace {
 
@@ -31,6 +32,28 @@ void assign_tangent(const Tensor& t, const Tensor& tangent) {
   if (t.impl()->wrapper() && belongs_to_jvp(*t.impl())) return;
   const std::lock_guard<std::mutex> lock(level_mutex);
   level_tensors.emplace_back(t.impl_ptr());
+}
+
+// `whole` becomes the tangent of the view's base, and its window, with `part` in it, the view's.
+void assign_window(const ViewMeta& view, const Tensor& t, const Tensor& whole, const Tensor& part) {
+  const Tensor& base = view.base;
+  Tensor window = operators::as_strided(whole, t.sizes(), t.strides(),
+                                        t.storage_offset() - base.storage_offset());
+  operators::copy_inplace(window, part);
+  assign_tangent(base, whole);
+  assign_tangent(t, window);
+}
+
+// The tangent that `t` has lacks the batch of the new one, which cannot be written into it.
+void widen_tangent(const Tensor& t, const Tensor& current, const Tensor& value) {
+  const ViewMeta* view = view_meta_of(t);
+  const Tensor whole = view ? forward_grad_slow(view->base) : Tensor();
+  if (!whole.defined()) return assign_tangent(t, value);
+  const Tensor zero = operators::add(operators::zeros_strided(current, {}, {}),
+                                     operators::zeros_strided(value, {}, {}));
+  Tensor widened = operators::zeros_strided(zero, whole.sizes(), view->base.strides());
+  operators::copy_inplace(widened, whole);
+  assign_window(*view, t, widened, value);
 }
 
 // The history of an alias: the same node's output, or the same accumulator.
@@ -70,9 +93,12 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
     // A change of geometry alone: the tangent has become another view of its memory.
     if (tangent.defined() && tangent.storage() == current.storage())
       return assign_tangent(t, tangent);
-    // In place: whoever shares the tangent, as the views of `t` do, sees the new one.
-    operators::copy_inplace(current, tangent.defined() ? tangent : zeros_shaped(t));
-    return;
+    const Tensor value = tangent.defined() ? tangent : zeros_shaped(t);
+    if (!t.impl()->wrapper() || can_hold(current, value)) {
+      // In place: whoever shares the tangent, as the views of `t` do, sees the new one.
+      return operators::copy_inplace(current, value);
+    }
+    return widen_tangent(t, current, value);
   }
   if (!tangent.defined()) return;
   const ViewMeta* view = view_meta_of(t);
@@ -80,13 +106,9 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
     return assign_tangent(t, tangent);
   }
   // A view of a base without tangent was changed in place: the base gets zeros with this window.
-  const Tensor& base = view->base;
-  Tensor zeros = operators::zeros_strided(tangent, base.sizes(), base.strides());
-  Tensor window = operators::as_strided(zeros, t.sizes(), t.strides(),
-                                        t.storage_offset() - base.storage_offset());
-  operators::copy_inplace(window, tangent);
-  assign_tangent(base, zeros);
-  assign_tangent(t, window);
+  assign_window(*view, t,
+                operators::zeros_strided(tangent, view->base.sizes(), view->base.strides()),
+                tangent);
 }
 
 void set_forward_grad(TensorList list, TensorList tangents) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr DispatchKeySet kFront{DispatchKey::FuncTorch};
 constexpr DispatchKeySet kBack{DispatchKey::FuncTorchBack};
+constexpr DispatchKeySet kAutograd{DispatchKey::Autograd};
 
 // Calls f(tensor, position) for every defined tensor on the stack.
 template <typename F>
@@ -60,6 +61,19 @@ int viewed_argument(const OperatorEntry& op, int result) {
   const auto i = static_cast<size_t>(result);
   if (!op.traits || i >= op.traits->results.size()) return -1;
   return op.traits->results[i].is_self ? -1 : op.traits->results[i].alias;
+}
+
+// Whether the operator only makes a tensor, of given sizes or like another one: that has no
+// derivative, but is batched if the other one is, which the parts of a composite would not see.
+bool is_factory(const OperatorEntry& op) {
+  if (!op.traits) return false;
+  bool found = false;
+  for (const ArgumentTraits& argument : op.traits->arguments) {
+    const std::string_view name = argument.name;
+    if (name == "non_blocking") return false;  // a conversion
+    found = found || name == "pin_memory";
+  }
+  return found;
 }
 
 // --- dead wrappers
@@ -123,7 +137,8 @@ void run_tracked(const OperatorEntry& op, Stack& stack, const Layer& layer) {
     static_cast<Wrapper*>(t.impl()->wrapper())->is_captured = captured;
   });
   // The switches stay as they are: what autograd's wrapper calls besides is a call in this layer.
-  redispatch_boxed(op, (keys_of_arguments(stack) - kFront) | kBack, stack);
+  const DispatchKeySet untracked = is_factory(op) ? kAutograd : DispatchKeySet();
+  redispatch_boxed(op, (keys_of_arguments(stack) - kFront - untracked) | kBack, stack);
 }
 
 // One wrapped argument of a call below the layer.
@@ -195,7 +210,8 @@ void run_in(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, const La
   const bool batches = layer.kind == LayerKind::Vmap;
   // A composite may have a rule for all of it besides its parts.
   if (batches && has_batched(stack, layer.level)) return run_batched(op, stack);
-  if (void* const composite = composite_kernel(op)) return op.call_boxed(composite, keys, stack);
+  void* const composite = is_factory(op) && !batches ? nullptr : composite_kernel(op);
+  if (composite) return op.call_boxed(composite, keys, stack);
   if (!batches) return run_tracked(op, stack, layer);
   if (op.traits && op.traits->is_random) return run_batched(op, stack);
   const BelowLayer below;

@@ -39,6 +39,19 @@ void exchange_layers(void*& box) {
   innermost = moved->innermost;
 }
 
+bool is_batched_at(const Tensor& t, int64_t level) {
+  for (const Wrapper* w = wrapper_of(t); w; w = wrapper_of(w->value)) {
+    if (w->level == level) return w->batch_dim >= 0;
+  }
+  return false;
+}
+bool has_batches_of(const Tensor& target, const Tensor& value) {
+  for (const Wrapper* w = wrapper_of(value); w; w = wrapper_of(w->value)) {
+    if (w->batch_dim >= 0 && !is_dead(*w) && !is_batched_at(target, w->level)) return false;
+  }
+  return true;
+}
+
 const Layer& layer_at(int64_t level) {
   for (size_t i = layers.size(); i-- > 0;) {
     if (layers[i]->level == level) return *layers[i];
@@ -101,6 +114,7 @@ Tensor make_wrapper(const Tensor& value, Storage storage, int64_t batch_dim, con
     return static_cast<const Life&>(*wrapper->life).kind == LayerKind::Jvp;
   };
   autograd::move_layers = exchange_layers;
+  autograd::can_hold = has_batches_of;
   return true;
 }();
 

@@ -40,7 +40,7 @@ def total(a):
 def filled(m, a):
     made = m.zeros_like(a)
     made[1] = a[0]
-    made.add_(a).unsqueeze_(0).t_()
+    made.add_(a).unsqueeze_(0).transpose_(0, 1)
     return made * made
 
 
@@ -63,10 +63,16 @@ IN_PLACE = {
 }
 AROUND = {
     "jvp": lambda m, f, a: m.func.jvp(f, (a,), (a + 1,)),
+    "jacfwd": lambda m, f, a: m.func.jacfwd(f)(a),
+    "jacrev": lambda m, f, a: m.func.jacrev(f)(a),
+    "hessian": lambda m, f, a: m.func.hessian(lambda b: f(b).sum())(a),
+    "reverse over reverse": lambda m, f, a: m.func.jacrev(m.func.jacrev(lambda b: f(b).sum()))(a),
     "grad of grad": lambda m, f, a: m.func.grad(lambda b: m.func.grad(lambda c: f(c).sum())(b).sin().sum())(
         a
     ),
     "jvp of jvp": lambda m, f, a: m.func.jvp(lambda b: m.func.jvp(f, (b,), (b * 2,))[1], (a,), (a + 1,)),
+    "vmap of grad": lambda m, f, a: m.vmap(m.func.grad(lambda b: f(b).sum()))(m.stack([a, a + 1])),
+    "grad of vmap": lambda m, f, a: m.func.grad(lambda b: m.vmap(f)(m.stack([b, b * 2])).sum())(a),
 }
 
 
@@ -262,6 +268,8 @@ def test_a_vjp_function_outlives_its_layer():
     _, pull = vjp(total, x)
     cotangent = fb.tensor(2.0)
     assert pull(cotangent)[0].tolist() == pytest.approx((grad(total)(x) * 2).tolist())
+    jacobian = vmap(lambda v: pull(v)[0])(fb.tensor([1.0, 3.0]))
+    assert jacobian[1].tolist() == pytest.approx((grad(total)(x) * 3).tolist())
 
 
 @pytest.mark.parametrize(
