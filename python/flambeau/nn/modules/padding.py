@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
@@ -54,80 +57,16 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-def _doc(dims: int, mode: str, more: str = "") -> str:
-    return _DOC.format(N=dims, how=_HOW[mode], more=more)
+def _layers(name: str, base: Any, mode: str, more: str = "") -> Iterator[Any]:
+    """Make the layers for 1, 2 and 3 dimensions."""
+    for dims in (1, 2, 3):
+        facts = {"dims": dims, "mode": mode, "__doc__": _DOC.format(N=dims, how=_HOW[mode], more=more)}
+        yield type(f"{name}{dims}d", (base,), {**facts, "__module__": __name__})
 
 
-class ConstantPad1d(_ConstantPad):
-    __doc__ = _doc(1, "constant", "\n        value: what to fill with.")
-    dims = 1
-
-
-class ZeroPad1d(_Pad):
-    __doc__ = _doc(1, "constant")
-    dims = 1
-
-
-class ReflectionPad1d(_Pad):
-    __doc__ = _doc(1, "reflect")
-    dims, mode = 1, "reflect"
-
-
-class ReplicationPad1d(_Pad):
-    __doc__ = _doc(1, "replicate")
-    dims, mode = 1, "replicate"
-
-
-class CircularPad1d(_Pad):
-    __doc__ = _doc(1, "circular")
-    dims, mode = 1, "circular"
-
-
-class ConstantPad2d(_ConstantPad):
-    __doc__ = _doc(2, "constant", "\n        value: what to fill with.")
-    dims = 2
-
-
-class ZeroPad2d(_Pad):
-    __doc__ = _doc(2, "constant")
-    dims = 2
-
-
-class ReflectionPad2d(_Pad):
-    __doc__ = _doc(2, "reflect")
-    dims, mode = 2, "reflect"
-
-
-class ReplicationPad2d(_Pad):
-    __doc__ = _doc(2, "replicate")
-    dims, mode = 2, "replicate"
-
-
-class CircularPad2d(_Pad):
-    __doc__ = _doc(2, "circular")
-    dims, mode = 2, "circular"
-
-
-class ConstantPad3d(_ConstantPad):
-    __doc__ = _doc(3, "constant", "\n        value: what to fill with.")
-    dims = 3
-
-
-class ZeroPad3d(_Pad):
-    __doc__ = _doc(3, "constant")
-    dims = 3
-
-
-class ReflectionPad3d(_Pad):
-    __doc__ = _doc(3, "reflect")
-    dims, mode = 3, "reflect"
-
-
-class ReplicationPad3d(_Pad):
-    __doc__ = _doc(3, "replicate")
-    dims, mode = 3, "replicate"
-
-
-class CircularPad3d(_Pad):
-    __doc__ = _doc(3, "circular")
-    dims, mode = 3, "circular"
+_VALUE = "\n        value: what to fill with."
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _layers("ConstantPad", _ConstantPad, "constant", _VALUE)
+ZeroPad1d, ZeroPad2d, ZeroPad3d = _layers("ZeroPad", _Pad, "constant")
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _layers("ReflectionPad", _Pad, "reflect")
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _layers("ReplicationPad", _Pad, "replicate")
+CircularPad1d, CircularPad2d, CircularPad3d = _layers("CircularPad", _Pad, "circular")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from flambeau import Tensor
@@ -18,21 +19,6 @@ class _LPPool(FunctionalLayer):
     }  # fmt: skip
 
 
-class LPPool1d(_LPPool):
-    __doc__ = _LP.format(N=1)
-    function = staticmethod(F.lp_pool1d)
-
-
-class LPPool2d(_LPPool):
-    __doc__ = _LP.format(N=2)
-    function = staticmethod(F.lp_pool2d)
-
-
-class LPPool3d(_LPPool):
-    __doc__ = _LP.format(N=3)
-    function = staticmethod(F.lp_pool3d)
-
-
 _ADAPTIVE = """Largest elements over the last {N} dimensions of windows that divide them into `output_size`.
 
     Args:
@@ -43,21 +29,6 @@ _ADAPTIVE = """Largest elements over the last {N} dimensions of windows that div
 
 class _AdaptiveMaxPool(FunctionalLayer):
     options = {"output_size": REQUIRED, "return_indices": False}
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    __doc__ = _ADAPTIVE.format(N=1)
-    function = staticmethod(F.adaptive_max_pool1d)
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    __doc__ = _ADAPTIVE.format(N=2)
-    function = staticmethod(F.adaptive_max_pool2d)
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    __doc__ = _ADAPTIVE.format(N=3)
-    function = staticmethod(F.adaptive_max_pool3d)
 
 
 _UNPOOL = """Put maxima back where MaxPool{N}d with return_indices found them, 0 elsewhere.
@@ -83,21 +54,6 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
-    __doc__ = _UNPOOL.format(N=1)
-    function = staticmethod(F.max_unpool1d)
-
-
-class MaxUnpool2d(_MaxUnpool):
-    __doc__ = _UNPOOL.format(N=2)
-    function = staticmethod(F.max_unpool2d)
-
-
-class MaxUnpool3d(_MaxUnpool):
-    __doc__ = _UNPOOL.format(N=3)
-    function = staticmethod(F.max_unpool3d)
-
-
 _FRACTIONAL = """Largest elements of windows that start at random places over the last {N} dimensions.
 
     Args:
@@ -116,11 +72,28 @@ class _FractionalMaxPool(FunctionalLayer):
     }  # fmt: skip
 
 
-class FractionalMaxPool2d(_FractionalMaxPool):
-    __doc__ = _FRACTIONAL.format(N=2)
-    function = staticmethod(F.fractional_max_pool2d)
+def _layers(name: str, base: Any, functions: dict[int, Any], doc: str) -> Iterator[Any]:
+    """Make the layer of each number of dimensions."""
+    for dims, function in functions.items():
+        facts = {"function": staticmethod(function), "__doc__": doc.format(N=dims), "__module__": __name__}
+        yield type(f"{name}{dims}d", (base,), facts)
 
 
-class FractionalMaxPool3d(_FractionalMaxPool):
-    __doc__ = _FRACTIONAL.format(N=3)
-    function = staticmethod(F.fractional_max_pool3d)
+LPPool1d, LPPool2d, LPPool3d = _layers(
+    "LPPool", _LPPool, {1: F.lp_pool1d, 2: F.lp_pool2d, 3: F.lp_pool3d}, _LP
+)
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _layers(
+    "AdaptiveMaxPool",
+    _AdaptiveMaxPool,
+    {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d},
+    _ADAPTIVE,
+)
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _layers(
+    "MaxUnpool", _MaxUnpool, {1: F.max_unpool1d, 2: F.max_unpool2d, 3: F.max_unpool3d}, _UNPOOL
+)
+FractionalMaxPool2d, FractionalMaxPool3d = _layers(
+    "FractionalMaxPool",
+    _FractionalMaxPool,
+    {2: F.fractional_max_pool2d, 3: F.fractional_max_pool3d},
+    _FRACTIONAL,
+)
