@@ -62,7 +62,7 @@ def main() -> int:
     failures = fuzz(options.patterns, options.examples, options.seed, options.jobs, options.rare)
     for name, problem in failures.items():
         print(f"{name}: {problem}")
-    print(f"{len(failures)} operators do not answer cleanly")
+    print(f"{len(failures)} operators do not answer cleanly (seed {options.seed})")
     return 1 if failures else 0
 
 

@@ -47,12 +47,14 @@ void advance(int64_t n, int64_t first, int64_t between, int64_t along, T* out, c
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kWidth; ++j) state[j] = Step::start();
   for (int64_t i = 0; i < n; ++i) {
+    // All reads come first: rows may lie a page apart, and a read just behind a write to the same
+    // place of another page waits for it.
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < kWidth; ++j) {
-      const int64_t at = first + i * along + j * between;
-      state[j] = step(state[j], at);
-      out[at] = static_cast<T>(state[j]);
-    }
+    for (int64_t j = 0; j < kWidth; ++j)
+      state[j] = step(state[j], first + i * along + j * between);
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < kWidth; ++j)
+      out[first + i * along + j * between] = static_cast<T>(state[j]);
   }
 }
 
