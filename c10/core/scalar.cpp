@@ -134,9 +134,13 @@ void Scalar::store(ScalarType t, void* destination) const {
 Scalar Scalar::load(ScalarType t, const void* source) {
   Scalar result;
   dispatch_all(t, "Scalar.load", [&]<typename T>() {
-    T value;
-    std::memcpy(static_cast<void*>(&value), source, sizeof value);
-    result = Scalar(value);
+    if constexpr (std::is_same_v<T, bool>) {  // memory that nobody has written holds other bytes
+      result = Scalar(*static_cast<const unsigned char*>(source) != 0);
+    } else {
+      T value;
+      std::memcpy(static_cast<void*>(&value), source, sizeof value);
+      result = Scalar(value);
+    }
   });
   return result;
 }

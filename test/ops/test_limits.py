@@ -1,6 +1,7 @@
 """Sizes that do not fit: negative, beyond int64 in their product, gradients unlike the result."""
 
 import flambeau
+import numpy as np
 import pytest
 
 F = flambeau._C._functions
@@ -20,6 +21,8 @@ HUGE = 2**62
         (lambda: flambeau.ones(3).as_strided([1], [1], 2**63 - 1), "overflow"),
         (lambda: flambeau.ones(4).reshape(HUGE, 4, HUGE), "invalid for input of size 4"),
         (lambda: flambeau.ones(5).narrow(0, 3, 2**63 - 1), "exceeds dimension size"),
+        (lambda: flambeau.ones(3).repeat(2**63 - 1), "overflow"),
+        (lambda: flambeau.ones(3).tile(2**63 - 1), "overflow"),
         (lambda: flambeau.ones(5).split([2**63 - 1, 2**63 - 1, 7]), "overflow"),
         (lambda: F._unreduce(flambeau.ones(()), [3, -(2**31)], None, False), "negative dimension"),
         (lambda: flambeau.nn.functional.max_pool1d(flambeau.ones(1, 5), HUGE, 1, HUGE // 2), "overflow"),
@@ -81,3 +84,9 @@ def test_elements_without_memory_are_not_read():
     with pytest.raises(RuntimeError, match="have values|doesn't have storage"):
         F.ctc_loss(flambeau.zeros(4, 2, 3), targets, lengths, lengths)
     assert flambeau.ones(3, device="meta").data_ptr() == 0
+
+
+def test_truth_values_of_any_byte_are_read_as_such():
+    x = np.array([0, 190, 1], np.uint8).view(bool)
+    assert flambeau.from_numpy(x).tolist() == [False, True, True]
+    assert flambeau.from_numpy(x)[1].item() is True

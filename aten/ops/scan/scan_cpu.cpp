@@ -50,8 +50,7 @@ void advance(int64_t n, int64_t first, int64_t between, int64_t along, T* out, c
     // All reads come first: rows may lie a page apart, and a read just behind a write to the same
     // place of another page waits for it.
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < kWidth; ++j)
-      state[j] = step(state[j], first + i * along + j * between);
+    for (int64_t j = 0; j < kWidth; ++j) state[j] = step(state[j], first + i * along + j * between);
 #pragma GCC unroll 4
     for (int64_t j = 0; j < kWidth; ++j)
       out[first + i * along + j * between] = static_cast<T>(state[j]);
