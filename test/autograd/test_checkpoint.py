@@ -311,79 +311,44 @@ def custom_functions_inside(torch):
 
 
 @scenario
-def selective_by_a_list(torch):
-    contexts = lambda: of(torch).create_selective_checkpoint_contexts([torch.ops.aten.mm.default])  # noqa: E731
-    x = torch.full((2, 2), 0.5, dtype=torch.float64, requires_grad=True)
-    y = of(torch).checkpoint(lambda t: (t.sin() @ t).exp() @ t, x, use_reentrant=False, context_fn=contexts)
-    y.sum().backward()
-    bad = lambda: of(torch).create_selective_checkpoint_contexts([torch.ops.aten.mm])  # noqa: E731
-    return [
-        x.grad,
-        raised("OpOverload", bad),
-        raised("", of(torch).create_selective_checkpoint_contexts, 3)[0],
-    ]
+def in_place_inside(torch):
+    def run(t):
+        y = t * 2
+        y.mul_(t).add_(1)
+        y[0] = t[1]
+        return y.exp()
+
+    x = leaf(torch, 0.5, 0.7)
+    of(torch).checkpoint(run, x, use_reentrant=False).sum().backward()
+    y = leaf(torch, 0.5, 0.7)
+    of(torch).checkpoint(run, y, use_reentrant=True).sum().backward()
+    return [x.grad, y.grad]
 
 
 @scenario
-def selective_by_a_policy(torch):
-    policies, seen = of(torch).CheckpointPolicy, []
+def views_and_lists_as_results(torch):
+    x = leaf(torch, 1, 2, 3, 4)
+    parts = of(torch).checkpoint(lambda t: (t.exp()).split(2), x, use_reentrant=False)
+    (parts[0] * parts[1]).sum().backward()
+    return [len(parts), x.grad]
 
-    def policy(ctx, op, *args, **kwargs):
-        if op is torch.ops.aten.mm.default:
-            seen.append((ctx.is_recompute, list(args[0].shape)))
-            return policies.MUST_SAVE
-        return policies.PREFER_RECOMPUTE
 
-    contexts = lambda: of(torch).create_selective_checkpoint_contexts(policy)  # noqa: E731
-    x = torch.full((2, 3), 0.5, dtype=torch.float64, requires_grad=True)
-    w = torch.full((3, 3), 0.25, dtype=torch.float64, requires_grad=True)
-    y = of(torch).checkpoint(
-        lambda t: ((t @ w).tanh() @ w).sin(), x, use_reentrant=False, context_fn=contexts
-    )
-    y.sum().backward()
-    return [x.grad, w.grad, seen]
+@scenario
+def hooks_inside(torch):
+    log = []
+
+    def run(t):
+        y = t.sin()
+        if y.requires_grad:
+            y.register_hook(lambda g: log.append(g.tolist()))
+        return y.exp()
+
+    x = leaf(torch, 0.5)
+    of(torch).checkpoint(run, x, use_reentrant=False).backward()
+    return [log, x.grad]
 
 
 test_as_in_pytorch = scenario.test()
-
-
-def test_selective_checkpoint_runs_kept_operators_once():
-    counts = {}
-
-    class Count:
-        def before(self, schema, args):
-            name = schema.partition("(")[0]
-            counts[name] = counts.get(name, 0) + 1
-
-        def after(self, *_):
-            pass
-
-    def contexts():
-        return of(flambeau).create_selective_checkpoint_contexts([flambeau.ops.aten.mm.default])
-
-    def run(t):
-        return (t @ t).exp() @ t
-
-    x = flambeau.full((3, 3), 0.5, requires_grad=True)
-    y = of(flambeau).checkpoint(run, x, use_reentrant=False, context_fn=contexts).sum()
-    flambeau._C._push_operator_mode(Count(), True)
-    try:
-        y.backward()
-    finally:
-        flambeau._C._pop_operator_mode(True)
-    # Two gradients of each product, and no product of the forward pass; exp ran again.
-    assert (counts["mm"], counts["exp"]) == (4, 1)
-
-
-def test_selective_checkpoint_finds_changes_of_what_it_kept():
-    def contexts():
-        return of(flambeau).create_selective_checkpoint_contexts([flambeau.ops.aten.exp.default])
-
-    x = flambeau.ones(2, requires_grad=True)
-    y = of(flambeau).checkpoint(lambda t: t.exp().sin().cos(), x, use_reentrant=False, context_fn=contexts)
-    y.sum().backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="not found in storage"):
-        y.sum().backward()
 
 
 def test_debug_names_the_place():
