@@ -276,7 +276,9 @@ def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
     """Hand a computed result to out arguments, or to self."""
     outs = _outs(form)
     if form.kind is FormKind.INPLACE:
-        yield f"assign_inplace({outs[0]}, {result});"
+        # Only rules of transforms compute a view form in place by other operators.
+        function = "become_view" if isinstance(op.body, View) else "assign_inplace"
+        yield f"{function}({outs[0]}, {result});"
         yield _return_outs(form)
         return
     for i, out in enumerate(outs):

@@ -148,7 +148,8 @@ def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
 
 def _includes(family: str, families: set[str]) -> Iterator[str]:
     if families:
-        yield from ("aten/core/factory.h", "aten/core/host_expr.h", "aten/dispatch/assign.h")
+        yield from ("aten/core/factory.h", "aten/core/host_expr.h")
+        yield from ("aten/dispatch/assign.h", "aten/dispatch/become_view.h")
     yield "aten/dispatch/operator_traits.h"
     yield from (f"torchgen_out/aten/{name}_ops.h" for name in sorted({family, *families}))
 

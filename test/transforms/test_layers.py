@@ -40,7 +40,7 @@ def total(a):
 def filled(m, a):
     made = m.zeros_like(a)
     made[1] = a[0]
-    made.add_(a).unsqueeze_(0).transpose_(0, 1)
+    made.add_(a).unsqueeze_(0).t_()
     return made * made
 
 
