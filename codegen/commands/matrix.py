@@ -49,8 +49,8 @@ def loops(model: Model) -> str:
 
 _LOOPS_HEAD = """# Operators that run in a loop under vmap
 
-These {count} operators have no batching rule: vmap calls them once per entry of the batch, and warns at the first call. For
-some of them another rule answers calls in which only certain arguments are batched. Written by
+These {count} operators have no batching rule: vmap calls them once per entry of the batch, and warns at the
+first call. Other operators may run so too where arguments are batched that their rules leave out. Written by
 `python -m codegen matrix --loops`.
 
 | operator | why |

@@ -8,7 +8,7 @@ from typing import Any
 import flambeau as fb
 import pytest
 from flambeau import _C
-from flambeau.func import functional_call, grad, vmap
+from flambeau.func import functional_call, grad, hessian, vmap
 
 
 def same(a: Any, b: Any) -> None:
@@ -169,3 +169,9 @@ def test_gradients_of_each_sample_of_a_convolutional_net():
     rows = [grad(loss)(parameters, *example) for example in zip(x, y, strict=True)]
     for name, value in found.items():
         same(value, fb.stack([row[name] for row in rows]))
+
+
+def test_host_choices_about_a_batch_are_taken_for_all_of_it():
+    matrices = fb.cat([fb.randn(2, 2, 2), fb.zeros(1, 2, 2)])  # one of them is singular
+    second = hessian(fb.linalg.det)
+    same(vmap(second)(matrices), fb.stack([second(m) for m in matrices]))

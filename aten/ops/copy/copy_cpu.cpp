@@ -32,6 +32,12 @@ void zero_cpu(Tensor& self) { fill_with(self, 0); }
 
 Scalar local_scalar_dense_cpu(const Tensor& self) { return item_of(self); }
 
+bool is_any_cpu(const Tensor& self) {
+  const Tensor flags = contiguous_tensor(self);
+  const bool* const first = flags.data_as<bool>();
+  return std::find(first, first + flags.numel(), true) != first + flags.numel();
+}
+
 bool equal_cpu(const Tensor& self, const Tensor& other) {
   check(self.dtype() == other.dtype(), "Expected object of data type ", name_of(self.dtype()),
         " but got data type ", name_of(other.dtype()), " for argument 'other' in call to equal");
