@@ -221,6 +221,14 @@ def test_fused_operators(name: str, dtype: str, strided: bool) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
+def test_infinite_parameters_stay_apart_from_their_moments() -> None:
+    p = [fb.tensor([float("inf"), 1.0])]
+    moments = [fb.zeros(2)], [fb.zeros(2)]
+    numbers = {"lr": 0.1, "beta1": 0.9, "beta2": 0.9, "eps": 1e-8, "amsgrad": False, "maximize": False}
+    fb._fused_adam_(p, [fb.ones(2)], *moments, [], [fb.tensor(1.0)], **numbers, weight_decay=0.0)
+    assert p[0][0].item() == float("inf") and moments[0][0].isfinite().all()
+
+
 def test_fused_operators_check_their_lists() -> None:
     a, b = [fb.ones(2)], [fb.ones(3)]
     options = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False}

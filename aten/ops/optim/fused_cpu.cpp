@@ -3,10 +3,10 @@
 //   adam     m += (1 - b1) (g - m), v = b2 v + (1 - b2) g^2,
 //            p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //   adagrad  s += g^2, p -= lr / (1 + (t - 1) decay) g / (sqrt(s) + eps)
-// with g negated to maximize, divided by grad_scale (and written back), and with the weight decay
-// added, which adamw takes off p instead. Computed in accumulate_t; factors of the step in double.
-// NaN and infinities follow IEEE arithmetic; where found_inf is not 0 nothing happens. Error bound:
-// 4 eps relative to the step. Sources: see flambeau.optim.
+// with g negated to maximize and with the weight decay added, which adamw takes off p instead;
+// before that, in a pass of its own, g is divided by grad_scale. Computed in accumulate_t; factors
+// of the step in double. NaN and infinities follow IEEE arithmetic; where found_inf is not 0
+// nothing happens. Error bound: 4 eps relative to the step. Sources: see flambeau.optim.
 #include <array>
 #include <cmath>
 
@@ -27,35 +27,23 @@ double number_of(const Tensor& t) {
                            [&]<typename T>() { return static_cast<double>(*t.data_as<T>()); });
 }
 
-// What all steps do to the gradient first.
+// What all steps do to the gradient first: negate it to maximize, add the weight decay.
+template <typename Acc>
 struct Gradient {
-  double scale = 1;  // divides it
-  double decay = 0;  // times the parameter is added to it
-  bool maximize = false, write_back = false;
+  Gradient(double weight_decay, bool maximize)
+      : sign(maximize ? Acc(-1) : Acc(1)),
+        decay(static_cast<Acc>(weight_decay)),
+        decays(weight_decay != 0) {}
 
-  template <typename Acc, typename T>
-  Acc of(T* grads, int64_t i, Acc p) const {
-    Acc g = static_cast<Acc>(grads[i]);
-    if (write_back) {
-      g /= static_cast<Acc>(scale);
-      grads[i] = static_cast<T>(g);
-    }
-    return (maximize ? -g : g) + static_cast<Acc>(decay) * p;
-  }
+  Acc of(Acc g, Acc p) const { return sign * g + (decays ? decay * p : Acc(0)); }  // p may be inf
+
+  Acc sign, decay;
+  bool decays;
 };
 
 // Whether the step is left out because a gradient was infinite.
 bool is_skipped(const Tensor& found_inf) {
   return found_inf.defined() && number_of(found_inf) != 0;
-}
-
-Gradient gradient_of(const Tensor& grad_scale, double decay, bool maximize) {
-  Gradient out;
-  out.decay = decay;
-  out.maximize = maximize;
-  out.write_back = grad_scale.defined();
-  if (out.write_back) out.scale = number_of(grad_scale);
-  return out;
 }
 
 // Calls body.template operator()<T>(pointers, begin, end) for stretches of the memory of the i-th
@@ -88,9 +76,26 @@ void each_element(const char* op, size_t i, const std::array<TensorList, N>& lis
   }
 }
 
+// Divides gradients by the scale of the loss, in place; a pass of its own, as it is seldom asked
+// for.
+void unscale(const char* op, TensorList grads, const Tensor& grad_scale) {
+  if (!grad_scale.defined()) return;
+  const double scale = number_of(grad_scale);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    each_element<1>(op, i, {grads},
+                    [&]<typename T>(const std::array<T*, 1>& memory, int64_t begin, int64_t end) {
+                      using Acc = accumulate_t<T>;
+                      const Acc divisor = static_cast<Acc>(scale);
+                      T* g = memory[0];
+                      for (int64_t k = begin; k < end; ++k)
+                        g[k] = static_cast<T>(static_cast<Acc>(g[k]) / divisor);
+                    });
+  }
+}
+
 struct Adam {
-  double lr, beta1, beta2, shrink, eps;
-  Gradient gradient;
+  double lr, beta1, beta2, shrink, eps, decay;
+  bool maximize;
 
   template <bool kMax, typename T, size_t N>
   void run(const std::array<T*, N>& memory, double step, int64_t begin, int64_t end) const {
@@ -100,11 +105,13 @@ struct Adam {
     const Acc w1 = static_cast<Acc>(1 - beta1), b2 = static_cast<Acc>(beta2);
     const Acc w2 = static_cast<Acc>(1 - beta2), keep = static_cast<Acc>(shrink);
     const Acc epsilon = static_cast<Acc>(eps);
-    T *p = memory[0], *g = memory[1], *m = memory[2], *v = memory[3], *top = memory[N - 1];
+    const Gradient<Acc> gradient(decay, maximize);
+    T *p = memory[0], *m = memory[2], *v = memory[3], *top = memory[N - 1];
+    const T* g = memory[1];
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const Acc x = static_cast<Acc>(p[i]) * keep;
-      const Acc d = gradient.of<Acc>(g, i, x);
+      const Acc d = gradient.of(static_cast<Acc>(g[i]), x);
       const Acc mean = static_cast<Acc>(m[i]) + w1 * (d - static_cast<Acc>(m[i]));
       const Acc square = b2 * static_cast<Acc>(v[i]) + w2 * d * d;
       m[i] = static_cast<T>(mean);
@@ -152,18 +159,20 @@ void fused_sgd_cpu(TensorList self, TensorList grads, TensorList momentum_buffer
                    bool maximize, bool is_first_step, const Tensor& grad_scale,
                    const Tensor& found_inf) {
   if (is_skipped(found_inf)) return;
-  const Gradient gradient = gradient_of(grad_scale, weight_decay, maximize);
+  unscale("_fused_sgd_", grads, grad_scale);
   const auto step = [&]<typename T, size_t N>(const std::array<T*, N>& memory, int64_t begin,
                                               int64_t end) {
     using Acc = accumulate_t<T>;
     const Acc rate = static_cast<Acc>(lr), mu = static_cast<Acc>(momentum);
     const Acc fresh = static_cast<Acc>(is_first_step ? 1 : 1 - dampening);
     const Acc kept = is_first_step ? Acc(0) : mu;
-    T *p = memory[0], *g = memory[1], *b = memory[N - 1];
+    const Gradient<Acc> gradient(weight_decay, maximize);
+    T *p = memory[0], *b = memory[N - 1];
+    const T* g = memory[1];
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const Acc x = static_cast<Acc>(p[i]);
-      Acc d = gradient.of<Acc>(g, i, x);
+      Acc d = gradient.of(static_cast<Acc>(g[i]), x);
       if constexpr (N == 3) {
         const Acc past = is_first_step ? Acc(0) : kept * static_cast<Acc>(b[i]);
         const Acc moved = past + fresh * d;
@@ -193,7 +202,8 @@ void fused_adam_cpu(TensorList self, TensorList grads, TensorList exp_avgs, Tens
                     double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
                     const Tensor& grad_scale, const Tensor& found_inf) {
   if (is_skipped(found_inf)) return;
-  const Adam adam{lr, beta1, beta2, 1, eps, gradient_of(grad_scale, weight_decay, maximize)};
+  unscale("_fused_adam_", grads, grad_scale);
+  const Adam adam{lr, beta1, beta2, 1, eps, weight_decay, maximize};
   adam_steps("_fused_adam_", adam, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps,
              amsgrad);
 }
@@ -204,7 +214,8 @@ void fused_adamw_cpu(TensorList self, TensorList grads, TensorList exp_avgs, Ten
                      const Tensor& grad_scale, const Tensor& found_inf) {
   if (is_skipped(found_inf)) return;
   const double shrink = 1 - lr * weight_decay;
-  const Adam adam{lr, beta1, beta2, shrink, eps, gradient_of(grad_scale, 0, maximize)};
+  unscale("_fused_adamw_", grads, grad_scale);
+  const Adam adam{lr, beta1, beta2, shrink, eps, 0, maximize};
   adam_steps("_fused_adamw_", adam, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs,
              state_steps, amsgrad);
 }
@@ -217,17 +228,19 @@ void fused_adagrad_cpu(TensorList self, TensorList grads, TensorList state_sums,
   check(state_steps.size() == self.size(),
         "_fused_adagrad_: expected one step for each parameter, got ", state_steps.size(), " for ",
         self.size());
-  const Gradient gradient = gradient_of(grad_scale, weight_decay, maximize);
+  unscale("_fused_adagrad_", grads, grad_scale);
   for (size_t i = 0; i < self.size(); ++i) {
     const double factor = lr / (1 + (number_of(state_steps[i]) - 1) * lr_decay);
     const auto all = [&]<typename T>(const std::array<T*, 3>& memory, int64_t begin, int64_t end) {
       using Acc = accumulate_t<T>;
       const Acc rate = static_cast<Acc>(factor), epsilon = static_cast<Acc>(eps);
-      T *p = memory[0], *g = memory[1], *sum = memory[2];
+      const Gradient<Acc> gradient(weight_decay, maximize);
+      T *p = memory[0], *sum = memory[2];
+      const T* g = memory[1];
 #pragma omp simd
       for (int64_t j = begin; j < end; ++j) {
         const Acc x = static_cast<Acc>(p[j]);
-        const Acc d = gradient.of<Acc>(g, j, x);
+        const Acc d = gradient.of(static_cast<Acc>(g[j]), x);
         const Acc total = static_cast<Acc>(sum[j]) + d * d;
         sum[j] = static_cast<T>(total);
         p[j] = static_cast<T>(x - rate * d / (std::sqrt(total) + epsilon));
