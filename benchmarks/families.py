@@ -231,6 +231,23 @@ FAMILIES = [
         },
     ),
     *group(
+        "optim",
+        LISTS
+        + """
+def made(kind, **options):
+    parameters = [torch.rand(64, 64).requires_grad_() for _ in range(50)]
+    for q in parameters:
+        q.grad = torch.rand(64, 64)
+    return getattr(torch.optim, kind)(parameters, **options)
+""",
+        {
+            "SGD, momentum, 50 x 64²": ("o = made('SGD', lr=0.01, momentum=0.9)", "o.step()"),
+            "AdamW 50 x 64²": ("o = made('AdamW')", "o.step()"),
+            "AdamW, lists, 50 x 64²": ("o = made('AdamW', foreach=True)", "o.step()"),
+            "RMSprop 50 x 64²": ("o = made('RMSprop')", "o.step()"),
+        },
+    ),
+    *group(
         "distance",
         "a = torch.randn(512, 64); b = torch.randn(512, 64)",
         {
