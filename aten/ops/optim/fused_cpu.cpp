@@ -165,7 +165,7 @@ void fused_sgd_cpu(TensorList self, TensorList grads, TensorList momentum_buffer
     using Acc = accumulate_t<T>;
     const Acc rate = static_cast<Acc>(lr), mu = static_cast<Acc>(momentum);
     const Acc fresh = static_cast<Acc>(is_first_step ? 1 : 1 - dampening);
-    const Acc kept = is_first_step ? Acc(0) : mu;
+    const bool first = is_first_step, ahead = nesterov;  // in registers
     const Gradient<Acc> gradient(weight_decay, maximize);
     T *p = memory[0], *b = memory[N - 1];
     const T* g = memory[1];
@@ -174,10 +174,10 @@ void fused_sgd_cpu(TensorList self, TensorList grads, TensorList momentum_buffer
       const Acc x = static_cast<Acc>(p[i]);
       Acc d = gradient.of(static_cast<Acc>(g[i]), x);
       if constexpr (N == 3) {
-        const Acc past = is_first_step ? Acc(0) : kept * static_cast<Acc>(b[i]);
+        const Acc past = first ? Acc(0) : mu * static_cast<Acc>(b[i]);
         const Acc moved = past + fresh * d;
         b[i] = static_cast<T>(moved);
-        d = nesterov ? d + mu * moved : moved;
+        d = ahead ? d + mu * moved : moved;
       }
       p[i] = static_cast<T>(x - rate * d);
     }
