@@ -322,3 +322,28 @@ def test_the_hessian_of_a_module():
         [fb.cat([found[a][b].reshape(parameters[a].numel(), -1) for b in parameters], 1) for a in parameters]
     )
     assert fb.allclose(rows, whole, rtol=1e-4, atol=1e-5)
+
+
+OWN_GRADIENTS = {
+    "median": lambda a: fb.median(a),
+    "nanmedian": lambda a: fb.nanmedian(a),
+    "pinv": lambda a: fb.linalg.pinv(a).sin(),
+    "svdvals": lambda a: fb.linalg.svdvals(a),
+    "eigvalsh": lambda a: fb.linalg.eigvalsh(a @ a.mT),
+    "lu_solve": lambda a: fb.lu_solve(a[:, :1], *fb.linalg.lu_factor(a)),
+    "ormqr": lambda a: fb.ormqr(a, fb.full((4,), 0.5, dtype=a.dtype), fb.eye(4, dtype=a.dtype)).sin(),
+    "as_strided_scatter": lambda a: fb.as_strided_scatter(
+        fb.zeros_like(a).mul(2), a[0, :2], (2,), (3,), 1
+    ).sin(),
+}
+
+
+@pytest.mark.parametrize("function", OWN_GRADIENTS.values(), ids=OWN_GRADIENTS)
+def test_gradients_of_a_batch_are_those_of_its_entries(function):
+    """Operators whose gradient is not that of their parts, and those that ask whether they have one."""
+    a = fb.tensor(numbers(2, 4, 4, seed=11, dtype=np.float64)).requires_grad_()
+    (together,) = fb.autograd.grad(vmap(lambda m: function(m).sum())(a).sum(), a)
+    alone = [fb.autograd.grad(function(m).sum(), a)[0] for m in a]
+    assert fb.allclose(together, sum(alone), atol=1e-7)
+    assert fb.allclose(grad(lambda m: vmap(lambda e: function(e).sum())(m).sum())(a.detach()), together)
+    assert fb.allclose(vmap(grad(lambda e: function(e).sum()))(a.detach()), together, atol=1e-7)
