@@ -93,6 +93,34 @@ void unscale(const char* op, TensorList grads, const Tensor& grad_scale) {
   }
 }
 
+struct Sgd {
+  double weight_decay, momentum, lr, dampening;
+  bool nesterov, maximize, is_first_step;
+
+  template <typename T, size_t N>
+  void run(const std::array<T*, N>& memory, int64_t begin, int64_t end) const {
+    using Acc = accumulate_t<T>;
+    const Acc rate = static_cast<Acc>(lr), mu = static_cast<Acc>(momentum);
+    const Acc fresh = static_cast<Acc>(is_first_step ? 1 : 1 - dampening);
+    const bool first = is_first_step, ahead = nesterov;  // in registers
+    const Gradient<Acc> gradient(weight_decay, maximize);
+    T *p = memory[0], *b = memory[N - 1];
+    const T* g = memory[1];
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) {
+      const Acc x = static_cast<Acc>(p[i]);
+      Acc d = gradient.of(static_cast<Acc>(g[i]), x);
+      if constexpr (N == 3) {
+        const Acc past = first ? Acc(0) : mu * static_cast<Acc>(b[i]);
+        const Acc moved = past + fresh * d;
+        b[i] = static_cast<T>(moved);
+        d = ahead ? d + mu * moved : moved;
+      }
+      p[i] = static_cast<T>(x - rate * d);
+    }
+  }
+};
+
 struct Adam {
   double lr, beta1, beta2, shrink, eps, decay;
   bool maximize;
@@ -160,37 +188,16 @@ void fused_sgd_cpu(TensorList self, TensorList grads, TensorList momentum_buffer
                    const Tensor& found_inf) {
   if (is_skipped(found_inf)) return;
   unscale("_fused_sgd_", grads, grad_scale);
-  const auto step = [&]<typename T, size_t N>(const std::array<T*, N>& memory, int64_t begin,
-                                              int64_t end) {
-    using Acc = accumulate_t<T>;
-    const Acc rate = static_cast<Acc>(lr), mu = static_cast<Acc>(momentum);
-    const Acc fresh = static_cast<Acc>(is_first_step ? 1 : 1 - dampening);
-    const bool first = is_first_step, ahead = nesterov;  // in registers
-    const Gradient<Acc> gradient(weight_decay, maximize);
-    T *p = memory[0], *b = memory[N - 1];
-    const T* g = memory[1];
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const Acc x = static_cast<Acc>(p[i]);
-      Acc d = gradient.of(static_cast<Acc>(g[i]), x);
-      if constexpr (N == 3) {
-        const Acc past = first ? Acc(0) : mu * static_cast<Acc>(b[i]);
-        const Acc moved = past + fresh * d;
-        b[i] = static_cast<T>(moved);
-        d = ahead ? d + mu * moved : moved;
-      }
-      p[i] = static_cast<T>(x - rate * d);
-    }
-  };
+  const Sgd sgd{weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step};
   for (size_t i = 0; i < self.size(); ++i) {
     if (momentum != 0) {
       const auto all = [&]<typename T>(const std::array<T*, 3>& m, int64_t b, int64_t e) {
-        step(m, b, e);
+        sgd.run(m, b, e);
       };
       each_element<3>("_fused_sgd_", i, {self, grads, momentum_buffer_list}, all);
     } else {
       const auto all = [&]<typename T>(const std::array<T*, 2>& m, int64_t b, int64_t e) {
-        step(m, b, e);
+        sgd.run(m, b, e);
       };
       each_element<2>("_fused_sgd_", i, {self, grads}, all);
     }
