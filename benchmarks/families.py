@@ -122,7 +122,7 @@ FAMILIES = [
             "scatter_add": "torch.scatter_add(x, 0, i, x)",
             "x[r]": "x[r]",
             "x[mask]": ("m = x > 0", "x[m]"),
-            "x[r] = x": "x.__setitem__(r, x)",
+            "x[r] = y": ("y = torch.randn(1024, 1024)", "x.__setitem__(r, y)"),
             "index_select 1": "torch.index_select(x, 1, r)",
             "index_add": "torch.index_add(x, 0, r, x)",
             "nonzero": ("m = x > 0", "torch.nonzero(m)"),
