@@ -34,6 +34,17 @@ void assign_tangent(const Tensor& t, const Tensor& tangent) {
   level_tensors.emplace_back(t.impl_ptr());
 }
 
+// The tangent in the memory order of its tensor, so that as_strided finds the same elements in
+// both.
+Tensor laid_out_as(const Tensor& t, const Tensor& tangent) {
+  const bool stays = tangent.strides() == t.strides() || tangent.sizes() != t.sizes() ||
+                     !t.impl()->is_non_overlapping_and_dense();
+  if (stays) return tangent;
+  Tensor moved = operators::zeros_strided(tangent, t.sizes(), t.strides());
+  operators::copy_inplace(moved, tangent);
+  return moved;
+}
+
 // `whole` becomes the tangent of the view's base, and its window, with `part` in it, the view's.
 void assign_window(const ViewMeta& view, const Tensor& t, const Tensor& whole, const Tensor& part) {
   const Tensor& base = view.base;
@@ -41,6 +52,7 @@ void assign_window(const ViewMeta& view, const Tensor& t, const Tensor& whole, c
                                         t.storage_offset() - base.storage_offset());
   operators::copy_inplace(window, part);
   assign_tangent(base, whole);
+  mark_requires_grad(base);  // its other views have a tangent, too
   assign_tangent(t, window);
 }
 
@@ -70,7 +82,20 @@ void share_history(const Tensor& alias, const Tensor& t) {
 
 Tensor forward_grad_slow(const Tensor& t) {
   const AutogradMeta* meta = meta_of(t);
-  return meta && meta->extras ? meta->extras->tangent : Tensor();
+  if (!meta) return {};
+  if (meta->extras && meta->extras->tangent.defined()) return meta->extras->tangent;
+  // The base may have got its tangent, through another view, after this one was made.
+  const ViewMeta* view = view_meta_of(t);
+  const AutogradMeta* of_base = view ? meta_of(view->base) : nullptr;
+  if (!of_base || !of_base->extras || !of_base->extras->tangent.defined()) return {};
+  const Tensor& base = view->base;
+  const Tensor whole = of_base->extras->tangent;
+  if (base.dtype() != t.dtype() || whole.strides() != base.strides()) return {};
+  Tensor window =
+      operators::as_strided(whole, t.sizes(), t.strides(),
+                            whole.storage_offset() + t.storage_offset() - base.storage_offset());
+  assign_tangent(t, window);
+  return window;
 }
 
 Tensor forward_grad_or_zeros(const Tensor& t) {
@@ -103,7 +128,7 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
   if (!tangent.defined()) return;
   const ViewMeta* view = view_meta_of(t);
   if (!view || forward_grad_slow(view->base).defined() || view->base.dtype() != t.dtype()) {
-    return assign_tangent(t, tangent);
+    return assign_tangent(t, view ? tangent : laid_out_as(t, tangent));
   }
   // A view of a base without tangent was changed in place: the base gets zeros with this window.
   assign_window(*view, t,

@@ -158,6 +158,16 @@ def test_perturbations_stay_apart_in_both_modes():
     assert grad(lambda a: a * slope(lambda b: a * b)(one))(one).item() == 2.0
 
 
+def test_views_learn_of_a_tangent_that_their_base_gets():
+    forward = fb.autograd.forward_ad
+    with forward.dual_level():
+        base = fb.zeros(4)
+        middle = base[1:]
+        middle[1:].add_(forward.make_dual(fb.ones(2), fb.tensor([5.0, 7.0])))
+        assert forward.unpack_dual(base).tangent.tolist() == [0.0, 0.0, 5.0, 7.0]
+        assert forward.unpack_dual(middle).tangent.tolist() == [0.0, 5.0, 7.0]
+
+
 def test_jvp_leaves_the_level_of_forward_ad_alone():
     with fb.autograd.forward_ad.dual_level():
         dual = fb.autograd.forward_ad.make_dual(fb.tensor(2.0), fb.tensor(5.0))
