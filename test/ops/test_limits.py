@@ -23,6 +23,11 @@ HUGE = 2**62
         (lambda: flambeau.ones(5).narrow(0, 3, 2**63 - 1), "exceeds dimension size"),
         (lambda: flambeau.ones(3).repeat(2**63 - 1), "overflow"),
         (lambda: flambeau.ones(3).tile(2**63 - 1), "overflow"),
+        (lambda: flambeau.pixel_shuffle(flambeau.ones(1, 4, 2, 2), 2**63 - 1), "overflow"),
+        (
+            lambda: flambeau.instance_norm(flambeau.ones(()), None, None, None, None, True, 0.1, 0.0, False),
+            "instance_norm: expected an input of at least 2 dimensions",
+        ),
         (lambda: flambeau.ones(5).split([2**63 - 1, 2**63 - 1, 7]), "overflow"),
         (lambda: F._unreduce(flambeau.ones(()), [3, -(2**31)], None, False), "negative dimension"),
         (lambda: flambeau.nn.functional.max_pool1d(flambeau.ones(1, 5), HUGE, 1, HUGE // 2), "overflow"),
@@ -90,3 +95,8 @@ def test_truth_values_of_any_byte_are_read_as_such():
     x = np.array([0, 190, 1], np.uint8).view(bool)
     assert flambeau.from_numpy(x).tolist() == [False, True, True]
     assert flambeau.from_numpy(x)[1].item() is True
+
+
+def test_differences_end_when_nothing_is_left():
+    assert flambeau.ones(3, 4).diff(n=2**31 - 1).shape == (3, 0)
+    assert flambeau.ones(0, 4).diff(n=2**31 - 1, dim=0).shape == (0, 4)
