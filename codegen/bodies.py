@@ -11,6 +11,7 @@ from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys, is_identifier
 from codegen.forms import TENSOR
+from codegen.lets import parse_with_lets
 from codegen.model import (
     BaseType,
     Body,
@@ -251,11 +252,9 @@ def _composite(draft: Draft, context: Context) -> Body | None:
     if draft.kind_key == "cpp":
         _check_cpp(draft, context, text)
         return Composite(None, text.value, text.position)
-    variables = {a.name: plain(a.type) for a in draft.schema.args}
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
-    scope = context.scope(variables, draft.name, inplace_allowed=True)
-    expr = TensorParser(scope, context.collector).parse(text, want)
+    expr = parse_with_lets(draft, context, text, draft.name, want)
     return None if expr is None else Composite(expr, None, text.position)
 
 
@@ -362,6 +361,8 @@ def read_dtype(draft: Draft, context: Context, body: Body | None) -> DTypeRule:
     allowed, excluded = _defined(body, context)
     if rule == "floating":  # integers are converted before the expression sees them
         allowed |= {"bool", "integral"}
+    if rule == "number":
+        allowed |= {"bool"}
     if rule == "integral":
         allowed -= {"floating", "complex"}
     given = draft.fields.choices("dtypes", keys.CATEGORIES)

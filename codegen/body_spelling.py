@@ -275,6 +275,9 @@ def _dynamic(op: Operator, form: Form, call: str) -> Iterator[str]:
 def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
     """Hand a computed result to out arguments, or to self."""
     outs = _outs(form)
+    if form.kind is FormKind.OUT and not form.schema.returns:
+        yield f"assign_outs({_shown_name(op)}, {outs[0]}, {result});"
+        return
     if form.kind is FormKind.INPLACE:
         # Only rules of transforms compute a view form in place by other operators.
         function = "become_view" if isinstance(op.body, View) else "assign_inplace"
@@ -375,4 +378,12 @@ def _lines(model: Model, op: Operator, form: Form, suffix: str) -> Iterator[str]
 
 def body_of(model: Model, op: Operator, form: Form, suffix: str) -> FunctionDecl:
     """Spell the function with this suffix (slots.backends) behind a dispatcher entry."""
-    return _signature(form, suffix, _lines(model, op, form, suffix))
+    return _signature(form, suffix, (*_checks(model, op, form), *_lines(model, op, form, suffix)))
+
+
+def _checks(model: Model, op: Operator, form: Form) -> Iterator[str]:
+    """What must hold; forms that call the functional one, or another overload, leave it to that."""
+    if form.numbers or (op.kind is Kind.COMPOSITE and form is not op.forms[0]):
+        return
+    writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
+    yield from map(writer.check, op.checks)

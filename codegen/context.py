@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codegen.diagnostics import Collector
 from codegen.entries import Draft
-from codegen.model import ExprType, Primitive
+from codegen.model import Expr, ExprType, Primitive
 from codegen.overloads import Forms
 from codegen.scalar_expr import InfixTable
 from codegen.tensor_expr import Scope
 from codegen.unusable import Unusable
+
+
+@dataclass(slots=True)
+class Lets:
+    """The names of one composite's `let`, each over arguments only, and which of them are read."""
+
+    exprs: dict[str, Expr] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,7 @@ class Context:
     forms: Forms
     infix: Mapping[str, Sequence[str]]
     unusable: Unusable  # what entries with mistakes would have declared
+    lets: dict[str, Lets | None] = field(default_factory=dict)  # by operator; None: has a mistake
 
     @classmethod
     def of(

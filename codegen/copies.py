@@ -25,7 +25,7 @@ def copy_of(entry: Mapping, func: Text, schema: Schema) -> Mapping:
     """Return the entry of the copy."""
     key = next(key for key, _ in entry.items)
     several = isinstance(schema.returns[0].type, ListType)
-    forms = ("function",) if several else ("function", "out")
+    forms = ("function", "out")
     own: dict[str, Node] = {
         "func": func.replaced(show_schema(_copied(schema))),
         "variants": Sequence(tuple(func.replaced(form) for form in forms), func.position),

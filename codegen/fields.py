@@ -17,8 +17,8 @@ _SHOWN = {
     "text": "one value",
     "list": "a list",
     "lists": "a list of lists",
-    "map": "a mapping",
     "maps": "a list of mappings",
+    "map": "a mapping",
 }
 
 

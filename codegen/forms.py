@@ -106,6 +106,9 @@ def out_schema(schema: Schema, out_taken: bool = False) -> Schema:
     returns: list[Return] = []
     for i, result in enumerate(schema.returns):
         alias = Alias((chr(ord("a") + i),), (), True)
+        if isinstance(result.type, ListType):  # the list is the caller's: nothing is returned
+            outs.append(Argument("out", result.type, None, alias, kwarg_only=True, is_out=True))
+            continue
         arg = "out" if len(schema.returns) == 1 else result.name or f"out{i}"
         outs.append(Argument(arg, result.type, None, alias, kwarg_only=True, is_out=True))
         returns.append(Return(result.name, result.type, alias))
@@ -121,8 +124,10 @@ def can_inplace(schema: Schema) -> bool:
 
 
 def can_out(schema: Schema) -> bool:
-    """Whether an out form makes sense: it returns fresh Tensors only."""
-    return bool(schema.returns) and all(r.type == TENSOR and r.alias is None for r in schema.returns)
+    """Whether an out form makes sense: it returns fresh Tensors only, or one list of them."""
+    types = [r.type for r in schema.returns]
+    fresh = bool(types) and all(r.alias is None for r in schema.returns)
+    return fresh and (types == [ListType(TENSOR)] or all(t == TENSOR for t in types))
 
 
 def tensor_args(schema: Schema) -> tuple[Argument, ...]:

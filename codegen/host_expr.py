@@ -25,6 +25,7 @@ from codegen.overloads import (
     INTS,
     NONE,
     SCALAR,
+    STR,
     TENSOR,
     AnyType,
     is_tensor,
@@ -53,8 +54,15 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "float": (1, 1),
     "int": (1, 1),
     "default_dtype": (0, 0),
+    "broadcast": (2, 2),
+    "category": (1, 1),
+    "promote": (2, 2),
+    "compute_dtype": (1, 1),
 }
-ALWAYS = ("len", "wrap", "has_value", "value", "default_dtype")  # host functions even of Tensors
+# Host functions even of Tensors.
+ALWAYS = (
+    "len", "wrap", "has_value", "value", "default_dtype", "broadcast", "category", "promote", "compute_dtype",
+)  # fmt: skip
 _NUMBERS = (BOOL, INT, FLOAT)
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
@@ -223,6 +231,10 @@ def call(source: Source, node: ast.Call, name: str, args: list[Expr]) -> Expr | 
 
 
 _CALL_HINTS = {
+    "broadcast": "broadcast takes two shapes",
+    "category": "category takes a dtype: bool, integral, floating or complex",
+    "promote": "promote takes two dtypes",
+    "compute_dtype": "compute_dtype takes a dtype",
     "len": "len takes a list; for Tensors use x.shape[0] or x.ndim",
     "wrap": "wrap(dim, ndim) takes two ints",
     "has_value": "has_value takes an optional argument",
@@ -245,6 +257,14 @@ def _call_type(name: str, types: list[AnyType]) -> AnyType | None:
             return first.elem if isinstance(first, ListType) and first.elem in (INT, FLOAT) else None
         case "range":
             return INTS if all(t == INT for t in types) else None
+        case "broadcast":
+            return INTS if types == [INTS, INTS] else None
+        case "category":
+            return STR if first == DTYPE else None
+        case "promote":
+            return DTYPE if types == [DTYPE, DTYPE] else None
+        case "compute_dtype":
+            return DTYPE if first == DTYPE else None
         case "wrap":
             return INT if types == [INT, INT] else None
         case "has_value":

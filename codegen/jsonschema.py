@@ -12,7 +12,7 @@ from codegen.keys import Key
 FOLDER = Path(__file__).with_name("schemas")
 _SCALAR: dict[str, object] = {"type": ["string", "number", "boolean", "null"]}
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_NESTED = {"reduce": keys.REDUCE, "test": keys.TEST, "vmap": keys.VMAP}
+_NESTED = {"reduce": keys.REDUCE, "test": keys.TEST, "vmap": keys.VMAP, "check": keys.CHECK}
 
 Json = dict[str, object]
 
@@ -64,8 +64,11 @@ def native_functions() -> Json:
     """Return the schema of native_functions.yaml."""
     entry = _mapping(keys.ENTRY)
     entry["oneOf"] = [{"required": [kind]} for kind in keys.KIND_KEYS]
-    dependent = {name: list(key.kinds) for name, key in keys.ENTRY.items() if key.kinds}
-    entry["dependentRequired"] = dependent
+    entry["dependentSchemas"] = {
+        name: {"anyOf": [{"required": [kind]} for kind in key.kinds]}
+        for name, key in keys.ENTRY.items()
+        if key.kinds
+    }
     return {"$schema": _DRAFT, "title": "native_functions.yaml", "type": "array", "items": entry}
 
 

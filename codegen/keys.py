@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # inplace_function: in-place, and a function as well as a method, which is given where there is one Tensor.
 VARIANTS = ("function", "method", "inplace", "inplace_function", "out", "copy")
 NAMESPACES = ("nn", "linalg", "special", "fft")
-DTYPE_RULES = ("promote", "floating", "compare", "logical", "real", "integral", "keep")
+DTYPE_RULES = ("promote", "floating", "compare", "logical", "real", "integral", "keep", "number")
 CATEGORIES = ("bool", "integral", "floating", "complex")
 # random: values come from a Generator; uninitialized: they are whatever memory holds; both cannot have a
 # reference. nondeterministic: the order of accumulation may differ from run to run on some backend.
@@ -49,7 +49,18 @@ ENTRY: dict[str, Key] = {
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
     "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),
     "reduce": Key("How fibers are reduced; see REDUCE.", "map"),
-    "let": Key("Tensor expressions computed before a reduction, with kept dims.", "map", (), ("reduce",)),
+    "let": Key(
+        "Names of tensor expressions: computed before a reduction, with kept dims; or read by a composite.",
+        "map",
+        (),
+        ("reduce", "composite"),
+    ),
+    "check": Key(
+        "What must hold before anything is computed; see CHECK.",
+        "maps",
+        (),
+        ("composite", "cpp", "reduce", "view", "kernels"),
+    ),
     "composite": Key("A tensor expression over the arguments."),
     "cpp": Key("C++ statements; for what the expression language cannot say."),
     "view": Key("A handwritten view rule: rule(args)."),
@@ -94,6 +105,13 @@ VMAP: dict[str, Key] = {
     "loop": Key("Why the operator runs once per entry of the batch; stands alone."),
 }
 
+ERRORS = ("RuntimeError", "IndexError", "TypeError", "ValueError", "NotImplementedError")
+CHECK: dict[str, Key] = {
+    "that": Key("A condition on shapes, dtypes and numbers, in tensor expressions.", required=True),
+    "say": Key("The message; {expression} shows a value.", required=True),
+    "error": Key("The exception; default RuntimeError.", values=ERRORS),
+}
+
 SWITCH: dict[str, Key] = {
     "switch": Key("The str argument that chooses.", required=True),
     "cases": Key("Value -> scalar expression.", "map", required=True),
@@ -121,13 +139,3 @@ NO_GRADIENT = ("none", "not_implemented")
 
 # Names that generated C++ or formulas use themselves.
 RESERVED_ARGS = ("grad", "result", "output_mask", "acc", "count", "keys", "node", "spec", "entry")
-CPP_KEYWORDS = frozenset(
-    (
-        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept "
-        "const consteval constexpr constinit continue decltype default delete do double else enum "
-        "explicit export extern false float for friend goto if inline int long mutable namespace new "
-        "noexcept not not_eq nullptr operator or or_eq private protected public register requires return "
-        "short signed sizeof static struct switch template this throw true try typedef typeid typename "
-        "union unsigned using virtual void volatile while xor xor_eq"
-    ).split()
-)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from codegen import keys
 from codegen.autodiff import complete
 from codegen.batch_rules import read_batching
 from codegen.bodies import build_body, read_dtype
+from codegen.checks import read_checks
 from codegen.context import Context
 from codegen.derivative_entries import (
     Entry,
@@ -20,6 +22,7 @@ from codegen.derivative_entries import (
 from codegen.diagnostics import Collector, Diagnostic
 from codegen.entries import Draft, derive_forms, read_entries
 from codegen.kernel_scan import Sources, check_sources
+from codegen.lets import report_unused
 from codegen.model import BatchRule, Body, Derivative, DTypeRule, Model, Operator, TestSpec
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
@@ -68,6 +71,9 @@ def load(
     dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
     tests = {d.name: read_test(d, context) for d in drafts}
     batching = {d.name: () if d.broken else read_batching(d, context) for d in drafts}
+    checks = {d.name: () if d.broken else read_checks(d, context) for d in drafts}
+    for draft in drafts:
+        report_unused(draft, context)
     formulas = load_entries(derivatives, shown_path(derivatives), collector)
     missing = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
@@ -77,7 +83,10 @@ def load(
     if len(collector) and not keep_going:
         return None, collector.sorted()
     operators = tuple(
-        _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name], batching[d.name])
+        replace(
+            _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name], batching[d.name]),
+            checks=checks[d.name],
+        )
         for d in drafts
         if (body := bodies[d.name]) is not None
     )

@@ -111,7 +111,8 @@ def _computes(op: Operator) -> dict[str, str]:
 
     The `floating` rule casts integers before the loop.
     """
-    allowed = set(op.dtype.allowed) - ({"bool", "integral"} if op.dtype.name == "floating" else set())
+    converted = {"floating": {"bool", "integral"}, "number": {"bool"}}  # before the loop sees them
+    allowed = set(op.dtype.allowed) - converted.get(op.dtype.name, set())
     dtypes = [dtype for category in _CATEGORIES for dtype in _CATEGORIES[category] if category in allowed]
     computes = {dtype: "float" if dtype in _HALVES else _CPP[dtype] for dtype in dtypes}
     if widens(op):

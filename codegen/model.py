@@ -379,6 +379,15 @@ class BatchRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """What must hold before anything is computed, and the exception raised otherwise."""
+
+    condition: Expr  # host value: reads shapes, dtypes and numbers
+    error: str  # a Python exception
+    message: tuple[str | Expr, ...]  # expressions are shown as values
+
+
+@dataclass(frozen=True, slots=True)
 class Formula:
     """Gradient of the named arguments (several when one call yields all), tensor level.
 
@@ -436,6 +445,7 @@ class Operator:
     tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
     aliases: tuple[str, ...] = ()  # further Python names: "absolute", "special.expit"
     batching: tuple[BatchRule, ...] = ()  # those given by `vmap`; see codegen.batching for the derived
+    checks: tuple[Check, ...] = ()
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codegen.model import (
     Call,
+    Check,
     Expr,
     Host,
     If,
@@ -29,6 +30,7 @@ _PROPERTIES = {
     "is_complex": "{0}.is_complex()",
     "is_floating_point": "{0}.is_floating_point()",
     "defined": "({0} is not None)",
+    "requires_grad": "{0}.requires_grad",
 }
 _SYMBOLS = frozenset("+ - * / // % ** == != < <= > >= and or".split())
 
@@ -66,6 +68,12 @@ def python_text(expr: Expr, model: Model) -> str:
         case Item(of=of, index=index):
             return f"{python_text(of, model)}[{python_text(index, model)}]"
     raise TypeError(f"not a tensor-level expression: {expr}")
+
+
+def message_text(check: Check, model: Model) -> str:
+    """Return Python source of the message that a check raises with."""
+    parts = (repr(p) if isinstance(p, str) else f"str({python_text(p, model)})" for p in check.message)
+    return " + ".join(parts)
 
 
 def _literal(expr: Literal, value: str | None) -> str:

@@ -10,6 +10,7 @@ from codegen.diagnostics import Collector
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
 from codegen.schema import BASE_TYPES, default_fits, show_type
 from codegen.source import Text
+from codegen.spelling import CPP_KEYWORDS
 
 # PyTorch's language has more types; these are the ones an operator of ours may take.
 SUPPORTED = (
@@ -52,11 +53,11 @@ class _Check:
 
     def names(self) -> None:
         base = self.schema.name.base
-        if base in keys.CPP_KEYWORDS or keyword.iskeyword(base):
+        if base in CPP_KEYWORDS or keyword.iskeyword(base):
             hint = "it is a keyword of C++ or Python: choose another name"
             self.report(0, "FB0108", f"reserved operator name '{base}'", hint, len(base))
         for arg in self.schema.args:
-            if arg.name in keys.CPP_KEYWORDS or keyword.iskeyword(arg.name):
+            if arg.name in CPP_KEYWORDS or keyword.iskeyword(arg.name):
                 message = f"reserved argument name '{arg.name}'"
                 hint = "it is a keyword of C++ or Python: choose another name"
                 self.at_argument(arg, "FB0108", message, hint)

@@ -34,7 +34,14 @@ def local(name: str) -> str:
 # A struct of this name would hide the namespace.
 _NAMESPACES = frozenset(("std", "host", "ops", "shape", "view", "vec"))
 CPP_KEYWORDS = frozenset(
-    "default register union template typename operator new delete this and or not xor".split()
+    (
+        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept "
+        "const consteval constexpr constinit continue decltype default delete do double else enum "
+        "explicit export extern false float for friend goto if inline int long mutable namespace new "
+        "noexcept not not_eq nullptr operator or or_eq private protected public register requires return "
+        "short signed sizeof static struct switch template this throw true try typedef typeid typename "
+        "union unsigned using virtual void volatile while xor xor_eq"
+    ).split()
 )
 
 # --- types ---------------------------------------------------------------------------------------

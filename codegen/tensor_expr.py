@@ -59,6 +59,7 @@ PROPERTIES: dict[str, AnyType] = {
     "is_complex": BOOL,
     "is_floating_point": BOOL,
     "defined": BOOL,
+    "requires_grad": BOOL,
 }
 # a + b may be read as b + a, so that a number may stand on the left.
 _COMMUTES = ("+", "*", "==", "!=", "&", "|", "^")
@@ -95,9 +96,11 @@ class TensorParser:
         self.collector = collector
         self.source: Source
 
-    def parse(self, text: Text, want: AnyType | None = None) -> Expr | None:
-        """Parse one expression, which must fit the type `want` if that is given."""
-        self.source = Source(text, self.collector)
+    def parse(
+        self, text: Text, want: AnyType | None = None, span: tuple[int, int | None] = (0, None)
+    ) -> Expr | None:
+        """Parse one expression, of the type `want` if that is given; `span`: a part of the text."""
+        self.source = Source(text, self.collector, *span)
         tree = self.source.tree()
         expr = None if tree is None else self.visit(tree)
         if tree is None or expr is None or want is None:

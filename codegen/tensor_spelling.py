@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from codegen.model import (
     Argument,
     BaseType,
     Call,
+    Check,
     Expr,
     ExprType,
     Host,
@@ -23,6 +24,7 @@ from codegen.model import (
     TupleType,
     Var,
 )
+from codegen.overloads import has_tensor, type_of
 from codegen.pyexpr import children
 from codegen.spelling import dtype, element_type, local, memory_format, number, owned, quoted, struct_name
 
@@ -30,7 +32,8 @@ from codegen.spelling import dtype, element_type, local, memory_format, number, 
 class TensorSpelling:
     """Writes tensor expressions as C++ over host values; variables are spelled by `name_of`.
 
-    Operator calls that occur several times are made once, as long as one branch holds them all.
+    What occurs several times, operator calls and lists, is made once, as long as one of them is made in
+    any case.
     """
 
     def __init__(self, model: Model, owner: str, name_of: Callable[[str], str] = local) -> None:
@@ -45,6 +48,7 @@ class TensorSpelling:
         outer, self._uses = self._uses, {}
         names, self._names = self._names, dict(self._names)
         self._count(expr)
+        self._count_choices(expr)
         lines: list[str] = []
         text = self._text(expr, lines)
         self._uses, self._names = outer, names
@@ -52,39 +56,72 @@ class TensorSpelling:
             return text
         return f"[&] {{ {' '.join(lines)} return {text}; }}()"
 
+    def check(self, check: Check) -> str:
+        """Return the statement that raises unless the condition holds; the message is made only then."""
+        kind = check.error.removesuffix("Error")
+        parts = (quoted(part) if isinstance(part, str) else self.write(part) for part in check.message)
+        message = ", ".join((f"ErrorKind::{kind}", *parts))
+        return f"if (!({self.write(check.condition)})) [[unlikely]] fail({message});"
+
     def _count(self, expr: Expr) -> None:
         """Count the calls that are made whenever `expr` is evaluated."""
         if expr in self._names or (isinstance(expr, Host) and expr.op in ("and", "or")):
             return
-        if isinstance(expr, Call):
+        if isinstance(expr, Call | If) or _makes_list(expr):
             self._uses[expr] = self._uses.get(expr, 0) + 1
             if self._uses[expr] > 1:
                 return
         for part in (expr.condition,) if isinstance(expr, If) else children(expr):
             self._count(part)
 
-    def _is_shared(self, call: Call) -> bool:
+    def _count_choices(self, expr: Expr, chosen: bool = False) -> None:
+        """Add the uses in branches of those calls that are made in any case."""
+        if chosen and expr in self._uses:
+            self._uses[expr] += 1
+            return
+        lazy = isinstance(expr, If) or (isinstance(expr, Host) and expr.op in ("and", "or"))
+        for part in children(expr):
+            taken = lazy and not (isinstance(expr, If) and part is expr.condition)
+            self._count_choices(part, chosen or taken)
+
+    def _is_shared(self, expr: Expr) -> bool:
+        if isinstance(expr, Call):
+            return self._uses.get(expr, 0) > 1 and self._is_pure(expr)
+        worth = _makes_list(expr) or (isinstance(expr, If) and has_tensor(expr.type))
+        return worth and self._uses.get(expr, 0) > 1 and all(map(self._is_pure, _calls(expr)))
+
+    def _is_pure(self, call: Call) -> bool:
         op, form = self.model.form(call.form)
         writes = any(arg.alias is not None and arg.alias.is_write for arg in form.schema.args)
         pure = not writes and not set(op.tags) & {"random", "uninitialized"}
         returns = form.schema.returns
-        return (
-            pure
-            and self._uses.get(call, 0) > 1
-            and len(returns) == 1
-            and returns[0].type == BaseType("Tensor")
-        )
+        tensors = (BaseType("Tensor"), ListType(BaseType("Tensor")))
+        return pure and all(r.type in tensors for r in returns)
 
     def _text(self, expr: Expr, lines: list[str]) -> str:
         if expr in self._names:
             return self._names[expr]
+        self._hoist(expr, lines)
         text = self._plain(expr, lines)
-        if isinstance(expr, Call) and self._is_shared(expr):
+        if self._is_shared(expr):
             name = f"shared{len(self._names)}"
-            lines.append(f"const Tensor {name} = {text};")
+            lines.append(f"const {owned(type_of(expr))} {name} = {text};")
             self._names[expr] = name
             return name
         return text
+
+    def _hoist(self, expr: Expr, lines: list[str]) -> None:
+        """Before a choice is written: name what its branches share with what is computed in any case."""
+        if isinstance(expr, If):
+            branches: tuple[Expr, ...] = (expr.then, expr.other)
+        elif isinstance(expr, Host) and expr.op in ("and", "or"):
+            branches = expr.args
+        else:
+            return
+        for branch in branches:
+            for part in _inner_first(branch):
+                if part not in self._names and self._is_shared(part):
+                    self._text(part, lines)
 
     def _plain(self, expr: Expr, lines: list[str]) -> str:
         match expr:
@@ -149,6 +186,23 @@ class TensorSpelling:
         return f"host::{_HOST[op]}({', '.join(texts)})"
 
 
+def _makes_list(expr: Expr) -> bool:
+    return isinstance(expr, Host) and isinstance(expr.type, ListType)
+
+
+def _calls(expr: Expr) -> Iterator[Call]:
+    if isinstance(expr, Call):
+        yield expr
+    for part in children(expr):
+        yield from _calls(part)
+
+
+def _inner_first(expr: Expr) -> Iterator[Expr]:
+    for part in children(expr):
+        yield from _inner_first(part)
+    yield expr
+
+
 _UNARY = {"-": "-", "not": "!"}
 _BINARY = {
     **{op: f"({{0}} {op} {{1}})" for op in ("+", "-", "*", "==", "!=", "<", "<=", ">", ">=")},
@@ -174,6 +228,10 @@ _HOST = {
     "int": "to_int",
     "default_dtype": "default_dtype",
     "slice": "slice",
+    "broadcast": "broadcast",
+    "category": "category",
+    "promote": "promote",
+    "compute_dtype": "compute_dtype",
 }
 PROPERTIES = {
     "shape": "{0}.sizes()",
@@ -186,6 +244,8 @@ PROPERTIES = {
     "is_complex": "{0}.is_complex()",
     "is_floating_point": "{0}.is_floating_point()",
     "defined": "{0}.defined()",
+    # Function transforms may ask for the gradient of what they wrap.
+    "requires_grad": "({0}.requires_grad() || {0}.impl()->wrapper())",
 }
 
 

@@ -150,5 +150,12 @@ inline Scalar conj(const Scalar& s) { return s.conj(); }
 inline double to_float(const Scalar& s) { return s.to_double(); }
 inline int64_t to_int(const Scalar& s) { return s.to_int64(); }
 inline ScalarType default_dtype() { return flambeau::default_dtype(); }
+inline DimVector broadcast(IntArrayRef a, IntArrayRef b) { return broadcast_sizes(a, b); }
+inline ScalarType promote(ScalarType a, ScalarType b) { return promote_types(a, b); }
+inline ScalarType compute_dtype(ScalarType t) { return compute_type(t); }
+inline std::string_view category(ScalarType t) {
+  if (t == ScalarType::Bool) return "bool";
+  return is_integral_type(t, false) ? "integral" : is_floating_type(t) ? "floating" : "complex";
+}
 
 }  // namespace flambeau::host

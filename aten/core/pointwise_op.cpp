@@ -119,6 +119,7 @@ PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowe
     common = default_dtype();
   }
   if (!(allowed >> index_of(common) & 1)) fail_dtype(name, common);
+  if (rule == DTypeRule::Number && common == ScalarType::Bool) common = ScalarType::Int64;
   PointwiseDTypes t{common, compute_type(common), compute_type(common), common};
   if (rule == DTypeRule::Compare || rule == DTypeRule::Logical) {
     t.loop_out = t.result = ScalarType::Bool;

@@ -18,6 +18,7 @@ enum class DTypeRule : uint8_t {
   Real,      // result is the real type of the common one
   Integral,  // common must be an integer or bool
   Keep,      // the first operand's dtype
+  Number,    // as Promote; bool becomes int64
 };
 
 struct PointwiseOp {

@@ -22,4 +22,15 @@ void assign_out(const char* op, Tensor& out, const Tensor& result) {
   target.commit();
 }
 
+void assign_outs(const char* op, TensorList outs, TensorList results) {
+  check(outs.size() == results.size(), op, ": expected out= to be ", results.size(),
+        " tensors, got ", outs.size());
+  for (size_t i = 0; i < outs.size(); ++i) {
+    check(outs[i].defined(), op, ": expected a tensor as element ", i, " of out=, got None");
+    Tensor out = outs[i];
+    assign_out(op, out, results[i]);
+    out.impl()->bump_version();
+  }
+}
+
 }  // namespace flambeau

@@ -10,5 +10,7 @@ namespace flambeau {
 void assign_inplace(Tensor& self, const Tensor& result);
 // out <- result, resized and cast as out= arguments are. No autograd, no version bump.
 void assign_out(const char* op, Tensor& out, const Tensor& result);
+// The same for each tensor of a list, whose length must be that of the results; bumps versions.
+void assign_outs(const char* op, TensorList outs, TensorList results);
 
 }  // namespace flambeau

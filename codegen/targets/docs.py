@@ -25,6 +25,7 @@ _RULES = {
     "compare": "bool",
     "logical": "bool",
     "real": "the promoted dtype; complex gives its real dtype",
+    "number": "the promoted dtype; int64 for bool",
     "integral": "the promoted dtype; no floating dtypes",
     "keep": "the dtype of the first operand",
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codegen import slots
 from codegen.model import Composite, Model, Operator, Pointwise, Reduce
 from codegen.oracle import numpy_text, pointwise_text
-from codegen.python_expr import python_text
+from codegen.python_expr import message_text, python_text
 from codegen.render import File, render
 
 
@@ -27,6 +27,9 @@ def _composite(op: Operator, body: Composite, model: Model) -> Iterator[str]:
     assert body.expr is not None
     names = ["ops", "host", *(a.name for a in op.schema.args)]
     yield f"def {_identifier(op)}({', '.join(f'{name}: Any' for name in names)}) -> Any:"
+    for check in op.checks:
+        yield f"    if not {python_text(check.condition, model)}:"
+        yield f"        raise {check.error}({message_text(check, model)})"
     yield f"    return {python_text(body.expr, model)}"
     yield ""
     yield ""

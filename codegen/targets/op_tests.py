@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from codegen import slots
 from codegen.model import (
     Argument,
+    Call,
+    Composite,
     Form,
     FormKind,
     Kind,
@@ -74,9 +76,11 @@ def _differentiable(op: Operator) -> tuple[list[str], list[str]]:
     return wanted, [name for f in formulas if f.not_implemented for name in f.args]
 
 
-def _forward(op: Operator) -> bool | None:
+def _forward(op: Operator, model: Model) -> bool | None:
     """Whether there is a forward rule for every output; None: as its parts have."""
     if op.derivative is None:
+        if isinstance(op.body, Composite) and isinstance(op.body.expr, Call):  # another name of one operator
+            return False if _forward(model.form(op.body.expr.form)[0], model) is False else None
         return None if op.kind is Kind.COMPOSITE else False
     unwanted = op.derivative.nondifferentiable_outputs
     outputs = [
@@ -115,7 +119,7 @@ def _record(op: Operator, model: Model) -> Json:
         "dtypes": list(op.dtype.allowed),
         "differentiable": wanted,
         "not_implemented": refused,
-        "forward": _forward(op),
+        "forward": _forward(op, model),
         "dynamic": getattr(op.body, "dynamic", None) is not None,
         "tags": list(op.tags),
         "samples": _samples(op),

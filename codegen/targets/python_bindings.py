@@ -112,7 +112,7 @@ def _param(arg: Argument, method: bool) -> str:
 
 def _out_param(signature: Signature) -> str:
     """out=: a tensor, or a tuple of them for several results."""
-    kind = "Tensor" if len(signature.out_args) == 1 else "TensorList"
+    kind = "Tensor" if [arg.type for arg in signature.out_args] == [TENSOR] else "TensorList"
     return f'{{"out", ParamKind::{kind}, true, true, true, 0, false, nullptr}}'
 
 
@@ -208,7 +208,9 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
     assert signature.out is not None
     outs = signature.out_args
     yield f"if (p.has({position})) {{"
-    if len(outs) == 1:
+    if isinstance(outs[0].type, ListType):
+        yield f"  const std::vector<Tensor> a_{outs[0].name} = p.tensor_list({position});"
+    elif len(outs) == 1:
         yield f"  Tensor& a_{outs[0].name} = p.mutable_tensor({position});"
     else:
         yield f"  std::vector<Tensor> outs = p.tensor_list({position});"

@@ -76,6 +76,8 @@ def _definition(callable_: Callable, signature: Signature, one_by_one: bool = Fa
         parts += ["*"] * (not starred)
         many = len(signature.out_args) > 1
         kind = f"tuple[{', '.join(['Tensor'] * len(signature.out_args))}]" if many else "Tensor"
+        if isinstance(signature.out_args[0].type, ListType):
+            kind = "Sequence[Tensor]"
         parts.append(f"out: {kind} | None = None")
     result = stub_result(signature.form.schema.returns)
     return f"def {callable_.name}({', '.join(parts)}) -> {result}:"

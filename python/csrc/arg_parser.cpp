@@ -337,7 +337,14 @@ std::optional<ScalarType> ParsedArgs::optional_scalar_type(int i) const {
   return has(i) ? std::optional<ScalarType>(scalar_type(i)) : std::nullopt;
 }
 std::optional<Layout> ParsedArgs::optional_layout(int i) const {
-  return has(i) ? std::optional<Layout>(Layout::Strided) : std::nullopt;
+  if (!has(i)) return std::nullopt;
+  const Layout given = reinterpret_cast<LayoutObject*>(object(i))->value;
+  if (given != Layout::Strided) {
+    fail(ErrorKind::NotImplemented,
+         "expected layout strided, which all tensors have here, got a "
+         "sparse one");
+  }
+  return given;
 }
 Device ParsedArgs::device(int i) const {
   Device out;

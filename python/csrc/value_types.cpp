@@ -1,6 +1,7 @@
 #include "python/csrc/value_types.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "aten/core/factory.h"
 #include "aten/cpu/generator.h"
@@ -121,8 +122,17 @@ PyGetSetDef device_getset[] = {
 // --- layout, memory format
 // -------------------------------------------------------------------------
 
-PyObject* layout_repr(PyObject*) { return PyUnicode_FromString("flambeau.strided"); }
-PyObject* layout_reduce(PyObject*, PyObject*) { return PyUnicode_FromString("strided"); }
+// Tensors are strided. The other names exist to be compared with, and to be refused by name.
+constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr",
+                                    "sparse_csc", "sparse_bsr", "sparse_bsc"};
+
+const char* layout_name(PyObject* self) {
+  return kLayouts[static_cast<int>(reinterpret_cast<LayoutObject*>(self)->value)];
+}
+PyObject* layout_repr(PyObject* self) { return text(text_of("flambeau.", layout_name(self))); }
+PyObject* layout_reduce(PyObject* self, PyObject*) {
+  return PyUnicode_FromString(layout_name(self));
+}
 PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyObject* memory_format_repr(PyObject* self) {
@@ -282,8 +292,11 @@ void add_value_types(PyObject* module) {
                               {Py_tp_methods, generator_methods},
                               {Py_tp_getset, generator_getset}});
   add_dtypes(module);
-  strided = make_constant<LayoutObject>(layout_type, Layout::Strided);
-  checked(PyModule_AddObjectRef(module, "strided", strided));
+  for (int i = 0; i < static_cast<int>(std::size(kLayouts)); ++i) {
+    PyObject* constant = make_constant<LayoutObject>(layout_type, static_cast<Layout>(i));
+    if (i == 0) strided = constant;
+    checked(PyModule_AddObjectRef(module, kLayouts[i], constant));
+  }
   for (int i = 0; i < 4; ++i) {
     const auto format = static_cast<MemoryFormat>(i);
     memory_formats[i] = make_constant<MemoryFormatObject>(memory_format_type, format);

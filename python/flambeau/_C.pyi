@@ -95,6 +95,11 @@ class Tensor(TensorMethods):
     def __float__(self) -> float: ...
 
 strided: layout
+sparse_coo: layout
+sparse_csr: layout
+sparse_csc: layout
+sparse_bsr: layout
+sparse_bsc: layout
 default_generator: Generator
 
 class _LinAlgError(RuntimeError): ...

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flambeau import _C
+from flambeau import _C, _typed
 from flambeau._C import Tensor, device, dtype
 from flambeau._tensor_memory import MemoryMethods
-
-_TYPE_NAMES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
-    "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "bool": "Bool",
-    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-}  # fmt: skip
-
 
 # Operators that the methods below extend.
 _nonzero = Tensor.nonzero
@@ -212,11 +205,8 @@ class _TensorMethods:
     def type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the name of the type, or convert to another dtype."""
         if dtype is None:
-            return f"flambeau.{_TYPE_NAMES[str(self.dtype).removeprefix('flambeau.')]}Tensor"
-        if isinstance(dtype, str):
-            wanted = dtype.rpartition(".")[2].removesuffix("Tensor")
-            dtype = getattr(_C, next(k for k, v in _TYPE_NAMES.items() if v == wanted))
-        return self.to(dtype)
+            return f"flambeau.{_typed.NAMES[str(self.dtype).removeprefix('flambeau.')]}Tensor"
+        return self.to(_typed.dtype_of(dtype))
 
     def type_as(self: Any, other: Tensor) -> Tensor:
         """Convert to the dtype and device of another tensor."""

@@ -1,12 +1,15 @@
 """Operators by their PyTorch name: `ops.aten.add(a, b)`, `ops.aten.add.Tensor(a, b)`.
 
 The namespace looks a name up among all operators of the specification, internal ones too, and among the
-functions and methods that are written in Python. An overload is the operator with the same arguments.
+functions and methods that are written in Python. An overload takes the arguments of its own schema only.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -16,15 +19,21 @@ Function = Callable[..., Any]
 
 
 class Overload:
-    """One overload of an operator."""
+    """One overload of an operator: refuses arguments that its schema does not take."""
 
     def __init__(self, packet: OverloadPacket, name: str) -> None:
         self._packet = packet
         self._overloadname = name
+        self._parameters: tuple[Parameter, ...] | None = None
         self.__name__ = f"{packet.__name__}.{name}"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._packet(*args, **kwargs)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._parameters is None:
+            text = _schemas().get((self._packet.__name__, self._overloadname))
+            self._parameters = () if text is None else parameters_of(text)
+        if not self._parameters:  # written in Python: it has no schema
+            return self._packet(*args, **kwargs)
+        return self._packet(*_bound(self, self._parameters, args, kwargs), **kwargs)
 
     def __repr__(self) -> str:
         return f"<operator {self._packet._qualified}.{self._overloadname}>"
@@ -38,7 +47,7 @@ class OverloadPacket:
         self._qualified = f"{namespace}.{name}"
         self._function = function
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Overload:
@@ -56,16 +65,117 @@ class OverloadPacket:
         return f"<operator {self._qualified}>"
 
 
-_by_name: dict[str, list[str]] = {}
+@functools.cache
+def _schemas() -> dict[tuple[str, str], str]:
+    """(Base name, overload) -> schema, from the table of operators."""
+    found = {}
+    for schema in _C._operator_schemas():
+        base, _, overload = schema.partition("(")[0].partition(".")
+        found[base, overload or "default"] = schema
+    return found
 
 
+@functools.cache
 def _overloads() -> dict[str, list[str]]:
-    """Base name -> overloads, from the table of operators."""
-    if not _by_name:
-        for schema in _C._operator_schemas():
-            base, _, overload = schema.partition("(")[0].partition(".")
-            _by_name.setdefault(base, []).append(overload or "default")
-    return _by_name
+    """Base name -> overloads."""
+    found: dict[str, list[str]] = {}
+    for base, overload in _schemas():
+        found.setdefault(base, []).append(overload)
+    return found
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a schema."""
+
+    name: str
+    type: str  # without alias: "Tensor", "int[2]", "Scalar?"
+    required: bool
+    keyword_only: bool
+
+
+def parameters_of(schema: str) -> tuple[Parameter, ...]:
+    """Read the arguments of a schema.
+
+    >>> [p.name for p in parameters_of("add.Scalar(Tensor self, Scalar other, *, Scalar alpha=1) -> Tensor")]
+    ['self', 'other', 'alpha']
+    """
+    text = schema[schema.index("(") + 1 : schema.rindex(") ->")]
+    found: list[Parameter] = []
+    keyword_only = False
+    for part in re.split(r",\s*(?![^\[(]*[\])])", text) if text else ():
+        if part == "*":
+            keyword_only = True
+            continue
+        declared, _, default = part.partition("=")
+        type_, _, name = declared.rpartition(" ")
+        found.append(Parameter(name, re.sub(r"\([^)]*\)", "", type_), not default, keyword_only))
+    return tuple(found)
+
+
+def _bound(
+    overload: Overload, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """Check the arguments; those that have a place are taken out of `kwargs`, as functions may rename them."""
+    who = f"aten::{overload.__name__}()"
+    places = [p for p in parameters if not p.keyword_only]
+    if len(args) > len(places):
+        raise RuntimeError(f"{who} expected at most {len(places)} arguments, got {len(args)}")
+    given = {p.name: value for p, value in zip(places, args, strict=False)} | kwargs
+    known = {p.name for p in parameters}
+    for name in kwargs:
+        if name not in known:
+            raise RuntimeError(f"{who} got an unknown keyword argument '{name}'")
+    for parameter in parameters:
+        if parameter.name not in given:
+            if parameter.required:
+                raise RuntimeError(f"{who} is missing value for argument '{parameter.name}'")
+        elif not _takes(parameter.type, given[parameter.name]):
+            raise RuntimeError(
+                f"{who} Expected a value of type '{parameter.type}' for argument "
+                f"'{parameter.name}' but instead found type '{type(given[parameter.name]).__name__}'"
+            )
+    bound = list(args)
+    for parameter in places[len(args) :]:
+        if parameter.name not in kwargs:
+            break
+        bound.append(kwargs.pop(parameter.name))
+    return bound
+
+
+_NUMBER = (bool, int, float, complex)
+_TAKES: dict[str, tuple[type, ...]] = {
+    "Tensor": (_C.Tensor, *_NUMBER),  # a number stands for a tensor of no dimension
+    "Scalar": _NUMBER,
+    "int": (int,),
+    "SymInt": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "str": (str,),
+    "ScalarType": (_C.dtype,),
+    "Layout": (_C.layout,),
+    "MemoryFormat": (_C.memory_format,),
+    "Generator": (_C.Generator,),
+}
+
+
+def _takes(type_: str, value: Any) -> bool:
+    if type_.endswith("?"):
+        return value is None or _takes(type_[:-1], value)
+    if type_.endswith("]"):
+        element, _, size = type_[:-1].rpartition("[")
+        if isinstance(value, list | tuple):
+            return all(_takes(element, item) for item in value)
+        return bool(size) and _takes(element, value)
+    if type_ in ("int", "SymInt", "float") and isinstance(value, bool):
+        return False
+    return isinstance(value, _TAKES.get(type_, object))
+
+
+# --- names ---------------------------------------------------------------------------------------
 
 
 def _tables() -> list[Any]:

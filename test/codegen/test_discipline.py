@@ -42,7 +42,7 @@ def operator_names() -> set[str]:
 
 # Operators' names that are also words of another language, and of which one.
 WORDS = {
-    "combines of reductions and host functions": "sum prod max min any all abs conj repeat",
+    "combines of reductions and host functions": "sum prod max min any all abs conj range repeat",
     "keys, kinds and values of the specification": "view empty real complex linear slice where random",
     "primitives whose algebra the simplifier knows": (
         "add sub mul div neg pow eq ne where reciprocal logical_not maximum minimum"

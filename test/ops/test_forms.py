@@ -128,7 +128,8 @@ def test_out(name: str):
         out = targets[0] if len(targets) == 1 else tuple(targets)
         result = op.function()(*positional, **keywords, out=out)
         assert_same(targets, expected, name)
-        assert all(a is b for a, b in zip(flat(result), targets, strict=True))
+        lists = op.record["returns"] == ["Tensor[]"]  # nothing is returned: the list is the caller's
+        assert result is None if lists else all(a is b for a, b in zip(flat(result), targets, strict=True))
     assert expected
 
 

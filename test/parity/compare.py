@@ -73,6 +73,38 @@ def _close(ours: torch.Tensor, theirs: torch.Tensor, where: str) -> None:
         _report(ours, theirs, ~equal, where)
 
 
+def same_choice(ours: Any, theirs: Any, of: Any) -> bool:
+    """Whether results that hold indices differ in them only between equal elements of `of`, which an operator
+    may choose from as it likes: what is at the indices is the same, and no index stands twice for two.
+    """
+    if not isinstance(theirs, torch.Tensor | tuple | list) or not isinstance(of, torch.Tensor):
+        return False
+    pairs = [(ours, theirs)] if isinstance(theirs, torch.Tensor) else list(zip(ours, theirs, strict=True))
+    found = False
+    for a, b in pairs:
+        try:
+            same(a, b)
+        except Different:
+            if not isinstance(b, torch.Tensor) or b.dtype != torch.int64:
+                return False
+            if not any(_equal_picks(a, b, of, dim) for dim in range(max(1, of.dim()))):
+                return False
+            found = True
+    return found
+
+
+def _equal_picks(a: torch.Tensor, b: torch.Tensor, of: torch.Tensor, dim: int) -> bool:
+    if of.dim() == a.dim() + 1:  # the dimension is gone: one index for each fiber
+        a, b = a.unsqueeze(dim), b.unsqueeze(dim)
+    fits = of.dim() == a.dim() and all(d == dim or of.size(d) == a.size(d) for d in range(of.dim()))
+    if not fits or of.dim() == 0 or a.min() < 0 or a.max() >= of.size(dim) or b.max() >= of.size(dim):
+        return False
+    mine, picked = of.detach().gather(dim, a), of.detach().gather(dim, b)
+    equal = (mine == picked) | ((mine != mine) & (picked != picked))
+    ordered = a.sort(dim).values
+    return bool(equal.all()) and not bool((ordered.diff(dim=dim) == 0).any())
+
+
 def _report(ours: torch.Tensor, theirs: torch.Tensor, wrong: torch.Tensor, where: str) -> None:
     first = wrong.flatten().nonzero()[0].item()
     a, b = ours.flatten()[first].item(), theirs.flatten()[first].item()
