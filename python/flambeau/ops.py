@@ -119,7 +119,7 @@ def parameters_of(schema: str) -> tuple[Parameter, ...]:
 def _bound(
     overload: Overload, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[Any]:
-    """Check the arguments; those that have a place are taken out of `kwargs`, as functions may rename them."""
+    """Check the arguments; those that have a place leave `kwargs`, as functions may rename them."""
     who = f"aten::{overload.__name__}()"
     places = [p for p in parameters if not p.keyword_only]
     if len(args) > len(places):

@@ -95,3 +95,18 @@ def test_bytes_are_rounded():
 def test_interpolate_refuses_what_does_not_fit(arguments, error):
     with pytest.raises(error):
         F.interpolate(fb.zeros(1, 1, 4, 4), **arguments)
+
+
+def test_grid_samplers_by_dimension_are_grid_sampler() -> None:
+    flat, volume = fb.randn(1, 2, 4, 5), fb.randn(1, 2, 3, 4, 5)
+    at, inside = fb.rand(1, 3, 2, 2) * 2 - 1, fb.rand(1, 2, 3, 2, 3) * 2 - 1
+    assert fb.grid_sampler_2d(flat, at, 0, 1, True).equal(fb.grid_sampler(flat, at, 0, 1, True))
+    assert fb.grid_sampler_3d(volume, inside, 1, 0, False).equal(fb.grid_sampler(volume, inside, 1, 0, False))
+    with pytest.raises(RuntimeError, match="4 dimensions"):
+        fb.grid_sampler_2d(volume, inside, 0, 0, False)
+
+
+def test_antialiased_operator_is_interpolate() -> None:
+    images = fb.randn(2, 3, 8, 6)
+    want = fb.nn.functional.interpolate(images, (3, 9), mode="bilinear", antialias=True)
+    assert fb.allclose(fb.ops.aten._upsample_bilinear2d_aa(images, (3, 9), False), want, atol=1e-5)

@@ -23,11 +23,10 @@ struct Windows {
       in[d] = image[d];
       kernel[d] = kernels[d], dilation[d] = dilations[d];
       padding[d] = paddings[d], stride[d] = strides[d];
-      check(kernel[d] > 0,
-            "kernel size should be greater than zero, but got kernel_size: ", kernels);
-      check(dilation[d] > 0, "dilation should be greater than zero, but got dilation: ", dilations);
-      check(padding[d] >= 0, "padding should be non-negative, but got padding: ", paddings);
-      check(stride[d] > 0, "stride should be greater than zero, but got stride: ", strides);
+      check(kernel[d] > 0, op, ": kernel size should be greater than zero, got ", kernels);
+      check(dilation[d] > 0, op, ": dilation should be greater than zero, got ", dilations);
+      check(padding[d] >= 0, op, ": padding should be non-negative, got ", paddings);
+      check(stride[d] > 0, op, ": stride should be greater than zero, got ", strides);
       const int64_t room = window_room(op, in[d], kernel[d], padding[d], dilation[d]);
       out[d] = room < 0 ? 0 : room / stride[d] + 1;
     }
@@ -110,14 +109,12 @@ namespace shape {
 void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
             IntArrayRef stride, OutSpec* out) {
   check(self.dim() == 4 && self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0,
-        "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
-        "dimensions for input, but got: ",
+        "unfold: Expected 3D or 4D (batch mode) tensor, empty in no dimension but the batch, got ",
         self.sizes());
   const Windows w("im2col", image_of(self), kernel_size, dilation, padding, stride);
-  check(w.count() > 0, "Given input with spatial size (", w.in[0], ", ", w.in[1],
-        "), kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
-        ", calculated shape of the array of sliding blocks as (", w.out[0], ", ", w.out[1],
-        "), but its components must be at least one.");
+  check(w.count() > 0, "unfold: no window fits into (", w.in[0], ", ", w.in[1],
+        "): kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
+        " give an array of sliding blocks of shape (", w.out[0], ", ", w.out[1], ")");
   *out = {{self.size(0), product_of("im2col", self.size(1), w.taps()), w.count()},
           {},
           self.dtype(),
@@ -127,26 +124,16 @@ void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, I
 void col2im(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size,
             IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride, OutSpec* out) {
   check(self.dim() == 3 && self.size(1) > 0 && self.size(2) > 0,
-        "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
-        "dimensions for input, but got: ",
+        "fold: Expected 2D or 3D (batch mode) tensor, empty in no dimension but the batch, got ",
         self.sizes());
   const Windows w("col2im", output_size, kernel_size, dilation, padding, stride);
-  check(
-      self.size(1) % w.taps() == 0,
-      "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-      "input.size(1)=",
-      self.size(1), " and kernel_size=", kernel_size, ".");
-  check(w.count() > 0, "Given output_size=", output_size, ", kernel_size=", kernel_size,
-        ", dilation=", dilation, ", padding=", padding, ", stride=", stride,
-        ", expected size of input's dimension 2 to match the calculated number of sliding blocks, "
-        "but "
-        "got input.size(2)=",
-        self.size(2), ": calculated shape of the array of sliding blocks as (", w.out[0], ", ",
-        w.out[1], "), which is too small (non-positive)");
-  check(w.count() == self.size(2), "Given output_size=", output_size, ", kernel_size=", kernel_size,
-        ", dilation=", dilation, ", padding=", padding, ", stride=", stride,
-        ", expected size of input's dimension 2 to match the calculated number of sliding blocks ",
-        w.out[0], " * ", w.out[1], " = ", w.count(), ", but got input.size(2)=", self.size(2), ".");
+  check(self.size(1) % w.taps() == 0,
+        "fold: expected rows divisible by the product of kernel_size ", kernel_size, ", got shape ",
+        self.sizes());
+  check(w.count() > 0 && w.count() == self.size(2), "fold: expected as many columns as the number",
+        " of sliding blocks, ", w.out[0], " * ", w.out[1], ", of output_size=", output_size,
+        " with kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
+        ", stride=", stride, "; got shape ", self.sizes());
   *out = {{self.size(0), self.size(1) / w.taps(), output_size[0], output_size[1]},
           {},
           self.dtype(),

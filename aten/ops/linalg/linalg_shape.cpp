@@ -42,13 +42,12 @@ void ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, OutSpec*
   check_square_lapack(op, LD, "LD");
   check_matrices(op, B, "B");
   check_same_dtype(op, LD, B);
-  check(LD.size(-1) == B.size(-2), op, ": Expected LD and B to have matching sizes, but got ",
-        LD.sizes(), " and ", B.sizes());
+  check(LD.size(-1) == B.size(-2), op, ": expected matching sizes of LD and B, got ", LD.sizes(),
+        " and ", B.sizes());
   check(pivots.dtype() == ScalarType::Int32, op, ": Expected pivots to be integers. Got ",
         pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LD.sizes().slice(0, LD.sizes().size() - 1), op,
-        ": Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape ",
-        pivots.sizes());
+        ": expected pivots of shape LD.shape[:-1], got ", pivots.sizes());
   *out = by_columns(B, broadcast_sizes(batch_of(LD), batch_of(B)), B.size(-2), B.size(-1));
 }
 
@@ -60,8 +59,8 @@ void factored_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, Out
   check(pivots.dtype() == ScalarType::Int32, op, ": pivots should be a Tensor of scalar type ",
         "torch.int32, got ", pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LU.sizes().slice(0, LU.sizes().size() - 1), op,
-        ": Number of pivots per batch should be same as the dimension of the matrix, got pivots ",
-        pivots.sizes(), " and LU ", LU.sizes());
+        ": expected one of the pivots per row of each matrix, got ", pivots.sizes(),
+        " for LU of shape ", LU.sizes());
   check(LU.size(-1) == B.size(-2), op, ": Incompatible shapes of A and B for the equation AX = B (",
         LU.size(-2), "x", LU.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
   *out = by_columns(B, broadcast_sizes(batch_of(LU), batch_of(B)), B.size(-2), B.size(-1));
@@ -101,64 +100,52 @@ void geqrf(const Tensor& self, OutSpec* out) {
 void qr(const Tensor& A, std::string_view mode, OutSpec* out) {
   check_matrices("linalg.qr", A);
   check_lapack_dtype("linalg.qr", A);
-  check(mode == "reduced" || mode == "complete" || mode == "r", "qr received unrecognized mode '",
-        mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+  check(mode == "reduced" || mode == "complete" || mode == "r", "linalg.qr: unrecognized mode '",
+        mode, "', expected 'reduced', 'r' or 'complete'");
   const int64_t m = A.size(-2), n = A.size(-1), k = mode == "complete" ? m : std::min(m, n);
   out[0] = mode == "r" ? by_rows(A, {0}, A.dtype()) : by_columns(A, batch_of(A), m, k);
   out[1] = by_columns(A, batch_of(A), k, n);
 }
 
 void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
-  constexpr const char* op = "torch.linalg.householder_product";
-  check(input.dim() >= 2, op, ": input must have at least 2 dimensions.");
-  check(input.size(-2) >= input.size(-1), op,
-        ": input.shape[-2] must be greater than or equal to input.shape[-1]");
-  check(tau.dim() >= 1 && input.size(-1) >= tau.size(-1), op,
-        ": input.shape[-1] must be greater than or equal to tau.shape[-1]");
-  check(input.dim() - tau.dim() == 1, op,
-        ": Expected tau to have one dimension less than input, but got tau.ndim equal to ",
-        tau.dim(), " and input.ndim is equal to ", input.dim());
-  check(batch_of(input) == tau.sizes().slice(0, tau.sizes().size() - 1), op,
-        ": Expected batch dimensions of tau to be equal to input.shape[:-2], but got ",
-        tau.sizes());
-  check(tau.dtype() == input.dtype(), op, ": tau dtype ", pytorch_name_of(tau.dtype()),
-        " does not match input dtype ", pytorch_name_of(input.dtype()));
+  constexpr const char* op = "linalg.householder_product";
+  const auto expect = [&](bool fits, const char* what) {
+    check(fits, op, ": expected ", what, ", got shapes ", input.sizes(), " and ", tau.sizes());
+  };
+  expect(input.dim() >= 2, "an input that must have at least 2 dimensions");
+  expect(input.size(-2) >= input.size(-1), "rows greater than or equal to columns");
+  expect(tau.dim() >= 1 && input.size(-1) >= tau.size(-1), "no more reflectors than columns");
+  expect(input.dim() - tau.dim() == 1, "tau to have one dimension less than the input");
+  expect(batch_of(input) == tau.sizes().slice(0, tau.sizes().size() - 1),
+         "equal batch dimensions of tau and the input");
+  check(tau.dtype() == input.dtype(), op, ": tau's dtype ", tau.dtype(),
+        " does not match the input's dtype ", input.dtype());
   check_lapack_dtype(op, input);
   *out = by_columns(input, batch_of(input), input.size(-2), input.size(-1));
 }
 
 void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool left,
            OutSpec* out) {
-  constexpr const char* op = "torch.ormqr";
-  check(self.dim() >= 2, op, ": input must have at least 2 dimensions.");
-  check(input3.dim() >= 2, op, ": other must have at least 2 dimensions.");
-  check(input2.dim() >= 1, op, ": tau must have at least 1 dimension.");
+  constexpr const char* op = "ormqr";
+  const auto expect = [&](bool fits, const char* what) {
+    check(fits, op, ": expected ", what, ", got shapes ", self.sizes(), ", ", input2.sizes(),
+          " and ", input3.sizes(), left ? "" : " with left=False");
+  };
+  expect(self.dim() >= 2, "an input that must have at least 2 dimensions");
+  expect(input3.dim() >= 2, "an other that must have at least 2 dimensions");
+  expect(input2.dim() >= 1, "a tau that must have at least 1 dimension");
   const int64_t along = input3.size(left ? -2 : -1);
-  check(along >= input2.size(-1), op, ": other.shape[", left ? -2 : -1,
-        "] must be greater than or equal to tau.shape[-1]");
-  check(along == self.size(-2), op, ": other.shape[", left ? -2 : -1,
-        "] must be equal to input.shape[-2]");
-  check(input2.size(-1) <= self.size(-1), op,
-        ": tau.shape[-1] must be less than or equal to input.shape[-1]");
-  check(self.dim() - input2.dim() == 1, op,
-        ": Expected tau to have one dimension less than input, but got tau.ndim equal to ",
-        input2.dim(), " and input.ndim is equal to ", self.dim());
-  check(self.dim() == input3.dim(), op,
-        ": Expected other to have the same number of dimensions as input, but got other.ndim equal "
-        "to ",
-        input3.dim(), " and input.ndim is equal to ", self.dim());
-  check(batch_of(self) == input2.sizes().slice(0, input2.sizes().size() - 1), op,
-        ": Expected batch dimensions of tau to be equal to input.shape[:-2], but got ",
-        input2.sizes());
-  check(batch_of(self) == batch_of(input3), op,
-        ": Expected batch dimensions of other to be equal to input.shape[:-2], but got ",
-        input3.sizes());
-  check(input2.dtype() == self.dtype(), op,
-        ": Expected input and tau to have the same dtype, but input has dtype ",
-        pytorch_name_of(self.dtype()), " and tau has dtype ", pytorch_name_of(input2.dtype()));
-  check(input3.dtype() == self.dtype(), op,
-        ": Expected input and other to have the same dtype, but input has dtype ",
-        pytorch_name_of(self.dtype()), " and other has dtype ", pytorch_name_of(input3.dtype()));
+  expect(along >= input2.size(-1), "a side of other greater than or equal to the length of tau");
+  expect(along == self.size(-2), "the side of other that is multiplied to equal the input's rows");
+  expect(input2.size(-1) <= self.size(-1), "tau less than or equal in length to the input's rows");
+  expect(self.dim() - input2.dim() == 1, "tau to have one dimension less than the input");
+  expect(self.dim() == input3.dim(), "other to have the same number of dimensions as the input");
+  expect(batch_of(self) == input2.sizes().slice(0, input2.sizes().size() - 1),
+         "equal batch dimensions of tau and the input");
+  expect(batch_of(self) == batch_of(input3), "equal batch dimensions of other and the input");
+  check(input2.dtype() == self.dtype() && input3.dtype() == self.dtype(), op,
+        ": expected the same dtype of all, got ", self.dtype(), ", ", input2.dtype(), " and ",
+        input3.dtype());
   check_lapack_dtype(op, self);
   *out = by_columns(input3, batch_of(input3), input3.size(-2), input3.size(-1));
 }
@@ -166,7 +153,7 @@ void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool 
 void eigh(const Tensor& A, std::string_view UPLO, bool compute_v, OutSpec* out) {
   check_square_lapack("linalg.eigh", A);
   check(UPLO == "L" || UPLO == "U" || UPLO == "l" || UPLO == "u",
-        "Expected UPLO argument to be 'L' or 'U', but got ", UPLO);
+        "linalg.eigh: Expected UPLO argument to be 'L' or 'U', got ", UPLO);
   out[0] = by_rows(A, batch_with(batch_of(A), {A.size(-1)}), to_real_type(A.dtype()));
   out[1] =
       compute_v ? by_columns(A, batch_of(A), A.size(-1), A.size(-1)) : by_rows(A, {0}, A.dtype());

@@ -78,20 +78,19 @@ void pad_edge_backward_cpu(const Tensor& grad_output, int64_t dim, int64_t befor
 namespace flambeau::shape {
 
 void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
-  check(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ",
-        int64_t(pad.size()), ": it must be a multiple of 2");
+  check(pad.size() % 2 == 0, "pad: Length of pad must be even, a multiple of 2, got ", pad);
   check(pad.size() <= 2 * self.sizes().size(),
-        "Length of pad should be no more than twice the number of dimensions of the input. Pad "
-        "length is ",
-        int64_t(pad.size()), " while the input has ", self.dim(), " dimensions.");
+        "pad: expected at most 2 numbers per dimension (Length of pad should be no more than twice "
+        "the input's), got ",
+        pad, " for shape ", self.sizes());
   DimVector sizes(self.sizes());
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     int64_t& size = sizes[sizes.size() - 1 - i];
     const int64_t was = size;
     size = sum_of("pad", size, sum_of("pad", pad[2 * i], pad[2 * i + 1]));
-    check(size >= 0, "The input size ", was, ", plus negative padding ", pad[2 * i], " and ",
-          pad[2 * i + 1], " resulted in a negative output size, which is invalid. Check dimension ",
-          int64_t(sizes.size() - 1 - i), " of your input.");
+    check(size >= 0, "pad: dimension ", int64_t(sizes.size() - 1 - i), " of size ", was,
+          " would get a negative output size from padding (", pad[2 * i], ", ", pad[2 * i + 1],
+          ")");
   }
   *out = {sizes, {}, self.dtype(), self.device()};
 }
@@ -107,16 +106,17 @@ int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t afte
   const int64_t padded = sum_of("pad", n, sum_of("pad", before, after));
   if (mode == "reflect") {
     check(before < n && after < n,
-          "Padding size should be less than the corresponding input dimension, but got: padding (",
-          before, ", ", after, ") at dimension ", dim, " of input ", sizes);
+          "reflect pad: Padding size should be less than the input dimension, got (", before, ", ",
+          after, ") at dimension ", dim, " of shape ", sizes);
   } else if (mode == "circular") {
-    check(before <= n && after <= n, "Padding value causes wrapping around more than once.");
+    check(before <= n && after <= n, "circular pad: wrapping around more than once: padding (",
+          before, ", ", after, ") at dimension ", dim, " of shape ", sizes);
   }
   const bool copies_nothing = n == 0 && before <= 0 && after <= 0;
   check(n > 0 || copies_nothing, "pad: Expected a non-empty dimension ", dim,
         ", got input of size ", sizes);
   check(padded >= (n > 0),
-        mode == "circular" ? "Negative padding value is resulting in an empty dimension"
+        mode == "circular" ? "circular pad: Negative padding leaves an empty dimension"
                            : "pad: input is too small for the padding",
         ": input ", sizes, ", padding (", before, ", ", after, ") at dimension ", dim);
   return padded;
