@@ -59,8 +59,10 @@ def is_wrapped(op: Operator, form: Form) -> bool:
     In-place and out= forms always have one, for the checks that only autograd can make; composites
     that are differentiated through their parts need one for out= alone. Nothing that returns nothing does.
     """
-    if not takes_tensors(form) or not form.schema.returns:  # what writes to lists alone has no history
+    if not takes_tensors(form):
         return False
+    if not form.schema.returns:  # what writes to lists alone has no history, and out= lists refuse one
+        return form.kind is FormKind.OUT
     if op.kind is Kind.COMPOSITE and op.derivative is None:
         return form.kind is FormKind.OUT
     if form.kind is not FormKind.FUNCTIONAL:
