@@ -119,7 +119,6 @@ from flambeau._recurrent import (  # noqa: E402
 from flambeau._stft import istft, stft  # noqa: E402
 from flambeau._tensor_memory import get_device, is_same_size, is_signed  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
-from flambeau._typed import *  # noqa: E402, F403
 from flambeau._windows import (  # noqa: E402
     bartlett_window,
     blackman_window,

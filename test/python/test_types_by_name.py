@@ -6,23 +6,6 @@ import flambeau as fb
 import pytest
 
 
-def test_a_type_makes_tensors_of_its_dtype() -> None:
-    assert fb.FloatTensor([1, 2]).dtype == fb.float32
-    assert fb.LongTensor(2, 3).shape == (2, 3)
-    assert fb.DoubleTensor().shape == (0,)
-    assert fb.IntTensor(fb.Size([2])).shape == (2,)
-    with pytest.raises(TypeError, match="expected a tensor of"):
-        fb.FloatTensor(fb.zeros(2, dtype=fb.float64))
-    with pytest.raises(TypeError, match="sizes or one sequence"):
-        fb.FloatTensor([1], [2])
-
-
-def test_tensors_are_instances_of_their_type() -> None:
-    assert isinstance(fb.zeros(2), fb.FloatTensor)
-    assert not isinstance(fb.zeros(2), fb.LongTensor)
-    assert not isinstance(3.0, fb.FloatTensor)
-
-
 def test_type_converts_by_name() -> None:
     x = fb.ones(2)
     assert (
@@ -30,15 +13,6 @@ def test_type_converts_by_name() -> None:
     )
     with pytest.raises(ValueError, match="invalid type"):
         x.type("torch.NoTensor")
-
-
-def test_default_tensor_type() -> None:
-    try:
-        fb.set_default_tensor_type(fb.DoubleTensor)
-        assert fb.get_default_dtype() == fb.float64
-    finally:
-        fb.set_default_tensor_type("torch.FloatTensor")
-    assert fb.get_default_dtype() == fb.float32
 
 
 def test_sparse_layouts_have_a_name_only() -> None:
