@@ -217,9 +217,12 @@ def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[st
     kernel = dict(body.by_backend).get("CPU")
     function = slots.functional_form(op, form).schema
     inputs = [spelling.local(arg.name) for arg in function.args]
+    mixes = sum(slots.is_tensor_like(arg.type) for arg in function.args) > 1
     if slots.is_declared_inplace(op):
         if not meta:
             yield f"ops::{kernel}({', '.join(inputs)});"
+        elif mixes:
+            yield f"require_meta({_shown_name(op)}, {_outs(form)[0]});"
         yield from (*_bump(form), _return_outs(form))
         return
     if body.dynamic is not None:
@@ -230,6 +233,8 @@ def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[st
     rule = ", ".join([*map(spelling.local, body.shape.args), "spec"])
     yield f"OutSpec spec[{count}];"
     yield f"shape::{body.shape.name}({rule});"
+    if meta and mixes:
+        yield f"require_meta({_shown_name(op)}, ArrayRef<OutSpec>(spec, {count}));"
     results = [f"result{i}" for i in range(count)]
     calls = "" if meta else f"ops::{kernel}({{}});"
     if form.kind is not FormKind.FUNCTIONAL:

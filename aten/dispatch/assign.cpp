@@ -22,6 +22,28 @@ void assign_out(const char* op, Tensor& out, const Tensor& result) {
   target.commit();
 }
 
+namespace {
+
+void require_meta(const char* op, Device device) {
+  check(device.is_meta(), op,
+        ": Expected all tensors to be on the same device, but found at least two devices, ", device,
+        " and meta");
+}
+
+}  // namespace
+
+void require_meta(const char* op, const Tensor& written) { require_meta(op, written.device()); }
+
+void require_meta(const char* op, TensorList written) {
+  for (const Tensor& t : written) require_meta(op, t.device());
+}
+
+void require_meta(const char* op, ArrayRef<OutSpec> results) {
+  for (const OutSpec& result : results) {
+    if (result.defined) require_meta(op, result.device);
+  }
+}
+
 void assign_outs(const char* op, TensorList outs, TensorList results) {
   check(outs.size() == results.size(), op, ": expected out= to be ", results.size(),
         " tensors, got ", outs.size());

@@ -12,5 +12,9 @@ void assign_inplace(Tensor& self, const Tensor& result);
 void assign_out(const char* op, Tensor& out, const Tensor& result);
 // The same for each tensor of a list, whose length must be that of the results; bumps versions.
 void assign_outs(const char* op, TensorList outs, TensorList results);
+// One tensor on Meta brings a call here; what it would give on another device has no values.
+void require_meta(const char* op, const Tensor& written);
+void require_meta(const char* op, TensorList written);
+void require_meta(const char* op, ArrayRef<OutSpec> results);
 
 }  // namespace flambeau

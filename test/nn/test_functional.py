@@ -38,7 +38,7 @@ def test_padding_is_numpys(dims, mode):
         ((1,), "constant", RuntimeError, "divisible by 2"),
         ((1,) * 10, "constant", RuntimeError, "two times the input dimension"),
         ((-3, -3), "constant", RuntimeError, "negative output size"),
-        ((4, 0), "reflect", RuntimeError, "less than the corresponding input dimension"),
+        ((4, 0), "reflect", RuntimeError, "Padding size should be less than"),
         ((5, 0), "circular", RuntimeError, "wrapping around more than once"),
         ((1, 1), "mirror", NotImplementedError, "Unrecognised padding mode"),
         ((1, 1) * 4, "reflect", NotImplementedError, "Only 2D, 3D, 4D, 5D"),
