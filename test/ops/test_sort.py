@@ -122,3 +122,16 @@ def test_errors(call: object, error: type[Exception], message: str) -> None:
     assert callable(call)
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bfloat16"])
+def test_the_first_of_equal_extrema_is_named(dim: int, dtype: str) -> None:
+    values = np.random.default_rng(3).integers(0, 3, (7, 65, 9))
+    x = fb.tensor(values).to(getattr(fb, dtype))
+    assert (x.argmax(dim).numpy() == values.argmax(dim)).all()
+    assert (x.argmin(dim).numpy() == values.argmin(dim)).all()
+    assert (x.max(dim).indices.numpy() == values.argmax(dim)).all()
+    assert (x.min(dim).indices.numpy() == values.argmin(dim)).all()
+    turned = x.transpose(0, 2)
+    assert (turned.argmax(dim).numpy() == values.transpose(2, 1, 0).argmax(dim)).all()
