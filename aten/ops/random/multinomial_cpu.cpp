@@ -5,6 +5,7 @@
 // would), and sum in float.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "aten/cpu/generator.h"
@@ -14,17 +15,29 @@
 namespace flambeau::ops {
 namespace {
 
+// Both questions are asked of all weights without a branch, so that the loop is vectorised; which
+// weight is wrong is looked for only when one is.
 template <typename T>
 void check_weights(const T* weights, int64_t rows, int64_t categories) {
-  for (int64_t i = 0; i < rows * categories; ++i) {
-    const double weight = static_cast<double>(weights[i]);
-    check(weight >= 0 && weight < HUGE_VAL,
-          "probability tensor contains either `inf`, `nan` or element < 0, got ", weight);
-  }
-  for (int64_t row = 0; row < rows; ++row) {
-    const T* first = weights + row * categories;
-    check(std::any_of(first, first + categories, [](T w) { return static_cast<float>(w) > 0; }),
-          "invalid multinomial distribution (sum of probabilities <= 0) in row ", row);
+  using Value = accumulate_t<T>;
+  const auto usable = [](Value w) {
+    return (w >= 0) & (w < std::numeric_limits<Value>::infinity());
+  };
+  for (int64_t row = 0; row < rows; ++row, weights += categories) {
+    int unusable = 0, positive = 0;
+#pragma omp simd reduction(| : unusable, positive)
+    for (int64_t c = 0; c < categories; ++c) {
+      const Value weight = static_cast<Value>(weights[c]);
+      unusable |= usable(weight) ? 0 : 1;
+      positive |= weight > 0 ? 1 : 0;
+    }
+    for (int64_t c = 0; unusable != 0 && c < categories; ++c) {
+      const Value weight = static_cast<Value>(weights[c]);
+      check(usable(weight), "multinomial: weights must be finite and not negative, got ", weight,
+            " at [", row, ", ", c, "]");
+    }
+    check(positive != 0, "multinomial: a category must have a positive weight, got none in row ",
+          row);
   }
 }
 
@@ -86,7 +99,9 @@ void draw_repeatedly(CpuGenerator& source, const T* weights, int64_t rows, int64
       sum += static_cast<Value>(weights[row * categories + c]);
       cumulative[static_cast<size_t>(c)] = sum;
     }
-    for (Value& value : cumulative) value /= sum;
+    Value* const values = cumulative.data();
+#pragma omp simd
+    for (int64_t c = 0; c < categories; ++c) values[c] /= sum;
     cumulative.back() = 1;  // whatever the rounding
     for (int64_t s = 0; s < samples; ++s) {
       const double uniform = source.uniform_double();
@@ -107,8 +122,8 @@ void multinomial_cpu(const Tensor& self, int64_t num_samples, bool replacement,
   const int64_t categories = self.size(-1), rows = self.numel() / std::max<int64_t>(categories, 1);
   dispatch_floating(self.dtype(), "multinomial", [&]<typename T>() {
     const T* data = weights.data_as<T>();
-    check(categories > 0,
-          "invalid multinomial distribution (sum of probabilities <= 0): no categories");
+    check(categories > 0, "multinomial: there must be a category to draw, got weights of shape ",
+          self.sizes());
     check_weights(data, rows, categories);
     CpuGenerator& source = cpu_generator_or_default(generator);
     const std::lock_guard lock(source.mutex());
