@@ -44,7 +44,7 @@ def call(m: Any, name: str, values: list[Any]) -> list[np.ndarray]:
     return [t.numpy() for some in lists for t in some]
 
 
-@pytest.mark.parametrize("schema", schemas(), ids=lambda s: f"{s.name}.{s.overload_name}")
+@pytest.mark.parametrize("schema", list(schemas()), ids=lambda s: f"{s.name}.{s.overload_name}")
 def test_overload(schema: Any) -> None:
     rng = np.random.default_rng(0)
     values = [v for v in (value(a, rng) for a in schema.arguments) if v is not None]

@@ -53,7 +53,7 @@ def is_recorded(names):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("names", itertools.product(TRANSFORMS, repeat=2), ids=" in ".join)
+@pytest.mark.parametrize("names", list(itertools.product(TRANSFORMS, repeat=2)), ids=" in ".join)
 def test_two(names, function):
     if function == "written" and is_recorded(names):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -62,6 +62,6 @@ def test_two(names, function):
         agree(lambda m, a: nested(m, names, FUNCTIONS[function], a), X)
 
 
-@pytest.mark.parametrize("names", itertools.product(TRANSFORMS, repeat=3), ids=" in ".join)
+@pytest.mark.parametrize("names", list(itertools.product(TRANSFORMS, repeat=3)), ids=" in ".join)
 def test_three(names):
     agree(lambda m, a: nested(m, names, attended if is_recorded(names) else written, a), X)
