@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from codegen import spelling, tensor_spelling
 from codegen.model import Argument, BaseType, Expr, Form, FormKind, Kind, ListType, Model, Prim, Var
@@ -187,12 +188,13 @@ class ForwardMode:
             found += [self._formula(rule.args[0]) for rule in self.plan.rules if rule.expr is not None]
         return found
 
+    @cached_property
     def _variables(self) -> set[str]:
         return {part.name for expr in self._exprs() for part in parts(expr) if isinstance(part, Var)}
 
     def _primals(self) -> set[str]:
         """Tensor arguments whose primal a rule reads."""
-        read = self._variables()
+        read = self._variables
         found = {a.name for a in self.tensors if a.name in read or f"{a.name}_p" in read}
         if "linear" in self.rules.values():
             edges = {a.name for a in self.plan.args}
@@ -200,7 +202,7 @@ class ForwardMode:
         return found
 
     def _tangent_names(self) -> set[str]:
-        read = self._variables()
+        read = self._variables
         found = {a.name for a in self.tensors if f"{a.name}_t" in read}
         if "linear" in self.rules.values():
             found |= {a.name for a in self.plan.args}
@@ -218,11 +220,11 @@ class ForwardMode:
     def _reads_result(self, rule: str | Expr) -> bool:
         names = set(output_names(self.plan.op))
         if rule == "elementwise":
-            return bool(names & self._variables())
-        return not isinstance(rule, str) and bool(names & self._variables())
+            return bool(names & self._variables)
+        return not isinstance(rule, str) and bool(names & self._variables)
 
     def _results(self) -> Iterator[str]:
         for i, name in enumerate(output_names(self.plan.op)):
-            if name in self._variables() and self.plan.op.schema.returns[i].type == BaseType("Tensor"):
+            if name in self._variables and self.plan.op.schema.returns[i].type == BaseType("Tensor"):
                 target = self._target(i)
                 yield f"const Tensor {name}_value = primal_of({target});"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from codegen.hashing import Hashed, hashed_once
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -21,30 +23,34 @@ class Position:
 # --- the schema language ---------------------------------------------------------------------
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class BaseType:
+class BaseType(Hashed):
     """``Tensor``, ``int``, ``Scalar``, ``ScalarType``, ``str``, ..."""
 
     name: str
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class OptionalType:
+class OptionalType(Hashed):
     """A value or None."""
 
     elem: Type
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(Hashed):
     """``elem[]`` or ``elem[size]``; a sized int list also accepts one int for all places."""
 
     elem: Type
     size: int | None = None
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class TupleType:
+class TupleType(Hashed):
     """Several results, or a tuple display; never in a schema."""
 
     items: tuple[ExprType, ...]
@@ -111,8 +117,9 @@ class Schema:
 # (comparisons are bool). Tensor level: everything; `type` is a schema type.
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Var:
+class Var(Hashed):
     """A name in scope."""
 
     name: str
@@ -120,8 +127,9 @@ class Var:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(Hashed):
     """A numeric literal."""
 
     value: bool | int | float | complex
@@ -129,8 +137,9 @@ class Number:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Hashed):
     """A string, None, or an enumerator such as a dtype name (type ScalarType)."""
 
     value: str | None
@@ -138,8 +147,9 @@ class Literal:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Prim:
+class Prim(Hashed):
     """Scalar level: a primitive of codegen/primitives.yaml applied to scalars."""
 
     name: str
@@ -147,8 +157,9 @@ class Prim:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Hashed):
     """Tensor level: one operator form; `args` are in schema order with defaults filled in."""
 
     form: str  # "mul.Tensor": key into Model.forms
@@ -157,8 +168,9 @@ class Call:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Prop:
+class Prop(Hashed):
     """A property of a Tensor.
 
     ``shape strides storage_offset ndim numel dtype device is_complex is_floating_point defined``.
@@ -170,8 +182,9 @@ class Prop:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Host:
+class Host(Hashed):
     """Arithmetic, comparison or logic on ints, floats, bools: op is the symbol, or a host function.
 
     Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)
@@ -186,8 +199,9 @@ class Host:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class If:
+class If(Hashed):
     """``then if condition else other``; the condition is a bool on the host."""
 
     condition: Expr
@@ -197,8 +211,9 @@ class If:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(Hashed):
     """A list or tuple display."""
 
     items: tuple[Expr, ...]
@@ -206,8 +221,9 @@ class Seq:
     position: Position = field(compare=False)
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(Hashed):
     """``seq[i]`` on lists, shapes and tuples (never tensor indexing)."""
 
     of: Expr

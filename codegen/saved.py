@@ -39,9 +39,11 @@ def output_names(op: Operator) -> tuple[str, ...]:
 
 def parts(expr: Expr) -> Iterator[Expr]:
     """Yield the expression and everything inside."""
-    yield expr
-    for part in children(expr):
-        yield from parts(part)
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(reversed(children(part)))
 
 
 def called_forms(expr: Expr) -> set[str]:

@@ -22,9 +22,8 @@ from codegen.partial import forms_called
 from codegen.render import File, render
 
 
-def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
-    """The families whose operators the bodies call."""
-    forms = tuple(form.name for op in model.operators for form in op.forms)
+def _included(model: Model, operators: Iterable[Operator], forms: tuple[str, ...]) -> set[str]:
+    """The families whose operators the bodies call; `forms` are the names of all forms."""
     called: set[str] = set()
     for op in operators:
         if isinstance(op.body, Composite) and op.body.expr is not None:
@@ -51,13 +50,14 @@ def _rules(op: Operator) -> Iterator[RuleDecl]:
 
 def emit(model: Model) -> Iterator[File]:
     """Yield the implementations and the declarations of handwritten functions, per family."""
+    forms = tuple(form.name for op in model.operators for form in op.forms)
     for family, operators in slots.families(model):
         bodies: list[FunctionDecl] = []
         for op, form in slots.forms(operators):
             for suffix in sorted(set(slots.backends(op, form).values()) - {"autograd"}):
                 bodies.append(body_of(model, op, form, suffix))
         rules = tuple(dict.fromkeys(rule for op in operators for rule in _rules(op)))
-        includes = sorted(_included(model, operators) | {family})
+        includes = sorted(_included(model, operators, forms) | {family})
         yield render(
             "impl.cpp.j2",
             f"aten/{family}_impl.cpp",
