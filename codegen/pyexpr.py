@@ -150,7 +150,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     model.Prop: lambda expr: (expr.of,),
     model.If: attrgetter("condition", "then", "other"),
     model.Seq: attrgetter("items"),
-    model.Item: attrgetter("of", "index"),
+    model.Item: lambda expr: (expr.of, expr.index),
 }
 
 
