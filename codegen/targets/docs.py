@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import slots
+from codegen import describe, slots
 from codegen.model import Form, FormKind, Kind, Model, Operator, Pointwise
 from codegen.oracle import pointwise_text
 from codegen.render import File, render
 from codegen.schema import show_schema
 from codegen.show import show
 from codegen.signatures import call_name
-
-_CATEGORIES = {
-    "bool": "bool",
-    "integral": "uint8, int8, int16, int32, int64",
-    "floating": "float16, bfloat16, float32, float64",
-    "complex": "complex64, complex128",
-}
-_RULES = {
-    "promote": "the promoted dtype of the operands",
-    "floating": "the promoted dtype; integers give the default floating dtype",
-    "compare": "bool",
-    "logical": "bool",
-    "real": "the promoted dtype; complex gives its real dtype",
-    "number": "the promoted dtype; int64 for bool",
-    "integral": "the promoted dtype; no floating dtypes",
-    "keep": "the dtype of the first operand",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +73,23 @@ def _computes(op: Operator, model: Model) -> Iterator[str]:
     if isinstance(op.body, Pointwise):
         yield f"Elementwise, in NumPy's words: `{pointwise_text(op.body, model.primitives)}`."
         yield ""
-    if op.kind in (Kind.POINTWISE, Kind.REDUCE):
-        yield f"Result dtype: {_RULES[op.dtype.name]}."
-        yield f"Accepts: {'; '.join(_CATEGORIES[c] for c in op.dtype.allowed)}."
+    yield from describe.dtypes(op)
+
+
+def _rules(op: Operator) -> Iterator[str]:
+    shapes, errors = " ".join(describe.shapes(op)), list(describe.errors(op))
+    if shapes:
+        yield f"Shapes: {shapes}"
+    if errors:
+        yield ""
+        yield "Errors:"
+        yield ""
+        yield from (f"- {error}" for error in errors)
 
 
 def _page(op: Operator, model: Model) -> PageDecl:
     lines = [*_forms(op), "", *op.doc.strip().split("\n"), ""]
-    for part in (_computes(op, model), _gradient(op, model), _example(op)):
+    for part in (_computes(op, model), _rules(op), _gradient(op, model), _example(op)):
         text = list(part)
         if text:
             lines += [*text, ""]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import python_spelling, spelling
+from codegen.describe import help_text
 from codegen.model import (
     Argument,
     Form,
@@ -234,8 +235,7 @@ def _symbol(callable_: Callable) -> str:
 
 def _callable(callable_: Callable) -> CallableDecl:
     symbol = _symbol(callable_)
-    lines = [show_signature(callable_, s) for s in callable_.signatures]
-    doc = "\n".join(lines) + "\n\n" + callable_.signatures[0].op.doc.strip()
+    doc = help_text(callable_, (show_signature(callable_, s) for s in callable_.signatures))
     signatures = [_signature(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)]
     return CallableDecl(
         symbol=symbol,
