@@ -170,6 +170,23 @@ def test_broadcasting_batches_of_systems():
     assert close(fb.linalg.lu_solve(*factors, b), x, 1e-9)
 
 
+@pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, float("inf")])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (9, 33, 5), (3, 49, 130), (8, 7, 0)])
+def test_distances_of_any_number_of_rows(p, m, n, k):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, m, k)), rng.normal(size=(2, n, k))
+    pairs = np.abs(a[:, :, None] - b[:, None])
+    powers = (pairs != 0) if p == 0 else pairs**p
+    want = pairs.max(-1, initial=0) if p == np.inf else powers.sum(-1) ** (1 / p if p else 1)
+    np.testing.assert_allclose(fb.cdist(fb.from_numpy(a), fb.from_numpy(b), p).numpy(), want, rtol=1e-14)
+    near = fb.from_numpy((a[:, :1] * 1e4).astype(np.float32))
+    assert not fb.cdist(near, near, p).any()  # equal points, whatever their size
+    if k:
+        a[0, 0, 0] = np.nan
+        got = fb.cdist(fb.from_numpy(a), fb.from_numpy(b), p)
+        assert fb.isnan(got).sum() == (n if p else 0)
+
+
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0, float("inf")])
 def test_distances_and_their_gradients(p):
     a, b = matrix(2, 5, 3), matrix(2, 4, 3, seed=1)

@@ -83,9 +83,21 @@ def test_searchsorted_sides_and_nan() -> None:
     values = fb.tensor([0.0, 2.0, 3.5, NAN])
     assert fb.searchsorted(sequence, values).tolist() == [0, 1, 4, 4]
     assert fb.searchsorted(sequence, values, right=True).tolist() == [0, 3, 4, 4]
+    with_nan = fb.tensor([1.0, 2.0, NAN, NAN, NAN])  # NaN sorts as largest
+    assert fb.searchsorted(with_nan, fb.tensor([1.5, 2.0, 9.0])).tolist() == [1, 1, 2]
     rows = fb.tensor([[1, 3, 5], [2, 4, 6]])
     found = fb.searchsorted(rows, fb.tensor([[3], [3]]), out_int32=True)
     assert found.tolist() == [[1], [1]] and found.dtype == fb.int32
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 17, 1000])
+def test_searchsorted_equals_numpy(size: int) -> None:
+    rng = np.random.default_rng(size)
+    sequence, values = np.sort(rng.integers(0, 50, size)), rng.integers(-2, 52, (3, 37))
+    for right in (False, True):
+        want = np.searchsorted(sequence, values, "right" if right else "left")
+        got = fb.searchsorted(fb.from_numpy(sequence), fb.from_numpy(values), right=right)
+        np.testing.assert_array_equal(got.numpy(), want)
 
 
 def test_bincount_types() -> None:

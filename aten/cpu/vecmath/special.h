@@ -1,6 +1,7 @@
 #pragma once
 // Error functions and the gamma family.
 #include "aten/core/gamma_series.h"
+#include "aten/cpu/vecmath/gamma.h"
 #include "aten/cpu/vecmath/libm.h"
 
 namespace flambeau::vec {
@@ -143,8 +144,6 @@ template <Floating T>
 }
 [[gnu::always_inline]] inline float erfinv(float x) { return erfinv_ends(x, erfinv_start(x)); }
 
-inline double lgamma(double x) { return gamma_series::log_gamma(x); }
-inline float lgamma(float x) { return static_cast<float>(lgamma(static_cast<double>(x))); }
 inline double digamma(double x) { return gamma_series::digamma(x); }
 inline float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 inline double polygamma(double n, double x) { return gamma_series::polygamma(n, x); }

@@ -1,66 +1,34 @@
 // Distances between all rows of two matrices on CPU, and their gradient:
 //   result[i, j] = (sum_k |x1[i, k] - x2[j, k]|^p)^(1/p)
-// p 0 counts differences, inf takes the largest. Sums are kept in accumulate_t<T> (float for half
-// types), in eight parts so that they vectorise. NaN spreads. Powers are not scaled: they overflow
-// where |x|^p does. The gradient of a zero distance is 0. Relative error: a small multiple of
-// log2(k) eps.
-#include <array>
+// p 0 counts differences, inf takes the largest. Differences are taken before powers, so near
+// points lose no digits. Sums are kept in accumulate_t<T> (float for half types), of 64 elements at
+// a time. NaN spreads. Powers are not scaled: they overflow where |x|^p does. The gradient of a
+// zero distance is 0. Relative error: at most (64 + k / 64) eps, mostly its square root.
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
+#include "aten/ops/distance/distance_loops.h"
+#include "c10/core/isa.h"
 #include "torchgen_out/aten/distance_kernels.h"
 
-namespace flambeau::ops {
+namespace flambeau {
+
+FLAMBEAU_DECLARE_LOOPS(distance::Loops, distance)
+
+namespace ops {
 namespace {
 
-constexpr int64_t kLanes = 8;
+using distance::Order;
 
-// The orders that have a loop of their own.
-enum class Order { Zero, One, Two, Infinite, Other };
 Order order_of(double p) {
   if (p == 0) return Order::Zero;
   if (p == 1) return Order::One;
   if (p == 2) return Order::Two;
   return std::isinf(p) ? Order::Infinite : Order::Other;
-}
-
-template <Order kOrder, typename Acc>
-Acc combine(Acc sum, Acc difference, [[maybe_unused]] Acc p) {
-  const Acc size = difference < 0 ? -difference : difference;
-  if constexpr (kOrder == Order::Zero) return sum + (difference != 0 ? Acc(1) : Acc(0));
-  if constexpr (kOrder == Order::One) return sum + size;
-  if constexpr (kOrder == Order::Two) return sum + size * size;
-  if constexpr (kOrder == Order::Infinite) return size > sum || size != size ? size : sum;
-  if constexpr (kOrder == Order::Other) return sum + std::pow(size, p);
-}
-
-template <Order kOrder, typename T>
-T distance(const T* a, const T* b, int64_t count, double p) {
-  using Acc = accumulate_t<T>;
-  const Acc order = static_cast<Acc>(p);
-  std::array<Acc, kLanes> parts{};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const auto at = i + static_cast<int64_t>(lane);
-      parts[lane] = combine<kOrder, Acc>(parts[lane], Acc(a[at]) - Acc(b[at]), order);
-    }
-  }
-  Acc sum = 0;
-  for (; i < count; ++i) sum = combine<kOrder, Acc>(sum, Acc(a[i]) - Acc(b[i]), order);
-  for (const Acc part : parts) {
-    if constexpr (kOrder == Order::Infinite) {
-      sum = part > sum || part != part ? part : sum;
-    } else {
-      sum += part;
-    }
-  }
-  if constexpr (kOrder == Order::Two) return static_cast<T>(std::sqrt(sum));
-  if constexpr (kOrder == Order::Other) return static_cast<T>(std::pow(sum, Acc(1) / order));
-  return static_cast<T>(sum);
 }
 
 // to += scale * d distance / d a, without the factor that all elements share.
@@ -91,25 +59,44 @@ void with_order(double p, const Body& body) {
   }
 }
 
+// One matrix of distances. Parallel where the caller is not.
+template <typename T>
+void all_pairs(const Tensor& left, const Tensor& right, int64_t batch, double p,
+               const Tensor& out) {
+  static const distance::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(distance);
+  const distance::Loops& loops = tables[cpu_isa()][sizeof(T) == sizeof(double)];
+  const int64_t m = left.size(1), n = right.size(1), k = left.size(2);
+  const T* a = left.data_as<T>() + batch * m * k;
+  const T* b = right.data_as<T>() + batch * n * k;
+  T* to = out.data_as<T>() + batch * m * n;
+  const int64_t width = loops.width, blocks = (n + width - 1) / width;
+  const std::unique_ptr<T[]> packed(new T[static_cast<size_t>(blocks * width * k)]);
+  parallel_for(0, blocks, width * k * 4, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * width, last = std::min(n, end * width);
+    loops.pack(last - first, k, b + first * k, packed.get() + first * k);
+  });
+  const auto run = loops.distances[static_cast<int>(order_of(p))];
+  parallel_for(0, m, n * std::max<int64_t>(k / 4, 1), [&](int64_t begin, int64_t end) {
+    run(end - begin, n, k, a + begin * k, packed.get(), p, to + begin * n);
+  });
+}
+
 }  // namespace
 
 void cdist_cpu(const Tensor& x1, const Tensor& x2, double p, Tensor& result) {
-  const Tensor left = contiguous_tensor(x1), right = contiguous_tensor(x2);
-  const int64_t m = x1.size(1), n = x2.size(1), k = x1.size(2);
   if (result.numel() == 0) return;
-  dispatch_floating(x1.dtype(), "cdist", [&]<typename T>() {
-    const T* a = left.data_as<T>();
-    const T* b = right.data_as<T>();
-    T* to = result.data_as<T>();
-    with_order(p, [&]<Order kOrder>() {
-      parallel_for(0, x1.size(0) * m, n * std::max<int64_t>(k, 1), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          for (int64_t j = 0; j < n; ++j)
-            to[row * n + j] = distance<kOrder>(a + row * k, b + (row / m * n + j) * k, k, p);
-        }
-      });
-    });
+  const ScalarType type = compute_type(x1.dtype());
+  if (!is_floating_type(x1.dtype())) fail_dtype("cdist", x1.dtype());
+  const Tensor left = contiguous_tensor(cast_tensor(x1, type));
+  const Tensor right = contiguous_tensor(cast_tensor(x2, type));
+  const Tensor out = result.dtype() == type ? result : empty_tensor(result.sizes(), type);
+  dispatch_types<ScalarType::Float32, ScalarType::Float64>(type, "cdist", [&]<typename T>() {
+    parallel_for(0, x1.size(0), x1.size(1) * x2.size(1) * std::max<int64_t>(x1.size(2), 1),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t b = begin; b < end; ++b) all_pairs<T>(left, right, b, p, out);
+                 });
   });
+  if (!out.is_same(result)) copy_into(result, out);
 }
 
 void cdist_gradient_cpu(const Tensor& gradient, const Tensor& x1, const Tensor& x2, double p,
@@ -144,9 +131,9 @@ void cdist_gradient_cpu(const Tensor& gradient, const Tensor& x1, const Tensor& 
   });
 }
 
-}  // namespace flambeau::ops
+}  // namespace ops
 
-namespace flambeau::shape {
+namespace shape {
 
 void cdist(const Tensor& x1, const Tensor& x2, OutSpec* out) {
   check(x1.dtype() == x2.dtype(), "cdist: expected both inputs of one dtype, got ", x1.dtype(),
@@ -169,4 +156,5 @@ void cdist_gradient(const Tensor& gradient, const Tensor& x1, const Tensor& x2,
   like(x1, out);
 }
 
-}  // namespace flambeau::shape
+}  // namespace shape
+}  // namespace flambeau

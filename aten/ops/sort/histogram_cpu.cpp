@@ -14,19 +14,29 @@
 namespace flambeau::ops {
 namespace {
 
-// How many elements come before the place of `value`. Comparisons with NaN are false: it goes to
-// the end.
-template <typename T>
-int64_t search(const T* sequence, int64_t n, T value, bool right) {
-  int64_t begin = 0;
-  while (n > 0) {
-    const int64_t half = n / 2;
-    const T middle = sequence[begin + half];
-    const bool before = right ? !(middle > value) : !(middle >= value);
-    begin = before ? begin + half + 1 : begin;
-    n = before ? n - half - 1 : half;
+// For each of `count` <= kTogether values: how many elements come before its place. NaN is the
+// largest in a sequence, and goes to the end. Side by side and without branches, which no processor
+// would predict, so that reads of one search do not wait for those of another.
+constexpr int64_t kTogether = 16;
+
+template <bool kRight, typename T>
+void search(const T* sequence, int64_t n, const T* values, int64_t count, int64_t* places) {
+  T wanted[kTogether];
+  uint64_t first[kTogether] = {};  // the place is this or one of the `width` after it
+  for (int64_t j = 0; j < kTogether; ++j) wanted[j] = values[j < count ? j : 0];
+  const auto is_before = [&](uint64_t at, int64_t j) -> uint64_t {
+    return kRight ? sequence[at] <= wanted[j] : sequence[at] < wanted[j];
+  };
+  auto width = static_cast<uint64_t>(n);
+  for (; width > 1; width -= width / 2) {
+    const uint64_t half = width / 2;
+    for (int64_t j = 0; j < kTogether; ++j)
+      first[j] += half & -is_before(first[j] + half - 1, j);  // all bits or none
   }
-  return begin;
+  for (int64_t j = 0; j < count; ++j) {
+    const uint64_t place = width == 1 ? first[j] + is_before(first[j], j) : 0;
+    places[j] = wanted[j] == wanted[j] ? static_cast<int64_t>(place) : n;
+  }
 }
 
 template <typename Weight>
@@ -115,10 +125,16 @@ void search_all(const Tensor& sorted_sequence, const Tensor& self, bool out_int3
       common, "searchsorted_out_cpu", [&]<typename T>() {
         const auto run = [&](auto* places) {
           parallel_for(0, values.numel(), 32, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) {
-              const T* sequence = sequences.data_as<T>() + (shared ? 0 : i / per_sequence * n);
-              const int64_t place = search(sequence, n, values.data_as<T>()[i], right);
-              places[i] = static_cast<std::remove_reference_t<decltype(*places)>>(place);
+            for (int64_t i = begin, next; i < end; i = next) {
+              const int64_t row = shared ? 0 : i / per_sequence;
+              next = std::min({end, i + kTogether, (row + 1) * per_sequence});
+              const T* sequence = sequences.data_as<T>() + row * n;
+              const T* wanted = values.data_as<T>() + i;
+              int64_t found[kTogether];
+              right ? search<true>(sequence, n, wanted, next - i, found)
+                    : search<false>(sequence, n, wanted, next - i, found);
+              for (int64_t j = i; j < next; ++j)
+                places[j] = static_cast<std::remove_reference_t<decltype(*places)>>(found[j - i]);
             }
           });
         };

@@ -157,7 +157,13 @@ TEST_PER_ISA(vecmath_special_functions) {
       "erfinv", 4, -0.99999f, 0.99999f, [](float x) { return vec::erfinv(x); }, erfinv_exact);
   expect_ulps<double>(
       "erfinv", 4, -0.99999, 0.99999, [](double x) { return vec::erfinv(x); }, erfinv_exact);
-  CHECK_BOTH(lgamma, 4, 8, 0.1, 50, lgammal);
+  CHECK_BOTH(lgamma, 1, 8, 0.1, 50, lgammal);
+  CHECK_BOTH(lgamma, 1, 8, 0, 1e30, lgammal);
+  CHECK_BOTH(lgamma, 1, 8, 0.9999, 1.0001, lgammal);
+  CHECK_BOTH(lgamma, 1, 8, 1.9999, 2.0001, lgammal);
+  CHECK_BOTH(lgamma, 1, 8, -1, 0, lgammal);
+  for (double x = -20.001; x < 0; x += 0.0037)  // has zeros
+    EXPECT(std::fabs(vec::lgamma(x) - lgammal(x)) <= 1e-14 * std::fmax(1, -x));
   expect_ulps<double>(
       "normal_cdf", 8, -2, 10, [](double x) { return vec::normal_cdf(x); },
       [](Real x) { return erfcl(-x * 0.707106781186547524401L) / 2; });
@@ -227,6 +233,9 @@ TEST_PER_ISA(vecmath_special_values) {
          std::isnan(vec::exp_nonpositive(nan)) && vec::exp_nonpositive(0.0f) == 1);
   EXPECT(vec::erfinv(1.0f) == inf && vec::erfinv(-1.0) == -dinf && std::isnan(vec::erfinv(1.5)) &&
          std::isnan(vec::erfinv(nan)));
+  EXPECT(vec::lgamma(inf) == inf && vec::lgamma(-dinf) == dinf && std::isnan(vec::lgamma(nan)) &&
+         vec::lgamma(0.0) == dinf && vec::lgamma(-0.0f) == inf && vec::lgamma(-7.0) == dinf &&
+         vec::lgamma(1.0) == 0 && vec::lgamma(2.0f) == 0 && vec::lgamma(1e306) == dinf);
   EXPECT(vec::logaddexp(inf, inf) == inf && vec::logaddexp(-inf, -inf) == -inf &&
          vec::logaddexp(-inf, 2.0f) == 2);
   EXPECT(std::isnan(vec::logaddexp(nan, 1.0f)) && std::isnan(vec::logaddexp(1.0f, nan)));
