@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from codegen import slots, spelling, tensor_spelling
 from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
+    Argument,
     BatchRule,
     Composite,
     Form,
@@ -108,8 +109,13 @@ def _signature(form: Form, suffix: str, lines: Iterable[str]) -> FunctionDecl:
 
 def _outs(form: Form) -> list[str]:
     """The names of the tensors that a form writes: out arguments, or self."""
-    written = [arg for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
-    return [spelling.local(arg.name) for arg in written]
+    return [spelling.local(arg.name) for arg in _written(form)]
+
+
+def _written(form: Form) -> list[Argument]:
+    """The arguments that are the form's results. Others that it writes to are written by its operator."""
+    outs = [arg for arg in form.schema.args if arg.is_out]
+    return outs or [arg for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
 
 
 def _return_outs(form: Form) -> str:
@@ -122,12 +128,11 @@ def _return_outs(form: Form) -> str:
 
 
 def _bump(form: Form) -> list[str]:
-    written = [arg for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
     return [
         f"for (const Tensor& item : {spelling.local(arg.name)}) item.impl()->bump_version();"
         if isinstance(arg.type, ListType)
         else f"{spelling.local(arg.name)}.impl()->bump_version();"
-        for arg in written
+        for arg in _written(form)
     ]
 
 

@@ -102,10 +102,11 @@ def out_schema(schema: Schema, out_taken: bool = False) -> Schema:
     overload = schema.name.overload
     plain = ("",) if out_taken else ("", "Tensor")
     out_name = "out" if overload in plain else f"{overload}_out"
+    marked = [a for a in schema.args if a.alias is not None and a.alias.is_write]
     outs: list[Argument] = []
     returns: list[Return] = []
     for i, result in enumerate(schema.returns):
-        alias = Alias((chr(ord("a") + i),), (), True)
+        alias = Alias((chr(ord("a") + i + len(marked)),), (), True)
         if isinstance(result.type, ListType):  # the list is the caller's: nothing is returned
             outs.append(Argument("out", result.type, None, alias, kwarg_only=True, is_out=True))
             continue
@@ -113,7 +114,7 @@ def out_schema(schema: Schema, out_taken: bool = False) -> Schema:
         outs.append(Argument(arg, result.type, None, alias, kwarg_only=True, is_out=True))
         returns.append(Return(result.name, result.type, alias))
     name = replace(schema.name, overload=out_name)
-    args = tuple(replace(a, alias=None) for a in schema.args)
+    args = tuple(a if a.alias is None or a.alias.is_write else replace(a, alias=None) for a in schema.args)
     return Schema(name, (*args, *outs), tuple(returns))
 
 

@@ -33,6 +33,7 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau._linear_algebra import *  # noqa: F403
     from flambeau._size import *  # noqa: F403
     from flambeau._stft import *  # noqa: F403
+    from flambeau._symbols import *  # noqa: F403
     from flambeau._windows import *  # noqa: F403
     from flambeau.autograd.grad_mode import *  # noqa: F403
     from flambeau.functional import *  # noqa: F403
@@ -94,7 +95,9 @@ from flambeau._grouping import unique, unique_consecutive  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
     is_complex,
     is_conj,
+    is_distributed,
     is_floating_point,
+    is_inference,
     is_neg,
     is_nonzero,
     is_storage,
@@ -104,7 +107,16 @@ from flambeau._inquiry import (  # noqa: E402
     result_type,
     typename,
 )
-from flambeau._linear_algebra import cdist, chain_matmul, lu, norm, pca_lowrank, svd_lowrank  # noqa: E402
+from flambeau._linear_algebra import (  # noqa: E402
+    cdist,
+    chain_matmul,
+    embedding_renorm_,
+    lu,
+    norm,
+    norm_except_dim,
+    pca_lowrank,
+    svd_lowrank,
+)
 from flambeau._lobpcg import lobpcg  # noqa: E402
 from flambeau._recurrent import (  # noqa: E402
     gru,
@@ -117,7 +129,17 @@ from flambeau._recurrent import (  # noqa: E402
     rnn_tanh_cell,
 )
 from flambeau._stft import istft, stft  # noqa: E402
-from flambeau._tensor_memory import get_device, is_same_size, is_signed  # noqa: E402
+from flambeau._symbols import (  # noqa: E402
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sqrt,
+    sym_sum,
+)
+from flambeau._tensor_memory import detach_, get_device, is_same_size, is_signed  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau._windows import (  # noqa: E402
     bartlett_window,

@@ -58,6 +58,16 @@ def is_neg(input: Tensor) -> bool:
     return input.is_neg()
 
 
+def is_inference(input: Tensor) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Whether several processes hold parts of a tensor; never."""
+    return False
+
+
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
     if input.numel() != 1:

@@ -95,7 +95,7 @@ class _TensorMethods:
         return self
 
     def __rdiv__(self: Any, other: Any) -> Tensor:
-        return other / self
+        return self.reciprocal() * other
 
     # --- complex numbers ---------------------------------------------------------------------------
 
@@ -232,6 +232,30 @@ class _TensorMethods:
             data, self.dtype if dtype is None else dtype, self.device if device is None else device
         )
         return out.requires_grad_() if requires_grad else out
+
+    def dense_dim(self: Any) -> int:
+        """Return the number of dimensions: all are dense."""
+        return self.dim()
+
+    def sparse_dim(self: Any) -> int:
+        """Return 0: no dimension is sparse."""
+        return 0
+
+    def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """Return the tensor, which is dense already, or convert it to `dtype`."""
+        return self if dtype is None else self.to(dtype)
+
+    def is_pinned(self: Any, device: Any = None) -> bool:
+        """Whether the memory is pinned for copies to a device; never, here."""
+        return False
+
+    def const_data_ptr(self: Any) -> int:
+        """Return the address of the first element."""
+        return self.data_ptr()
+
+    def is_distributed(self: Any) -> bool:
+        """Whether several processes hold parts; never."""
+        return False
 
     def is_shared(self: Any) -> bool:
         """Whether the memory is visible to other processes; never, here."""
@@ -419,6 +443,17 @@ def _install() -> None:
         if name not in own and (replaces or name not in vars(Tensor)):
             setattr(Tensor, name, value)
     names = "float double half int long short bool bfloat16 cfloat cdouble".split()
+    # Kinds of memory and of devices that do not exist here.
+    for name in "ipu maia mkldnn mps mtia nested sparse_csr vulkan xla xpu".split():
+        if f"is_{name}" not in vars(Tensor):
+            setattr(
+                Tensor,
+                f"is_{name}",
+                property(lambda self: False, doc=f"Whether it is of the kind {name}: no."),
+            )
+    for name, value in (("name", None), ("volatile", False)):  # of PyTorch's first versions
+        if name not in vars(Tensor):
+            setattr(Tensor, name, property(lambda self, value=value: value))
     for name, to in [*((n, getattr(_C, n)) for n in names), ("char", _C.int8), ("byte", _C.uint8)]:
         if name not in vars(Tensor):
             setattr(Tensor, name, _caster(name, to))

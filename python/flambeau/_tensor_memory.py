@@ -128,6 +128,11 @@ def _row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def detach_(input: Tensor) -> Tensor:
+    """Take a tensor out of the graph, in place."""
+    return input.detach_()
+
+
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same sizes."""
     return input.is_same_size(other)

@@ -42,8 +42,14 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextmanager
-def fork_rng(devices: object = None, enabled: bool = True) -> Iterator[None]:
-    """Restore the generator's position at the end of the block."""
+def fork_rng(
+    devices: object = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:
+    """Restore the generator's position at the end of the block; that of the host is the only one."""
     state = get_rng_state() if enabled else None
     try:
         yield

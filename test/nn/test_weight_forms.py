@@ -144,3 +144,49 @@ def test_fused_layers_compute_the_same(transpose: bool) -> None:
     y = fb.randn(5, 3)
     assert fb.allclose(fb.nn.utils.fuse_linear_bn_eval(linear, bn)(y), bn(linear(y)), atol=1e-5)
     assert fb.nn.utils.skip_init(fb.nn.Linear, 2, 3).weight.shape == (3, 2)
+
+
+# --- orthogonal ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (3, 3), (2, 3, 3)])
+@pytest.mark.parametrize("way", [None, "matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("follows", [True, False])
+def test_orthogonal_weights_are_those_of_pytorch(shape, way, follows):
+    values = np.random.default_rng(1).standard_normal(shape)
+    found = []
+    for m in (fb, torch):
+        m.manual_seed(0)
+        owner = m.nn.Module()
+        owner.weight = m.nn.Parameter(m.tensor(values))
+        m.nn.utils.parametrizations.orthogonal(owner, orthogonal_map=way, use_trivialization=follows)
+        weight = owner.weight
+        (weight * m.arange(weight.numel()).reshape(weight.shape)).sum().backward()
+        found.append([weight, owner.parametrizations.weight.original.grad])
+        state = {k: tuple(v.shape) for k, v in owner.state_dict().items()}
+        found[-1].append(state)
+        products = weight.mT @ weight if shape[-2] >= shape[-1] else weight @ weight.mT
+        one = np.broadcast_to(np.eye(products.shape[-1]), products.shape)
+        np.testing.assert_allclose(products.detach().numpy(), one, atol=1e-10)
+    (ours, our_grad, our_state), (theirs, their_grad, their_state) = found
+    assert our_state == their_state
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), atol=1e-10)
+    np.testing.assert_allclose(our_grad.numpy(), their_grad.numpy(), atol=1e-10)
+
+
+def test_orthogonal_takes_a_new_value():
+    layer = fb.nn.utils.parametrizations.orthogonal(fb.nn.Linear(3, 3))
+    turned = fb.tensor([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    layer.weight = turned
+    np.testing.assert_allclose(layer.weight.detach().numpy(), turned.numpy(), atol=1e-6)
+
+
+def test_orthogonal_refuses_what_is_no_matrix():
+    for m in (fb, torch):
+        orthogonal = m.nn.utils.parametrizations.orthogonal
+        with pytest.raises(ValueError, match="matrix"):
+            orthogonal(m.nn.Linear(3, 3), "bias")
+        with pytest.raises(ValueError, match="no parameter or buffer"):
+            orthogonal(m.nn.Linear(3, 3), "nothing")
+        with pytest.raises(ValueError, match="one of"):
+            orthogonal(m.nn.Linear(3, 3), orthogonal_map="other")

@@ -11,6 +11,10 @@ from flambeau.nn import functional as F
 RNG = np.random.default_rng(0)
 
 
+def drawn(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
 def collapsed(path, blank):
     """The labels of a path: repetitions and blanks dropped."""
     return [label for label, _ in itertools.groupby(path) if label != blank]
@@ -106,3 +110,43 @@ def test_weights_of_elements_make_a_weighted_mean():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call(fb.ones(2, 3))
+
+
+def test_ctc_tangents_are_those_of_its_gradient():
+    scores = fb.tensor(drawn(6, 2, 5, dtype=np.float64))
+    change = fb.tensor(drawn(6, 2, 5, seed=1, dtype=np.float64))
+    targets = fb.tensor([[1, 2, 2], [3, 1, 0]])
+
+    def loss(values):
+        return F.ctc_loss(values.log_softmax(-1), targets, [6, 5], [3, 2], reduction="sum")
+
+    tangent = fb.func.jvp(loss, (scores,), (change,))[1]
+    assert tangent.item() == pytest.approx((fb.func.grad(loss)(scores) * change).sum().item(), rel=1e-9)
+
+
+def test_linear_cross_entropy_in_chunks_is_that_of_the_whole():
+    x, w = (fb.tensor(drawn(*shape, dtype=np.float64)).requires_grad_() for shape in ((7, 3), (5, 3)))
+    bias, scale = fb.tensor(drawn(5, dtype=np.float64)), fb.tensor(drawn(5, dtype=np.float64)).abs()
+    classes = fb.tensor([0, 4, -100, 2, 1, 1, 3])
+    chances = fb.tensor(drawn(7, 5, dtype=np.float64)).softmax(1)
+    options = fb.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    for target in (classes, chances):
+        for reduction in ("mean", "sum", "none"):
+            given = {"linear_bias": bias, "weight": scale, "reduction": reduction, "label_smoothing": 0.1}
+            whole = F.linear_cross_entropy(x, w, target, **given)
+            parts = F.linear_cross_entropy(x, w, target, **given, options=options)
+            np.testing.assert_allclose(parts.detach().numpy(), whole.detach().numpy(), rtol=1e-12)
+            ours, theirs = (fb.autograd.grad(v.sum(), (x, w)) for v in (parts, whole))
+            for a, b in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-12)
+
+
+def test_linear_cross_entropy_refuses_unknown_options():
+    for bad in (
+        {"batch_chunk_size": 0},
+        {"chunking_method": "x"},
+        {"acc_policy": "z"},
+        {"acc_dtype": fb.int32},
+    ):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            fb.nn.LinearCrossEntropyOptions(**bad)

@@ -1,5 +1,7 @@
 """Sampling at places and the grids for it."""
 
+import functools
+
 import flambeau as fb
 import numpy as np
 import pytest
@@ -110,3 +112,24 @@ def test_antialiased_operator_is_interpolate() -> None:
     images = fb.randn(2, 3, 8, 6)
     want = fb.nn.functional.interpolate(images, (3, 9), mode="bilinear", antialias=True)
     assert fb.allclose(fb.ops.aten._upsample_bilinear2d_aa(images, (3, 9), False), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_second_derivatives_of_grid_sampling(mode, padding, corners):
+    fb.manual_seed(0)
+    image = fb.randn(2, 2, 4, 5, dtype=fb.float64, requires_grad=True)
+    grid = (fb.rand(2, 3, 2, 2, dtype=fb.float64) * 2.6 - 1.3).requires_grad_()
+    sample = functools.partial(F.grid_sample, mode=mode, padding_mode=padding, align_corners=corners)
+    assert fb.autograd.gradcheck(sample, (image, grid), check_forward_ad=True)
+    assert fb.autograd.gradgradcheck(sample, (image, grid), check_fwd_over_rev=True)
+
+
+def test_second_derivatives_of_volumes():
+    fb.manual_seed(0)
+    volume = fb.randn(1, 2, 3, 4, 3, dtype=fb.float64, requires_grad=True)
+    grid = (fb.rand(1, 2, 2, 2, 3, dtype=fb.float64) * 2 - 1).requires_grad_()
+    sample = functools.partial(F.grid_sample, align_corners=False)
+    assert fb.autograd.gradcheck(sample, (volume, grid), check_forward_ad=True)
+    assert fb.autograd.gradgradcheck(sample, (volume, grid), check_fwd_over_rev=True)

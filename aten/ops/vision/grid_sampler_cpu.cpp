@@ -6,7 +6,7 @@
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
-#include "aten/ops/vision/grid_taps.h"
+#include "aten/ops/vision/grid_places.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/vision_kernels.h"
 
@@ -14,21 +14,12 @@ namespace flambeau::ops {
 namespace {
 
 using vision::AxisTaps;
+using vision::GridShape;
 using vision::Sampling;
+using vision::sampling_of;
+using vision::usable;
 
 constexpr int64_t kPlaces = 2048;  // whose taps are kept at a time
-
-struct Shape {
-  int64_t batch, channels, dims;
-  std::array<int64_t, 3> in{1, 1, 1};
-  int64_t in_size, places;
-  Shape(const Tensor& input, const Tensor& grid)
-      : batch(input.size(0)), channels(input.size(1)), dims(input.dim() - 2) {
-    for (int64_t d = 0; d < dims; ++d) in[static_cast<size_t>(3 - dims + d)] = input.size(d + 2);
-    in_size = in[0] * in[1] * in[2];
-    places = grid.numel() / std::max<int64_t>(1, batch * dims);
-  }
-};
 
 // One element that a place takes; slope: derivatives of the weight by the grid's numbers, x first.
 template <typename T>
@@ -46,7 +37,7 @@ struct TapList {
 };
 
 template <typename T>
-void append_taps(const Shape& shape, const Sampling& s, const T* g, TapList<T>& list) {
+void append_taps(const GridShape& shape, const Sampling& s, const T* g, TapList<T>& list) {
   std::array<AxisTaps<T>, 3> axes;  // depth, height, width
   axes[0] = {1, {0, -1, -1, -1}, {1, 0, 0, 0}, {0, 0, 0, 0}};
   for (int64_t d = 0; d < shape.dims; ++d) {
@@ -71,7 +62,8 @@ void append_taps(const Shape& shape, const Sampling& s, const T* g, TapList<T>& 
 
 // body(batch element, first place, taps) for stretches of places.
 template <typename T, typename Body>
-void for_each_stretch(const Shape& shape, const Sampling& s, const Tensor& grid, const Body& body) {
+void for_each_stretch(const GridShape& shape, const Sampling& s, const Tensor& grid,
+                      const Body& body) {
   const int64_t per_batch = (shape.places + kPlaces - 1) / kPlaces;
   const int64_t cost = std::min(kPlaces, shape.places) * (shape.channels + 8) * 4;
   parallel_for(0, shape.batch * per_batch, cost, [&](int64_t begin, int64_t end) {
@@ -89,7 +81,7 @@ void for_each_stretch(const Shape& shape, const Sampling& s, const Tensor& grid,
 }
 
 template <typename T>
-void sample(const Shape& shape, const Sampling& s, const Tensor& in, const Tensor& grid,
+void sample(const GridShape& shape, const Sampling& s, const Tensor& in, const Tensor& grid,
             const Tensor& out) {
   for_each_stretch<T>(shape, s, grid, [&](int64_t n, int64_t from, const TapList<T>& list) {
     for (int64_t c = 0; c < shape.channels; ++c) {
@@ -108,7 +100,7 @@ void sample(const Shape& shape, const Sampling& s, const Tensor& in, const Tenso
 }
 
 template <typename T>
-void grid_grads(const Shape& shape, const Sampling& s, const Tensor& grad, const Tensor& in,
+void grid_grads(const GridShape& shape, const Sampling& s, const Tensor& grad, const Tensor& in,
                 const Tensor& grid, const Tensor& out) {
   for_each_stretch<T>(shape, s, grid, [&](int64_t n, int64_t from, const TapList<T>& list) {
     const T* image = in.data_as<T>() + n * shape.channels * shape.in_size;
@@ -131,7 +123,7 @@ void grid_grads(const Shape& shape, const Sampling& s, const Tensor& grad, const
 
 // Places of one image share elements, so that threads share out whole images.
 template <typename T>
-void input_grads(const Shape& shape, const Sampling& s, const Tensor& grad, const Tensor& grid,
+void input_grads(const GridShape& shape, const Sampling& s, const Tensor& grad, const Tensor& grid,
                  const Tensor& out) {
   parallel_for(0, shape.batch, shape.places * shape.channels * 4, [&](int64_t begin, int64_t end) {
     TapList<T> list;
@@ -150,15 +142,6 @@ void input_grads(const Shape& shape, const Sampling& s, const Tensor& grad, cons
   });
 }
 
-Sampling sampling_of(int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
-  return {static_cast<vision::Filter>(interpolation_mode),
-          static_cast<vision::Border>(padding_mode), align_corners};
-}
-
-Tensor usable(const Tensor& t) {
-  return contiguous_tensor(cast_tensor(t, compute_type(t.dtype())));
-}
-
 }  // namespace
 
 void grid_sampler_cpu(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
@@ -169,7 +152,7 @@ void grid_sampler_cpu(const Tensor& input, const Tensor& grid, int64_t interpola
   const Tensor target = out.dtype() == in.dtype() ? out : empty_tensor(out.sizes(), in.dtype());
   dispatch_types<ScalarType::Float32, ScalarType::Float64>(
       in.dtype(), "grid_sampler",
-      [&]<typename T>() { sample<T>(Shape(input, grid), s, in, places, target); });
+      [&]<typename T>() { sample<T>(GridShape(input, grid), s, in, places, target); });
   if (target.impl() != out.impl()) copy_into(out, target);
 }
 
@@ -182,7 +165,7 @@ void grid_sampler_backward_cpu(const Tensor& grad_output, const Tensor& input, c
   const Tensor slopes = zeros_tensor(grad_grid.sizes(), in.dtype());
   dispatch_types<ScalarType::Float32, ScalarType::Float64>(
       in.dtype(), "grid_sampler", [&]<typename T>() {
-        const Shape shape(input, grid);
+        const GridShape shape(input, grid);
         if (grad.numel() == 0) return;
         input_grads<T>(shape, s, grad, places, sums);
         grid_grads<T>(shape, s, grad, in, places, slopes);

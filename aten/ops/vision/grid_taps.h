@@ -83,11 +83,17 @@ void cubic_weights(T t, std::array<T, 4>& weight, std::array<T, 4>& slope) {
   }
 }
 
+// Where the grid's number g lies, in elements.
+template <typename T>
+Place<T> place_of(T g, int64_t size, const Sampling& s) {
+  const T half = (s.align_corners ? static_cast<T>(size - 1) : static_cast<T>(size)) / 2;
+  return {s.align_corners ? (g + 1) * half : ((g + 1) * static_cast<T>(size) - 1) / 2, half};
+}
+
 // The taps along one axis of `size` elements for the grid's number g.
 template <typename T>
 AxisTaps<T> axis_taps(T g, int64_t size, const Sampling& s) {
-  const T half = (s.align_corners ? static_cast<T>(size - 1) : static_cast<T>(size)) / 2;
-  Place<T> p{s.align_corners ? (g + 1) * half : ((g + 1) * static_cast<T>(size) - 1) / 2, half};
+  Place<T> p = place_of(g, size, s);
   AxisTaps<T> taps{};
   if (s.filter == Filter::Cubic) {
     const T base = std::floor(p.at);
@@ -113,6 +119,22 @@ AxisTaps<T> axis_taps(T g, int64_t size, const Sampling& s) {
   taps.weight = {1 - t, t, 0, 0};
   taps.slope = {-p.slope, p.slope, 0, 0};
   return taps;
+}
+
+// Second derivatives of the weights by g: only the cubic ones are not straight lines.
+template <typename T>
+std::array<T, 4> axis_bends(T g, int64_t size, const Sampling& s) {
+  std::array<T, 4> bends{};
+  if (s.filter != Filter::Cubic) return bends;
+  constexpr T a = T(-0.75);
+  const Place<T> p = place_of(g, size, s);
+  const T t = p.at - std::floor(p.at);
+  for (int i = 0; i < 4; ++i) {
+    const T x = std::abs(t - static_cast<T>(i - 1));
+    const T bend = i == 1 || i == 2 ? 6 * (a + 2) * x - 2 * (a + 3) : 6 * a * x - 10 * a;
+    bends[static_cast<size_t>(i)] = bend * p.slope * p.slope;
+  }
+  return bends;
 }
 
 }  // namespace flambeau::vision

@@ -1,6 +1,7 @@
 """Networks: layers, losses, initial values and the functions behind them."""
 
-from flambeau.nn import functional, init, utils
+from flambeau.nn import functional, grad, init, utils
+from flambeau.nn.functional import LinearCrossEntropyOptions
 from flambeau.nn.modules.activation import (
     CELU,
     ELU,
@@ -89,8 +90,10 @@ from flambeau.nn.modules.loss import (
     HuberLoss,
     KLDivLoss,
     L1Loss,
+    LinearCrossEntropyLoss,
     MSELoss,
     NLLLoss,
+    NLLLoss2d,
     SmoothL1Loss,
 )
 from flambeau.nn.modules.margin_loss import (

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 # Imported when they are first used.
-_SUBMODULES = frozenset(("checkpoint", "data", "deterministic"))
+_SUBMODULES = frozenset(("checkpoint", "data", "deterministic", "dlpack"))
 
 
 def __getattr__(name: str) -> Any:

@@ -11,15 +11,6 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
-def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale those rows of `weight` that `input` names and that are longer than max_norm, in place."""
-    with flambeau.no_grad():
-        rows = input.reshape(-1)
-        found = weight[rows]  # where an index repeats, equal rows are written
-        norms = found.norm(norm_type, 1, True)
-        weight[rows] = found * flambeau.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
-
-
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -37,7 +28,8 @@ def embedding(
     elif padding_idx < 0:
         padding_idx += weight.size(0)
     if max_norm is not None:
-        _shorten(weight, input, max_norm, norm_type)
+        with flambeau.no_grad():
+            flambeau.embedding_renorm_(weight, input, max_norm, norm_type)
     return flambeau.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -118,7 +110,8 @@ def embedding_bag(
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("embedding_bag: scale_grad_by_freq is for sum and mean, got mode='max'")
     if max_norm is not None:
-        _shorten(weight, indices, max_norm, norm_type)
+        with flambeau.no_grad():
+            flambeau.embedding_renorm_(weight, indices, max_norm, norm_type)
     return flambeau.embedding_bag(
         weight,
         indices,

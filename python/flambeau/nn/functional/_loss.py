@@ -21,7 +21,6 @@ __all__ = [
     "huber_loss",
     "kl_div",
     "l1_loss",
-    "linear_cross_entropy",
     "mse_loss",
     "nll_loss",
     "poisson_nll_loss",
@@ -155,86 +154,6 @@ def cross_entropy(
     """
     reduction = named(size_average, reduce, reduction)
     return _nn.cross_entropy_loss(input, target, weight, number_of(reduction), ignore_index, label_smoothing)
-
-
-def _check_linear(
-    input: Tensor,
-    linear_weight: Tensor,
-    target: Tensor,
-    linear_bias: Tensor | None,
-    ignore_index: int | None,
-) -> None:
-    out = linear_weight.shape[:-1]
-    if input.dim() not in (1, 2):
-        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
-    if linear_weight.dim() < 2:
-        raise RuntimeError(
-            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
-        )
-    if input.shape[-1] != linear_weight.shape[-1]:
-        raise RuntimeError(
-            "expected equal input and linear_weight last dimensions (in_features), "
-            f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
-        )
-    if ignore_index is not None and target.is_floating_point():
-        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    if len(out) > 1 and input.dim() == 1:
-        raise RuntimeError(
-            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
-            f"batched input, (N, {linear_weight.shape[-1]}), got unbatched input"
-        )
-    if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
-        raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
-    classes = out if input.dim() == 1 else (input.shape[0], *out)
-    indices = out[1:] if input.dim() == 1 else (input.shape[0], *out[1:])
-    if tuple(target.shape) != tuple(classes if target.is_floating_point() else indices):
-        raise RuntimeError(
-            f"expected target of shape {tuple(indices)} of classes, or {tuple(classes)} of probabilities, "
-            f"got {tuple(target.shape)}"
-        )
-
-
-def linear_cross_entropy(
-    input: Tensor,
-    linear_weight: Tensor,
-    target: Tensor,
-    *,
-    linear_bias: Tensor | None = None,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int | None = None,
-    label_smoothing: float = 0.0,
-    options: Any = None,
-) -> Tensor:
-    """Cross entropy of the scores `linear(input, linear_weight, linear_bias)`.
-
-    Args:
-        input: features, (in) or (N, in).
-        linear_weight: (C, in), or (C, d_1, ..., d_K, in) for scores (N, C, d_1, ..., d_K).
-        target: classes or probabilities, as for `cross_entropy`.
-        linear_bias: of the shape of linear_weight without its last dimension, or (C,).
-        weight: scale of each class.
-        reduction: mean, sum or none.
-        ignore_index: class index that counts nothing; None: -100.
-        label_smoothing: as for `cross_entropy`.
-        options: how PyTorch splits the work; has no effect on the value.
-    """
-    _check_linear(input, linear_weight, target, linear_bias, ignore_index)
-    out = linear_weight.shape[:-1]
-    scores = input @ linear_weight.reshape(-1, linear_weight.shape[-1]).t()
-    scores = scores.reshape(*input.shape[:-1], *out)
-    if linear_bias is not None:
-        shape = [*linear_bias.shape] + [1] * (len(out) - linear_bias.dim())
-        scores = scores + linear_bias.reshape(shape)
-    ignored = -100 if ignore_index is None else ignore_index
-    return cross_entropy(
-        scores,
-        target,
-        weight,
-        ignore_index=ignored,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
 
 
 def binary_cross_entropy(

@@ -185,8 +185,10 @@ def _fractional(dims: int) -> tuple[Pool, Pool]:
         _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         sizes = _fractional_sizes(input, output_size, output_ratio, dims)
-        if _random_samples is None:
-            batch = 1 if input.dim() == dims + 1 else input.size(0)
+        batch = 1 if input.dim() == dims + 1 else input.size(0)
+        if _random_samples is not None:
+            _random_samples = _random_samples[:batch]
+        else:
             channels = input.size(-dims - 1)
             _random_samples = flambeau.rand(batch, channels, dims, dtype=input.dtype, device=input.device)
         return _functions._fractional_max_pool(input, spread(kernel_size, dims), sizes, _random_samples)

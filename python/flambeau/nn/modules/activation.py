@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import flambeau
@@ -87,7 +88,22 @@ class LogSigmoid(FunctionalLayer):
 class Hardtanh(FunctionalLayer):
     """Limit to [min_val, max_val]."""
 
-    function, options = staticmethod(F.hardtanh), {"min_val": -1.0, "max_val": 1.0, "inplace": False}
+    function = staticmethod(F.hardtanh)
+    options = {"min_val": -1.0, "max_val": 1.0, "inplace": False, "min_value": None, "max_value": None}
+    unused = ("min_value", "max_value")
+    shown = ("min_val", "max_val", "inplace")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in self.unused:  # the older names
+            older = vars(self).pop(name)
+            if older is not None:
+                warnings.warn(f"keyword argument `{name}` is deprecated: use `{name[:7]}`", stacklevel=2)
+                setattr(self, name[:7], older)
+        if not self.max_val > self.min_val:
+            raise AssertionError(
+                f"Hardtanh: expected max_val above min_val, got {self.max_val}, {self.min_val}"
+            )
 
 
 class Hardsigmoid(FunctionalLayer):
@@ -125,11 +141,17 @@ class Softshrink(FunctionalLayer):
 
     function, options = staticmethod(F.softshrink), {"lambd": 0.5}
 
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
 
 class Hardshrink(FunctionalLayer):
     """0 within [-lambd, lambd], x elsewhere."""
 
     function, options = staticmethod(F.hardshrink), {"lambd": 0.5}
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
 
 
 class GLU(FunctionalLayer):

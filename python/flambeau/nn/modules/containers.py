@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from flambeau import Tensor
@@ -95,6 +96,17 @@ class ModuleList(Module):
 
     def __setitem__(self, index: int, module: Module) -> None:
         self._modules[str(_position(index, len(self)))] = module
+
+    def _children_shown(self) -> list[tuple[str, str]]:
+        """Modules that look alike and follow each other are shown once."""
+        shown: list[tuple[str, str]] = []
+        first = 0
+        for text, run in groupby(map(repr, self)):
+            last = first + len(list(run)) - 1
+            alike = f"{last - first + 1} x {text}"
+            shown.append((str(first), text) if first == last else (f"{first}-{last}", alike))
+            first = last + 1
+        return shown
 
     def _renumber(self, modules: list[Module]) -> None:
         self._modules.clear()

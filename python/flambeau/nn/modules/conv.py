@@ -113,7 +113,7 @@ class _ConvNd(Module):
             ("groups", 1),
         ):
             if getattr(self, name) != default:
-                text += f", {name}={getattr(self, name)!r}"
+                text += f", {name}={getattr(self, name)}"
         if self.bias is None:
             text += ", bias=False"
         if self.padding_mode != "zeros":

@@ -23,6 +23,9 @@ class _Dropout(FunctionalLayer):
         if not 0 <= self.p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
 
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
 
 class Dropout(_Dropout):
     """In training set elements to 0 with probability `p` and scale the others by 1 / (1 - p).

@@ -17,19 +17,25 @@ class FunctionalLayer(Module):
 
     Subclasses declare `function` and `options`: names and defaults (or REQUIRED), in the constructor's order;
     with `draws` the function also learns whether the layer is training. Options called `weight` or
-    `pos_weight` are buffers, as they move with the layer.
+    `pos_weight`, and those in `buffers`, are buffers, as they move with the layer. Those in `unused` are not
+    passed on; with `keyword_only` all are given by name. `shown` are the options that the layer prints; None:
+    all.
     """
 
     function: Any = staticmethod(F.relu)
     options: dict[str, Any] = {}
     draws = False
+    keyword_only = False
+    buffers: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    shown: tuple[str, ...] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         bound = self.signature().bind(*args, **kwargs)
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            if name.endswith("weight"):
+            if self._is_buffer(name):
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)
@@ -37,19 +43,25 @@ class FunctionalLayer(Module):
     @classmethod
     def signature(cls) -> inspect.Signature:
         """The constructor's signature."""
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Signature([inspect.Parameter(n, kind, default=d) for n, d in cls.options.items()])
+        parameter = inspect.Parameter
+        kind = parameter.KEYWORD_ONLY if cls.keyword_only else parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([parameter(n, kind, default=d) for n, d in cls.options.items()])
 
     def __init_subclass__(cls) -> None:
         cls.__signature__ = cls.signature()  # type: ignore[attr-defined]
 
     def forward(self, *input: Tensor) -> Any:
         """Apply the function."""
-        given = {name: getattr(self, name) for name in self.options}
+        given = {name: getattr(self, name) for name in self.options if name not in self.unused}
         if self.draws:
             given["training"] = self.training
         return type(self).function(*input, **given)
 
     def extra_repr(self) -> str:
-        shown = ((n, getattr(self, n)) for n in self.options if not n.endswith("weight"))
+        names = self.options if self.shown is None else self.shown
+        shown = ((n, getattr(self, n)) for n in names if not self._is_buffer(n))
         return ", ".join(f"{n}={v!r}" for n, v in shown if not (n == "inplace" and not v))
+
+    @classmethod
+    def _is_buffer(cls, name: str) -> bool:
+        return name.endswith("weight") or name in cls.buffers

@@ -63,6 +63,9 @@ class LazyModuleMixin:
 
     def _become(self, features: int) -> None:
         options = {**self._options, next(iter(self._options)): features}
+        for parameter in self._parameters.values():
+            if is_lazy(parameter):  # it may have moved since it was made
+                options |= {"device": parameter.device, "dtype": parameter.dtype}
         for hook in self._hooks:
             hook.remove()
         made = self.cls_to_become(**options)
@@ -93,6 +96,13 @@ class _LazyLinear(LazyModuleMixin):
 
 
 class _LazyConv(LazyModuleMixin):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sizes = {"output_padding": 0, **self._options}
+        for name in ("kernel_size", "stride", "padding", "dilation", "output_padding"):
+            if not isinstance(sizes[name], str):
+                setattr(self, name, conv.as_tuple(sizes[name], self.cls_to_become.dims))
+
     def features_of(self, shape: tuple[int, ...]) -> int:
         return shape[0] if self.cls_to_become.transposed else shape[1] * self._options["groups"]
 

@@ -215,6 +215,7 @@ class Embedding(Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
         _weight: Tensor | None = None,
+        _freeze: bool = False,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -224,6 +225,7 @@ class Embedding(Table):
         self.scale_grad_by_freq = scale_grad_by_freq
         place = {"device": device, "dtype": dtype}
         self._make_table((num_embeddings, embedding_dim), padding_idx, sparse, _weight, place)
+        self.weight.requires_grad_(not _freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         """Look up."""

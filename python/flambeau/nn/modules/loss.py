@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.functional._reduction import named
+from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 
 
@@ -62,6 +64,8 @@ class HuberLoss(_Loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
+        if not isinstance(delta, float | int):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -96,6 +100,10 @@ class NLLLoss(_Loss):
         return F.nll_loss(
             input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
+
+
+class NLLLoss2d(NLLLoss):
+    """NLLLoss under its older name for images."""
 
 
 class CrossEntropyLoss(_Loss):
@@ -197,3 +205,69 @@ class KLDivLoss(_Loss):
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class LinearCrossEntropyLoss(Module):
+    """Cross entropy of the scores that a linear layer of its own gives.
+
+    Args:
+        in_features: size of the input's last dimension.
+        num_classes: number of classes C.
+        out_features: further dimensions (d_1, ..., d_K) of the scores.
+        bias: whether the linear layer adds a bias.
+        reduction: mean, sum or none.
+        weight: scale of each class.
+        ignore_index: class index that counts nothing; None: -100.
+        label_smoothing: share of the target probability spread evenly over all classes.
+        options: whether the batch is taken in chunks; None: as a whole.
+    Shape: ``(N, in_features)`` or ``(in_features)``, and integers ``(N, *out_features)`` or probabilities
+        ``(N, C, *out_features)``.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: F.LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
+        self.register_buffer("weight", weight)
+        self.reduction = reduction
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss."""
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*shape, self.in_features),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        names = ("reduction", "ignore_index", "label_smoothing", "options")
+        kept = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        sizes = f"in_features={self.in_features}, num_classes={self.num_classes}"
+        return f"{sizes}, out_features={self.out_features}, bias={self.linear.bias is not None}, {kept}"

@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.nn import functional as F
+from flambeau.nn.functional._reduction import named
 from flambeau.nn.modules.functional_layer import FunctionalLayer
+from flambeau.nn.modules.rearrange import PairwiseDistance
 
 _MEAN = {"reduction": "mean"}
+_OLDER = {"size_average": None, "reduce": None, **_MEAN}
 
 
 class _Loss(FunctionalLayer):
+    """A loss; `size_average` and `reduce` are PyTorch's older words for `reduction`."""
+
+    unused = ("size_average", "reduce")
+    shown = ()
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        older = (vars(self).pop(name, None) for name in self.unused)
+        self.reduction = named(*older, self.reduction)
         if self.reduction not in ("none", "mean", "sum"):
             raise ValueError(f"{self.reduction} is not a valid value for reduction")
 
@@ -20,50 +30,50 @@ class _Loss(FunctionalLayer):
 class HingeEmbeddingLoss(_Loss):
     """Distances where target is 1, max(0, margin - distance) where it is -1."""
 
-    function, options = staticmethod(F.hinge_embedding_loss), {"margin": 1.0, **_MEAN}
+    function, options = staticmethod(F.hinge_embedding_loss), {"margin": 1.0, **_OLDER}
 
 
 class MarginRankingLoss(_Loss):
     """max(0, margin - target (input1 - input2)), with targets 1 and -1."""
 
-    function, options = staticmethod(F.margin_ranking_loss), {"margin": 0.0, **_MEAN}
+    function, options = staticmethod(F.margin_ranking_loss), {"margin": 0.0, **_OLDER}
 
 
 class CosineEmbeddingLoss(_Loss):
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
 
-    function, options = staticmethod(F.cosine_embedding_loss), {"margin": 0.0, **_MEAN}
+    function, options = staticmethod(F.cosine_embedding_loss), {"margin": 0.0, **_OLDER}
 
 
 class SoftMarginLoss(_Loss):
     """ln(1 + e^(-target input)) for targets 1 and -1."""
 
-    function, options = staticmethod(F.soft_margin_loss), _MEAN
+    function, options = staticmethod(F.soft_margin_loss), _OLDER
 
 
 class MultiMarginLoss(_Loss):
     """Mean over the classes of max(0, margin - score of the target + score of another)^p."""
 
-    function, options = staticmethod(F.multi_margin_loss), {"p": 1, "margin": 1.0, "weight": None, **_MEAN}
+    function, options = staticmethod(F.multi_margin_loss), {"p": 1, "margin": 1.0, "weight": None, **_OLDER}
 
 
 class MultiLabelMarginLoss(_Loss):
     """max(0, 1 - (score of a label - score of another class)), summed over pairs and divided by classes."""
 
-    function, options = staticmethod(F.multilabel_margin_loss), _MEAN
+    function, options = staticmethod(F.multilabel_margin_loss), _OLDER
 
 
 class MultiLabelSoftMarginLoss(_Loss):
     """Binary cross entropy of sigmoid(input), averaged over the classes."""
 
-    function, options = staticmethod(F.multilabel_soft_margin_loss), {"weight": None, **_MEAN}
+    function, options = staticmethod(F.multilabel_soft_margin_loss), {"weight": None, **_OLDER}
 
 
 class TripletMarginLoss(_Loss):
     """max(0, margin + |anchor - positive|_p - |anchor - negative|_p)."""
 
     function = staticmethod(F.triplet_margin_loss)
-    options = {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_MEAN}
+    options = {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_OLDER}
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -71,19 +81,32 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     function = staticmethod(F.triplet_margin_with_distance_loss)
     options = {"distance_function": None, "margin": 1.0, "swap": False, **_MEAN}
+    keyword_only = True
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.distance_function is None:
+            self.distance_function = PairwiseDistance()
+        if self.margin <= 0:
+            raise ValueError(
+                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {self.margin}"
+            )
 
 
 class PoissonNLLLoss(_Loss):
     """Negative log likelihood of counts: e^input - target input, input the logarithm of the rate."""
 
     function = staticmethod(F.poisson_nll_loss)
-    options = {"log_input": True, "full": False, "eps": 1e-8, **_MEAN}
+    options = {
+        "log_input": True, "full": False, "size_average": None, "eps": 1e-8, "reduce": None, **_MEAN,
+    }  # fmt: skip
 
 
 class GaussianNLLLoss(_Loss):
     """Negative log likelihood of a normal distribution: (ln var + (input - target)^2 / var) / 2."""
 
     function, options = staticmethod(F.gaussian_nll_loss), {"full": False, "eps": 1e-6, **_MEAN}
+    keyword_only = True
 
 
 class CTCLoss(_Loss):

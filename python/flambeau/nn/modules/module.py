@@ -304,7 +304,11 @@ class Module(HookedModule):
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device, cast floating tensors: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``."""
+        """Move to a device, cast floating tensors: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``.
+
+        With ``memory_format=`` parameters and buffers of 4 and 5 dimensions are laid out so.
+        """
+        memory_format = kwargs.get("memory_format")
         device = kwargs.get("device")
         dtype = kwargs.get("dtype")
         for argument in args:
@@ -321,9 +325,12 @@ class Module(HookedModule):
 
         def convert(tensor: Tensor) -> Tensor:
             castable = tensor.is_floating_point() or tensor.is_complex()
-            return tensor.to(
-                device=device or tensor.device, dtype=dtype if castable and dtype else tensor.dtype
-            )
+            place = {
+                "device": device or tensor.device,
+                "dtype": dtype if castable and dtype else tensor.dtype,
+            }
+            laid_out = memory_format is not None and tensor.dim() in (4, 5)
+            return tensor.to(**place, memory_format=memory_format) if laid_out else tensor.to(**place)
 
         return self._apply(convert)
 
@@ -439,12 +446,14 @@ class Module(HookedModule):
     def _get_name(self) -> str:
         return type(self).__name__
 
+    def _children_shown(self) -> list[tuple[str, str]]:
+        """Names and texts of the modules inside."""
+        return [(name, repr(child)) for name, child in self._modules.items()]
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [
-            f"({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._modules.items()
-        ]
+        children = [f"({name}): " + text.replace("\n", "\n  ") for name, text in self._children_shown()]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"

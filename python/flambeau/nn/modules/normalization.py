@@ -138,8 +138,9 @@ class SyncBatchNorm(_BatchNorm):
         process_group: Any = None,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
         self.process_group = process_group
 
     def forward(self, input: Tensor) -> Tensor:
@@ -317,6 +318,9 @@ class LocalResponseNorm(FunctionalLayer):
 
     function = staticmethod(F.local_response_norm)
     options = {"size": REQUIRED, "alpha": 1e-4, "beta": 0.75, "k": 1.0}
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 _INSTANCE_DOC = """Normalise each channel of each sample over its {N} spatial dimensions.

@@ -44,6 +44,16 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
+class _CircularPad(_Pad):
+    def forward(self, input: Tensor) -> Tensor:
+        """Pad."""
+        allowed = (self.dims + 1, self.dims + 2)
+        if input.dim() not in allowed:
+            expected = " or ".join(f"{n}D" for n in allowed)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+        return super().forward(input)
+
+
 class _ConstantPad(_Pad):
     def __init__(self, padding: Size, value: float) -> None:
         super().__init__(padding)
@@ -69,4 +79,4 @@ ConstantPad1d, ConstantPad2d, ConstantPad3d = _layers("ConstantPad", _ConstantPa
 ZeroPad1d, ZeroPad2d, ZeroPad3d = _layers("ZeroPad", _Pad, "constant")
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _layers("ReflectionPad", _Pad, "reflect")
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _layers("ReplicationPad", _Pad, "replicate")
-CircularPad1d, CircularPad2d, CircularPad3d = _layers("CircularPad", _Pad, "circular")
+CircularPad1d, CircularPad2d, CircularPad3d = _layers("CircularPad", _CircularPad, "circular")

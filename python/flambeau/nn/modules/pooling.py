@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.modules.conv import as_tuple
 from flambeau.nn.modules.module import Module
 
 Size = int | tuple[int, ...]
@@ -121,6 +122,18 @@ _AVG_DOC = """Mean of each window over the last {N} dimensions.
 class AvgPool1d(_AvgPool):
     __doc__ = _AVG_DOC.format(N=1)
     dims = 1
+
+    def __init__(
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        stride = kernel_size if stride is None else stride
+        sizes = (as_tuple(size, 1) for size in (kernel_size, stride, padding))
+        super().__init__(*sizes, ceil_mode, count_include_pad)
 
 
 class AvgPool2d(_AvgPool):

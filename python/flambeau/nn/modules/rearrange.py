@@ -61,6 +61,18 @@ class Upsample(FunctionalLayer):
         "align_corners": None, "recompute_scale_factor": None,
     }  # fmt: skip
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        scale = self.scale_factor
+        if isinstance(scale, tuple):
+            self.scale_factor = tuple(float(s) for s in scale)
+        elif scale:
+            self.scale_factor = float(scale)
+
+    def extra_repr(self) -> str:
+        given = "size" if self.scale_factor is None else "scale_factor"
+        return f"{given}={getattr(self, given)!r}, mode={self.mode!r}"
+
 
 class UpsamplingNearest2d(Upsample):
     """Upsample (batch, channels, height, width) with mode="nearest"."""
@@ -94,3 +106,4 @@ class CosineSimilarity(FunctionalLayer):
     """Cosine of the angle between x1 and x2 along `dim`; norms below `eps` count as `eps`."""
 
     function, options = staticmethod(F.cosine_similarity), {"dim": 1, "eps": 1e-8}
+    shown = ()

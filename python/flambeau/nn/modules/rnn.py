@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from typing import Any
 
 import flambeau
@@ -28,8 +29,29 @@ def _permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor,
 
 def _check_positive(**sizes: int) -> None:
     for name, size in sizes.items():
+        if not isinstance(size, int):
+            raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
         if size <= 0:
             raise ValueError(f"{name} must be greater than zero")
+
+
+def _check_switches(**switches: bool) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+
+
+def _check_dropout(dropout: float, num_layers: int) -> None:
+    if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+        raise ValueError(
+            "dropout should be a number in range [0, 1] representing the probability of an element "
+            "being zeroed"
+        )
+    if dropout > 0 and num_layers == 1:
+        warnings.warn(
+            f"dropout acts between layers, and num_layers=1 has none between: dropout={dropout} does nothing",
+            stacklevel=4,
+        )
 
 
 class RNNBase(Module):
@@ -62,12 +84,9 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check_positive(hidden_size=hidden_size, num_layers=num_layers)
-        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element "
-                "being zeroed"
-            )
+        _check_positive(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        _check_switches(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
+        _check_dropout(dropout, num_layers)
         if proj_size and mode != "LSTM":
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         if not 0 <= proj_size < hidden_size:
@@ -134,7 +153,10 @@ class RNNBase(Module):
         weights = [getattr(self, name) for name in self._names]
         return weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
-    def _check_features(self, x: Tensor) -> None:
+    def _check_input(self, x: Tensor) -> None:
+        kept = self.weight_ih_l0.dtype
+        if x.dtype != kept:
+            raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({kept})")
         if x.size(-1) != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}"
@@ -142,7 +164,7 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         data, sizes, order, inverse = input
-        self._check_features(data)
+        self._check_input(data)
         batch = int(sizes[0])
         states = self._states(batch, data) if hx is None else _permuted(self._checked(hx, batch, data), order)
         state = states if self.mode == "LSTM" else states[0]
@@ -168,7 +190,7 @@ class RNNBase(Module):
             input = input.unsqueeze(1 - time)
             if hx is not None:
                 hx = tuple(s.unsqueeze(1) for s in hx) if self.mode == "LSTM" else hx.unsqueeze(1)
-        self._check_features(input)
+        self._check_input(input)
         batch = input.size(1 - time)
         states = self._states(batch, input) if hx is None else self._checked(hx, batch, input)
         state = states if self.mode == "LSTM" else states[0]
@@ -271,6 +293,11 @@ class RNNCellBase(Module):
             given = (zeros,) * states
         else:
             given = tuple(hx) if states == 2 else (hx,)
+            for number, state in enumerate(given):
+                if state.dim() not in (1, 2):
+                    label = f"hx[{number}]" if states == 2 else "hidden"
+                    name = type(self).__name__
+                    raise ValueError(f"{name}: Expected {label} to be 1D or 2D, got {state.dim()}D instead")
             given = given if batched else tuple(s.unsqueeze(0) for s in given)
         state: Any = given if states == 2 else given[0]
         found = cell(x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
@@ -278,7 +305,9 @@ class RNNCellBase(Module):
         return results if batched else tuple(s.squeeze(0) for s in results)
 
     def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+        text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        return text + ("" if nonlinearity == "tanh" else f", nonlinearity={nonlinearity}")
 
 
 class RNNCell(RNNCellBase):

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.modules.conv import as_tuple
 from flambeau.nn.modules.functional_layer import REQUIRED, FunctionalLayer
 from flambeau.nn.modules.module import Module
 
@@ -29,6 +30,7 @@ _ADAPTIVE = """Largest elements over the last {N} dimensions of windows that div
 
 class _AdaptiveMaxPool(FunctionalLayer):
     options = {"output_size": REQUIRED, "return_indices": False}
+    shown = ("output_size",)
 
 
 _UNPOOL = """Put maxima back where MaxPool{N}d with return_indices found them, 0 elsewhere.
@@ -38,13 +40,14 @@ _UNPOOL = """Put maxima back where MaxPool{N}d with return_indices found them, 0
 
 
 class _MaxUnpool(Module):
+    dims = 0
     function: Any = None
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        self.kernel_size = as_tuple(kernel_size, self.dims)
+        self.stride = as_tuple(kernel_size if stride is None else stride, self.dims)
+        self.padding = as_tuple(padding, self.dims)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """Unpool."""
@@ -70,13 +73,27 @@ class _FractionalMaxPool(FunctionalLayer):
         "kernel_size": REQUIRED, "output_size": None, "output_ratio": None, "return_indices": False,
         "_random_samples": None,
     }  # fmt: skip
+    buffers = ("_random_samples",)
+    shown = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if (self.output_size is None) == (self.output_ratio is None):
+            given = "neither" if self.output_size is None else "both"
+            raise ValueError(
+                f"{type(self).__name__}: expected one of output_size and output_ratio, got {given}"
+            )
+        if self.output_ratio is not None:
+            ratios = self.output_ratio if isinstance(self.output_ratio, tuple) else (self.output_ratio,)
+            if not all(0 < ratio < 1 for ratio in ratios):
+                raise ValueError(f"output_ratio must be between 0 and 1 (got {self.output_ratio})")
 
 
 def _layers(name: str, base: Any, functions: dict[int, Any], doc: str) -> Iterator[Any]:
     """Make the layer of each number of dimensions."""
     for dims, function in functions.items():
-        facts = {"function": staticmethod(function), "__doc__": doc.format(N=dims), "__module__": __name__}
-        yield type(f"{name}{dims}d", (base,), facts)
+        facts = {"function": staticmethod(function), "dims": dims, "__doc__": doc.format(N=dims)}
+        yield type(f"{name}{dims}d", (base,), {**facts, "__module__": __name__})
 
 
 LPPool1d, LPPool2d, LPPool3d = _layers(

@@ -23,10 +23,15 @@ from flambeau.nn.utils.parameters import (
 )
 
 # Imported when they are first used: they need modules, which need this package.
-_SUBMODULES = frozenset(("parametrizations", "parametrize"))
+_SUBMODULES = frozenset(("parametrizations", "parametrize", "prune", "stateless", "memory_format"))
+
+
+_CONVERTERS = frozenset(("convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"))
 
 
 def __getattr__(name: str) -> Any:
+    if name in _CONVERTERS:
+        return getattr(import_module("flambeau.nn.utils.memory_format"), name)
     if name in _SUBMODULES:
         return import_module(f"flambeau.nn.utils.{name}")
     raise AttributeError(f"module 'flambeau.nn.utils' has no attribute '{name}'")
@@ -37,6 +42,8 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
     "fuse_conv_bn_eval",
     "fuse_conv_bn_weights",
     "fuse_linear_bn_eval",

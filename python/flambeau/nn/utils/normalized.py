@@ -12,10 +12,7 @@ from flambeau.nn.parameter import Parameter
 
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
     """Return the norm over all dimensions but one (None, -1: over all), which keep size 1."""
-    if dim is None or dim == -1:
-        return v.norm()
-    dims = [d for d in range(v.dim()) if d != dim % v.dim()]
-    return flambeau.linalg.vector_norm(v, 2, dims, keepdim=True)
+    return flambeau.norm_except_dim(v, 2, -1 if dim is None else dim)
 
 
 class _WeightNorm:

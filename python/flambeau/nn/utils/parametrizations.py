@@ -8,7 +8,7 @@ from flambeau.nn.modules.module import Module
 from flambeau.nn.utils import parametrize
 from flambeau.nn.utils.normalized import norm_except, power_iteration
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):
@@ -60,6 +60,132 @@ class _SpectralNorm(Module):
 
     def right_inverse(self, value: Tensor) -> Tensor:
         return value
+
+
+class _Orthogonal(Module):
+    """An orthogonal matrix of any matrix; tall, or the transpose of a tall one.
+
+    With a base, the map is relative to it: the unparametrized matrix starts as the one that gives the base.
+    """
+
+    base: Tensor | None
+
+    def __init__(self, weight: Tensor, map_: str, trivialize: bool) -> None:
+        super().__init__()
+        if weight.is_complex() and map_ == "householder":
+            raise ValueError("The householder parametrization does not support complex tensors.")
+        self.shape = weight.shape
+        self.map = map_
+        self.register_buffer("base", None)
+        self._follows = trivialize
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, k = x.shape[-2:]
+        wide = n < k
+        if wide:
+            x, n, k = x.mT, k, n
+        found = self._reflected(x) if self.map == "householder" else self._from_skew(x, n, k)
+        if self.base is not None:
+            found = self.base @ found
+        return found.mT if wide else found
+
+    def _reflected(self, x: Tensor) -> Tensor:
+        # The matrix keeps Q times the signs of R, as `right_inverse` stores them on the diagonal.
+        a = x.tril(-1)
+        tau = 2.0 / (1.0 + (a * a).sum(-2))
+        q = flambeau.linalg.householder_product(a, tau)
+        return q * x.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+
+    def _from_skew(self, x: Tensor, n: int, k: int) -> Tensor:
+        a = x.tril()
+        if n != k:
+            a = flambeau.cat([a, a.new_zeros(n, n - k).expand(*a.shape[:-2], -1, -1)], -1)
+        a = a - a.mH
+        if self.map == "matrix_exp":
+            q = flambeau.linalg.matrix_exp(a)
+        else:
+            one = flambeau.eye(n, dtype=a.dtype, device=a.device)
+            q = flambeau.linalg.solve(one - 0.5 * a, one + 0.5 * a)
+        return q[..., :k] if n != k else q
+
+    def right_inverse(self, q: Tensor) -> Tensor:
+        if q.shape != self.shape:
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got {q.shape}.")
+        n, k = q.shape[-2:]
+        wide = n < k
+        start = q.mT if wide else q
+        if self._follows:
+            self.base = _square_basis(start)
+            # Reflectors of zeros are the identity if their signs are negative; skew parts ignore it.
+            none = flambeau.zeros_like(start)
+            none.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+            return none.mT if wide else none
+        if self.map != "householder":
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations "
+                "when use_trivialization=False."
+            )
+        a, tau = flambeau.geqrf(start)
+        signs = a.diagonal(dim1=-2, dim2=-1).sign()
+        signs[tau == 0.0] *= -1
+        a.diagonal(dim1=-2, dim2=-1).copy_(signs)
+        return a.mT if wide else a
+
+
+def _square_basis(x: Tensor) -> Tensor:
+    """Return orthonormal columns of which the first are those of x, made orthonormal."""
+    basis, missing = _orthonormal(x), x.shape[-2] - x.shape[-1]
+    if not missing:
+        return basis
+    return _orthonormal(flambeau.cat([basis, basis.new_empty(*x.shape[:-1], missing).normal_()], -1))
+
+
+def _orthonormal(x: Tensor) -> Tensor:
+    """Return x if its columns are orthonormal, else the Q of QR, with a positive diagonal of R."""
+    size = x.shape[-1]
+    one = flambeau.eye(size, dtype=x.dtype, device=x.device)
+    eps = flambeau.finfo(x.dtype).eps
+    if bool(((x.mH @ x - one).abs() < 10.0 * x.shape[-2] * eps).all()):
+        return x.clone()
+    q, r = flambeau.linalg.qr(x)
+    return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+
+
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
+    """Keep matrices orthogonal (unitary if complex): with orthonormal columns, or rows if wide.
+
+    Args:
+        module: the owner.
+        name: of the matrix.
+        orthogonal_map: ``matrix_exp`` or ``cayley`` of a skew-symmetric matrix, or ``householder``, a product
+            of reflections; by default the first for square or complex matrices, the last for others.
+        use_trivialization: whether the map is relative to a base, so that the matrix starts as it is if it is
+            orthogonal, or else as the nearest Q of its QR decomposition.
+    Raises: ValueError for fewer than 2 dimensions, an unknown map, or a name that is no tensor of the module.
+    Source: Lezcano-Casado 2019, "Trivializations for gradient-based optimization on manifolds".
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.dim() < 2:
+        raise ValueError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
+        )
+    if orthogonal_map is None:
+        square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
+    if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
+    made = _Orthogonal(weight, orthogonal_map, use_trivialization)
+    return parametrize.register_parametrization(module, name, made, unsafe=True)
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

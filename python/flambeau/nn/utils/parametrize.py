@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import flambeau
@@ -42,7 +42,9 @@ class ParametrizationList(ModuleList):
         with flambeau.no_grad():
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
-                    first = module.right_inverse(first)
+                    # One that has no inverse under its options is applied to the value as it is.
+                    with suppress(NotImplementedError):
+                        first = module.right_inverse(first)
         self.is_tensor = isinstance(first, Tensor)
         learned = isinstance(original, Parameter)
         parts = (

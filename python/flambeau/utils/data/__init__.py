@@ -1,10 +1,12 @@
 """Data sets, samplers and the loader that makes batches of them."""
 
-from flambeau.utils.data.collate import default_collate
+from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import (
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -21,6 +23,7 @@ from flambeau.utils.data.sampler import (
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
@@ -28,11 +31,13 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
     "default_collate",
+    "default_convert",
     "get_worker_info",
     "random_split",
 ]

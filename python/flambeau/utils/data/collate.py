@@ -9,6 +9,21 @@ import flambeau
 from flambeau import Tensor
 
 
+def default_convert(data: Any) -> Any:
+    """Turn arrays and numbers of NumPy into tensors, within mappings, tuples and lists too; keep all else."""
+    if isinstance(data, Tensor | str | bytes):
+        return data
+    if type(data).__module__ == "numpy":
+        return flambeau.as_tensor(data) if data.dtype.kind in "biufc" else data
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    if isinstance(data, Sequence):
+        return [default_convert(value) for value in data]
+    return data
+
+
 def default_collate(batch: list[Any]) -> Any:
     """Stack tensors and arrays along a new first dimension, turn numbers into a tensor, keep strings;
     mappings, named tuples, tuples and lists are collated entry by entry.

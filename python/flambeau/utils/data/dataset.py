@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
@@ -29,6 +29,9 @@ class IterableDataset(Dataset[Sample]):
 
     def __iter__(self) -> Iterator[Sample]:
         raise TypeError(f"{type(self).__name__} must define __iter__")
+
+    def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
@@ -79,6 +82,72 @@ class ConcatDataset(Dataset[Any]):
         which = bisect_right(self.cumulative_sizes, index)
         before = self.cumulative_sizes[which - 1] if which else 0
         return self.datasets[which][index - before]
+
+
+class ChainDataset(IterableDataset):
+    """Iterable data sets one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        super().__init__()
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            self._check(dataset)
+            yield from dataset
+
+    def __len__(self) -> int:
+        for dataset in self.datasets:
+            self._check(dataset)
+        return sum(len(dataset) for dataset in self.datasets)
+
+    @staticmethod
+    def _check(dataset: Any) -> None:
+        if not isinstance(dataset, IterableDataset):
+            raise AssertionError("ChainDataset only supports IterableDataset")
+
+
+class StackDataset(Dataset[Any]):
+    """Samples of several data sets side by side: tuples, or dictionaries of data sets given by name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input"
+            )
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets: Any = kwargs or args
+        if len({len(d) for d in self._each()}) > 1:
+            raise ValueError("Size mismatch between datasets")
+
+    def _each(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = [dataset[index] for dataset in self._each()]
+        return (
+            dict(zip(self.datasets, found, strict=True)) if isinstance(self.datasets, dict) else tuple(found)
+        )
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return several samples, by one call of each data set that offers it."""
+        columns = [
+            d.__getitems__(indices) if callable(getattr(d, "__getitems__", None)) else [d[i] for i in indices]
+            for d in self._each()
+        ]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(
+                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}"
+                )
+        rows = zip(*columns, strict=True)
+        if isinstance(self.datasets, dict):
+            return [dict(zip(self.datasets, row, strict=True)) for row in rows]
+        return list(rows)
+
+    def __len__(self) -> int:
+        return len(self._each()[0])
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:

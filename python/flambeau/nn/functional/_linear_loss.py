@@ -1,0 +1,179 @@
+"""Cross entropy of a linear map's scores, whole or in chunks of the batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.functional._loss import cross_entropy
+
+__all__ = ["LinearCrossEntropyOptions", "linear_cross_entropy"]
+
+_POLICIES = ("accurate", "balanced", "compact", "auto")
+_RATIO = "aspect_ratio:"
+
+
+@dataclass
+class LinearCrossEntropyOptions:
+    """How `linear_cross_entropy` shares its work out: in chunks of the batch, whose scores are not kept.
+
+    Args:
+        allow_retain_graph: whether backward may run twice; always possible here.
+        batch_chunk_size: rows of a chunk; None: by `chunking_method`.
+        chunking_method: ``aspect_ratio:k`` for scores of a chunk k times as large as the input,
+            ``auto`` for 2, None for no chunks.
+        acc_policy: ``accurate``, ``balanced``, ``compact`` or ``auto``. Sums over chunks are kept in
+            the type of the scores, in all of them.
+        acc_dtype: as `acc_policy`.
+    Raises: ValueError for values of which no such choice is made.
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+    def __post_init__(self) -> None:
+        size, method = self.batch_chunk_size, self.chunking_method
+        if size is not None and (not isinstance(size, int) or size <= 0):
+            raise ValueError(f"batch_chunk_size must be positive int or None, got {size}")
+        if method not in (None, "auto") and not (
+            method.startswith(_RATIO) and method[len(_RATIO) :].isdigit()
+        ):
+            raise ValueError(f"invalid chunking_method: {method!r}")
+        if self.acc_policy not in _POLICIES:
+            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
+        if self.acc_dtype is not None and not self.acc_dtype.is_floating_point:
+            raise ValueError(f"acc_dtype must be None or a floating dtype, got {self.acc_dtype}")
+
+    def rows(self, batch: int, features: int, classes: int) -> int:
+        """Return the number of rows of a chunk, of `batch` rows in all."""
+        if self.batch_chunk_size is not None:
+            return self.batch_chunk_size
+        if self.chunking_method is None or classes == 0:
+            return batch
+        ratio = 2 if self.chunking_method == "auto" else int(self.chunking_method[len(_RATIO) :])
+        return max(1, math.ceil(ratio * batch * features / classes))
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: LinearCrossEntropyOptions | None = None,
+) -> Tensor:
+    """Cross entropy of the scores `linear(input, linear_weight, linear_bias)`.
+
+    Args:
+        input: features, (in) or (N, in).
+        linear_weight: (C, in), or (C, d_1, ..., d_K, in) for scores (N, C, d_1, ..., d_K).
+        target: classes or probabilities, as for `cross_entropy`.
+        linear_bias: of the shape of linear_weight without its last dimension, or (C,).
+        weight: scale of each class.
+        reduction: mean, sum or none.
+        ignore_index: class index that counts nothing; None: -100.
+        label_smoothing: as for `cross_entropy`.
+        options: whether to take the batch in chunks, whose scores are computed again in backward.
+    """
+    _check_linear(input, linear_weight, target, linear_bias, ignore_index)
+    ignored = -100 if ignore_index is None else ignore_index
+    given = (linear_weight, linear_bias, weight, ignored, label_smoothing)
+    classes = linear_weight.shape[:-1].numel()
+    batch = input.shape[0] if input.dim() == 2 else 1
+    rows = batch if options is None else options.rows(batch, input.shape[-1], classes)
+    if rows >= batch or reduction not in ("mean", "sum", "none"):
+        return _loss_of(input, target, *given, reduction)
+    parts = list(_chunks(input, target, rows, given, "none" if reduction == "none" else "sum"))
+    if reduction == "none":
+        return flambeau.cat(parts)
+    total = flambeau.stack(parts).sum()
+    return total if reduction == "sum" else total / _divisor(target, weight, ignored, linear_weight.shape)
+
+
+def _chunks(input: Tensor, target: Tensor, rows: int, given: Any, reduction: str) -> Iterator[Tensor]:
+    from flambeau.utils.checkpoint import checkpoint  # it needs networks
+
+    for x, y in zip(input.split(rows), target.split(rows), strict=True):
+        yield checkpoint(_loss_of, x, y, *given, reduction, use_reentrant=False)
+
+
+def _loss_of(
+    input: Tensor,
+    target: Tensor,
+    linear_weight: Tensor,
+    linear_bias: Tensor | None,
+    weight: Tensor | None,
+    ignored: int,
+    label_smoothing: float,
+    reduction: str,
+) -> Tensor:
+    out = linear_weight.shape[:-1]
+    scores = input @ linear_weight.reshape(-1, linear_weight.shape[-1]).t()
+    scores = scores.reshape(*input.shape[:-1], *out)
+    if linear_bias is not None:
+        shape = [*linear_bias.shape] + [1] * (len(out) - linear_bias.dim())
+        scores = scores + linear_bias.reshape(shape)
+    smooth = {"label_smoothing": label_smoothing}
+    return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, **smooth)
+
+
+def _divisor(target: Tensor, weight: Tensor | None, ignored: int, shape: Any) -> Any:
+    """What the mean divides by: the weights of what counts, or the number of rows of probabilities."""
+    if target.is_floating_point():
+        return target.numel() // shape[0]
+    counted = target != ignored
+    if weight is None:
+        return counted.sum()
+    return (weight[target.masked_fill(~counted, 0)] * counted).sum()
+
+
+def _check_linear(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    linear_bias: Tensor | None,
+    ignore_index: int | None,
+) -> None:
+    out = linear_weight.shape[:-1]
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(
+            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
+        )
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), "
+            f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+        )
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if len(out) > 1 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+            f"batched input, (N, {linear_weight.shape[-1]}), got unbatched input"
+        )
+    if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
+        raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
+    if input.dim() == 2 and target.dim() > 0 and target.shape[0] != input.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+        )
+    classes = out if input.dim() == 1 else (input.shape[0], *out)
+    indices = out[1:] if input.dim() == 1 else (input.shape[0], *out[1:])
+    if tuple(target.shape) != tuple(classes if target.is_floating_point() else indices):
+        raise RuntimeError(
+            f"expected target of shape {tuple(indices)} of classes, or {tuple(classes)} of probabilities, "
+            f"got {tuple(target.shape)}"
+        )

@@ -1,0 +1,363 @@
+"""Setting parts of parameters to zero for good.
+
+Pruning a parameter `w` keeps it as `w_orig`, adds the buffer `w_mask` of zeros and ones, and makes `w` their
+product, computed before every forward pass.
+"""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.modules.module import Module
+
+Amount = int | float
+
+
+class BasePruningMethod(ABC):
+    """A way to choose what is pruned: `compute_mask`. It is the forward hook that applies the mask.
+
+    Subclasses say in `PRUNING_TYPE` what a second pruning looks at: ``unstructured``, the elements that are
+    left; ``structured``, the channels along `dim` that are left; ``global``, everything.
+    """
+
+    PRUNING_TYPE = "unstructured"
+    _tensor_name: str
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    @abstractmethod
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask for scores `t`, zero where `default_mask` is."""
+
+    def apply_mask(self, module: Module) -> Tensor:
+        """Return the parameter times its mask."""
+        name = self._tensor_name
+        return getattr(module, f"{name}_mask").to(getattr(module, f"{name}_orig")) * getattr(
+            module, f"{name}_orig"
+        )
+
+    @classmethod
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> BasePruningMethod:
+        """Prune the parameter `name`, further if it is pruned already.
+
+        Args:
+            module: the owner.
+            name: of the parameter.
+            *args: for this class.
+            **kwargs: for this class.
+            importance_scores: what is small is pruned; the parameter itself by default.
+        """
+        key, older = next(_hooks_of(module, name), (None, None))
+        method: BasePruningMethod = cls(*args, **kwargs)
+        method._tensor_name = name
+        value = getattr(module, name)
+        if importance_scores is not None and importance_scores.shape != value.shape:
+            raise AssertionError(
+                f"importance_scores should have the same shape as parameter {name} of {module}: "
+                f"got {tuple(importance_scores.shape)} for {tuple(value.shape)}"
+            )
+        if older is not None:
+            module._forward_pre_hooks.pop(key)
+            several = older if isinstance(older, PruningContainer) else PruningContainer(older)
+            several.add_pruning_method(method)
+            method = several
+        else:
+            module.register_parameter(f"{name}_orig", module._parameters.pop(name))
+        original = getattr(module, f"{name}_orig")
+        kept = getattr(module, f"{name}_mask") if older is not None else flambeau.ones_like(original)
+        scores = value if importance_scores is None else importance_scores
+        with flambeau.no_grad():
+            module.register_buffer(f"{name}_mask", method.compute_mask(scores.detach(), kept))
+        setattr(module, name, method.apply_mask(module))
+        module.register_forward_pre_hook(method)
+        return method
+
+    def prune(
+        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
+    ) -> Tensor:
+        """Return `t` with what this method chooses set to zero; no module is touched."""
+        if importance_scores is not None and importance_scores.shape != t.shape:
+            raise AssertionError("importance_scores should have the same shape as tensor t")
+        kept = flambeau.ones_like(t) if default_mask is None else default_mask
+        return t * self.compute_mask(t if importance_scores is None else importance_scores, kept)
+
+    def remove(self, module: Module) -> None:
+        """Make the pruned value the parameter; there is no way back."""
+        name = self._tensor_name
+        value = self.apply_mask(module)
+        original = module._parameters.pop(f"{name}_orig")
+        del module._buffers[f"{name}_mask"]
+        if name in vars(module):
+            delattr(module, name)
+        assert original is not None
+        original.data = value.detach()
+        module.register_parameter(name, original)
+
+
+def _hooks_of(module: Module, name: str | None = None) -> Iterator[tuple[Any, BasePruningMethod]]:
+    for key, hook in module._forward_pre_hooks.items():
+        method = hook.call
+        if isinstance(method, BasePruningMethod) and name in (None, method._tensor_name):
+            yield key, method
+
+
+class PruningContainer(BasePruningMethod):
+    """Pruning methods of one parameter, in the order in which they were applied."""
+
+    def __init__(self, *args: Any) -> None:
+        methods = list(args[0]) if len(args) == 1 and isinstance(args[0], Iterable) else list(args)
+        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        self._tensor_name = methods[0]._tensor_name if methods else ""
+        for method in methods:
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method: Any) -> None:
+        """Add a method of the same parameter."""
+        if method is not None and not isinstance(method, BasePruningMethod):
+            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+        if method is not None and self._tensor_name != method._tensor_name:
+            raise ValueError(
+                "Can only add pruning methods acting on the parameter named "
+                f"'{self._tensor_name}' to PruningContainer {self}. Found '{method._tensor_name}'"
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self) -> int:
+        return len(self._pruning_methods)
+
+    def __iter__(self) -> Iterator[BasePruningMethod]:
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, index: int) -> BasePruningMethod:
+        return self._pruning_methods[index]
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Let the latest method choose among what the earlier ones left."""
+        method, mask = self._pruning_methods[-1], default_mask.clone()
+        if method.PRUNING_TYPE == "unstructured":
+            left: Any = mask == 1
+        elif method.PRUNING_TYPE == "structured":
+            dim = method.dim % t.dim()  # type: ignore[attr-defined]
+            others = [d for d in range(t.dim()) if d != dim]
+            channels = mask.sum(others) != 0 if others else mask != 0
+            left = (slice(None),) * dim + (channels,)
+        elif method.PRUNING_TYPE == "global":
+            left = slice(None)
+        else:
+            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+        mask[left] = method.compute_mask(t[left], mask[left]).to(mask.dtype)
+        return mask
+
+
+class Identity(BasePruningMethod):
+    """Prune nothing."""
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask`."""
+        return default_mask
+
+
+class _BySize(BasePruningMethod):
+    def __init__(self, amount: Amount) -> None:
+        _check_amount(amount)
+        self.amount = amount
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Zero the elements that score least."""
+        count = _count(self.amount, t.numel())
+        mask = default_mask.clone(memory_format=flambeau.contiguous_format)
+        if count:
+            mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False).indices] = 0
+        return mask
+
+    def _scores(self, t: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class RandomUnstructured(_BySize):
+    """Prune elements at random; `amount` is their number, or their share."""
+
+    def _scores(self, t: Tensor) -> Tensor:
+        return flambeau.rand_like(t)
+
+
+class L1Unstructured(_BySize):
+    """Prune the elements nearest to zero; `amount` is their number, or their share."""
+
+    def _scores(self, t: Tensor) -> Tensor:
+        return t.abs()
+
+
+class _ByChannel(BasePruningMethod):
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: Amount, dim: int = -1) -> None:
+        _check_amount(amount)
+        self.amount = amount
+        self.dim = dim
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Zero the channels that score least."""
+        if t.dim() <= 1:
+            raise ValueError(
+                "Structured pruning can only be applied to multidimensional tensors, got shape "
+                f"{tuple(t.shape)}"
+            )
+        if not -t.dim() <= self.dim < t.dim():
+            raise IndexError(f"Invalid index {self.dim} for tensor of size {tuple(t.shape)}")
+        channels = t.shape[self.dim]
+        kept = channels - _count(self.amount, channels)
+        best = self._scores(t, self.dim % t.dim()).topk(kept).indices
+        return default_mask * flambeau.zeros_like(default_mask).index_fill(self.dim, best, 1)
+
+    def _scores(self, t: Tensor, dim: int) -> Tensor:
+        raise NotImplementedError
+
+
+class RandomStructured(_ByChannel):
+    """Prune whole channels along `dim` at random; `amount` is their number, or their share."""
+
+    def _scores(self, t: Tensor, dim: int) -> Tensor:
+        return flambeau.rand(t.shape[dim], device=t.device)
+
+
+class LnStructured(_ByChannel):
+    """Prune the channels along `dim` of the least norm of order `n`; `amount` is their number or share."""
+
+    def __init__(self, amount: Amount, n: Any, dim: int = -1) -> None:
+        super().__init__(amount, dim)
+        self.n = n
+
+    def _scores(self, t: Tensor, dim: int) -> Tensor:
+        return flambeau.norm(t, p=self.n, dim=[d for d in range(t.dim()) if d != dim])
+
+
+class CustomFromMask(BasePruningMethod):
+    """Prune by a given mask."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        self.mask = mask
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return what both masks keep."""
+        return default_mask * self.mask.to(dtype=default_mask.dtype)
+
+
+def identity(module: Module, name: str) -> Module:
+    """Give the parameter `name` a mask of ones."""
+    Identity.apply(module, name)
+    return module
+
+
+def random_unstructured(module: Module, name: str, amount: Amount) -> Module:
+    """Prune `amount` (a number, or a share) of the elements at random."""
+    RandomUnstructured.apply(module, name, amount)
+    return module
+
+
+def l1_unstructured(
+    module: Module, name: str, amount: Amount, importance_scores: Tensor | None = None
+) -> Module:
+    """Prune the `amount` (a number, or a share) of elements nearest to zero, or of least score."""
+    L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
+    return module
+
+
+def random_structured(module: Module, name: str, amount: Amount, dim: int) -> Module:
+    """Prune `amount` (a number, or a share) of the channels along `dim` at random."""
+    RandomStructured.apply(module, name, amount, dim)
+    return module
+
+
+def ln_structured(
+    module: Module, name: str, amount: Amount, n: Any, dim: int, importance_scores: Tensor | None = None
+) -> Module:
+    """Prune the `amount` (a number, or a share) of channels along `dim` of the least norm of order `n`."""
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
+
+
+def global_unstructured(
+    parameters: Iterable[tuple[Module, str]],
+    pruning_method: type[BasePruningMethod],
+    importance_scores: dict[tuple[Module, str], Tensor] | None = None,
+    **kwargs: Any,
+) -> None:
+    """Prune elements of several parameters by one comparison of all.
+
+    Args:
+        parameters: modules and names of parameters.
+        pruning_method: of unstructured type.
+        importance_scores: scores of parameters, by module and name; themselves by default.
+        kwargs: for `pruning_method`.
+    """
+    if not isinstance(parameters, Iterable):
+        raise TypeError("global_unstructured(): parameters is not an Iterable")
+    if importance_scores is not None and not isinstance(importance_scores, dict):
+        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+    given, places = importance_scores or {}, list(parameters)
+    scores = [given.get(place, getattr(*place)).detach() for place in places]
+    masks = [getattr(m, f"{n}_mask", flambeau.ones_like(s)) for (m, n), s in zip(places, scores, strict=True)]
+    container = PruningContainer()
+    container._tensor_name = "temp"
+    method = pruning_method(**kwargs)
+    method._tensor_name = "temp"
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError(
+            "Only 'unstructured' PRUNING_TYPE supported for the `pruning_method`. "
+            f"Found method {pruning_method} of type {method.PRUNING_TYPE}"
+        )
+    container.add_pruning_method(method)
+    flat_scores, flat_masks = (flambeau.cat([t.reshape(-1) for t in ts]) for ts in (scores, masks))
+    final = container.compute_mask(flat_scores, flat_masks)
+    sizes = [score.numel() for score in scores]
+    for (module, name), score, mask in zip(places, scores, final.split(sizes), strict=True):
+        custom_from_mask(module, name, mask.view_as(score))
+
+
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
+    """Prune the parameter `name` where `mask` is zero."""
+    CustomFromMask.apply(module, name, mask)
+    return module
+
+
+def remove(module: Module, name: str) -> Module:
+    """Make the pruned value of `name` its parameter, and forget the mask. ValueError if not pruned."""
+    for key, hook in _hooks_of(module, name):
+        hook.remove(module)
+        del module._forward_pre_hooks[key]
+        return module
+    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+
+
+def is_pruned(module: Module) -> bool:
+    """Whether a parameter of the module, or of one inside, is pruned."""
+    return any(True for _, child in module.named_modules() for _ in _hooks_of(child))
+
+
+def _check_amount(amount: Any) -> None:
+    if not isinstance(amount, numbers.Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    share = not isinstance(amount, numbers.Integral)
+    if amount < 0 or (share and float(amount) > 1):
+        raise ValueError(
+            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
+        )
+
+
+def _count(amount: Amount, size: int) -> int:
+    if not isinstance(amount, numbers.Integral):
+        return round(amount * size)
+    if amount > size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
+    return int(amount)
