@@ -136,16 +136,16 @@ fuzz: build $(VENV)/.test.installed  ## call every operator with random argument
 	@PYTHONPATH=python:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),200) --seed $(or $(SEED),$$RANDOM)
 
 # The library that watches memory must be loaded before Python itself is, and with it the C++ one, whose
-# exceptions it intercepts. Of the undefined behaviour only what neither crashes by itself nor doubles
+# exceptions it intercepts. What asks for more than a gigabyte at once, or three in all, is refused. Of the undefined behaviour only what neither crashes by itself nor doubles
 # the time to compile is watched: the C++ tests watch all of it.
 .PHONY: fuzz-asan
-fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and UndefinedBehaviorSanitizer, with one seed
+fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and UndefinedBehaviorSanitizer, seed 0 if none is given
 	$(call say,Compiling with sanitizers)
 	@[ -f build/asan/build.ninja ] || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build/asan -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DFLAMBEAU_INPLACE=OFF -DFLAMBEAU_ONE_ISA=ON -DFLAMBEAU_SANITIZE=address,signed-integer-overflow,integer-divide-by-zero,shift,bounds,bool,enum,return,unreachable -DCMAKE_INSTALL_PREFIX=$(CURDIR)/build/asan/package/flambeau --log-level=WARNING > /dev/null
 	@mkdir -p build/asan/package/flambeau && cp -r python/flambeau build/asan/package/ && rm -f build/asan/package/flambeau/*.so
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build/asan -j $(JOBS) install > build/asan/install.log || { tail -30 build/asan/install.log; exit 1; }
 	$(call say,Calling operators with random arguments under sanitizers)
-	@FLAMBEAU_PACKAGE=build/asan/package LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048 PYTHONPATH=build/asan/package:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),20) --seed $(or $(SEED),0)
+	@FLAMBEAU_PACKAGE=build/asan/package LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:soft_rss_limit_mb=3072 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/asan/package:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),20) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 
 .PHONY: reproducible
 reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel

@@ -337,13 +337,13 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield from body.cpp.rstrip("\n").split("\n")
         return
     assert body.expr is not None
-    text = tensor_spelling.TensorSpelling(model, op.schema.name.base).write(body.expr)
+    writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     written = [arg.name for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
     if len(written) == 1 and len(form.schema.returns) == 1:  # in place: what is written is returned
-        yield f"static_cast<void>({text});"
+        yield f"static_cast<void>({writer.write(body.expr)});"
         yield f"return {spelling.local(written[0])};"
         return
-    yield f"return {text};"
+    yield from writer.statements(body.expr)
 
 
 def batched_parts(model: Model, op: Operator, form: Form, rule: BatchRule, index: int) -> FunctionDecl:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from codegen.model import (
     Argument,
@@ -45,16 +46,39 @@ class TensorSpelling:
 
     def write(self, expr: Expr) -> str:
         """Return a C++ expression."""
+        lines: list[str] = []
+        with self._scope(expr):
+            text = self._text(expr, lines)
+        if not lines:
+            return text
+        return f"[&] {{ {' '.join(lines)} return {text}; }}()"
+
+    def statements(self, expr: Expr) -> Iterator[str]:
+        """Yield the statements of a function that returns the value: a choice is one of them."""
+        lines: list[str] = []
+        with self._scope(expr):
+            if not isinstance(expr, If):
+                text = self._text(expr, lines)
+                yield from lines
+                yield f"return {text};"
+                return
+            self._hoist(expr, lines)
+            condition = self._text(expr.condition, lines)
+            yield from lines
+            yield f"if ({condition}) {{"
+            yield from self.statements(expr.then)
+            yield "}"
+            yield from self.statements(expr.other)
+
+    @contextmanager
+    def _scope(self, expr: Expr) -> Iterator[None]:
+        """Count what `expr` makes; names that it is given inside end with it."""
         outer, self._uses = self._uses, {}
         names, self._names = self._names, dict(self._names)
         self._count(expr)
         self._count_choices(expr)
-        lines: list[str] = []
-        text = self._text(expr, lines)
+        yield
         self._uses, self._names = outer, names
-        if not lines:
-            return text
-        return f"[&] {{ {' '.join(lines)} return {text}; }}()"
 
     def check(self, check: Check) -> str:
         """Return the statement that raises unless the condition holds; the message is made only then."""
@@ -140,8 +164,11 @@ class TensorSpelling:
             case Host(op=op, args=args, type=type_):
                 return self._host(op, args, type_, lines)
             case If(condition=condition, then=then, other=other, type=type_):
-                sides = (f"{owned(type_)}({self.write(side)})" for side in (then, other))
-                return f"({self._text(condition, lines)} ? " + " : ".join(sides) + ")"
+                test = self._text(condition, lines)
+                sides = [f"{owned(type_)}({self.write(side)})" for side in (then, other)]
+                if any(map(_displays_tensors, (then, other))):
+                    return f"[&] {{ if ({test}) return {sides[0]}; return {sides[1]}; }}()"
+                return f"({test} ? {sides[0]} : {sides[1]})"
             case Seq(items=items, type=type_):
                 inner = ", ".join(self._text(item, lines) for item in items)
                 if isinstance(type_, TupleType):
@@ -179,15 +206,38 @@ class TensorSpelling:
             return f"host::{name}<{element_type(type_.elem)}>({', '.join(texts)})"
         if op in ("min", "max") and len(args) > 1 and type_ == BaseType("float"):
             texts = [f"double({text})" for text in texts]
+        if type_ == BaseType("int") and op in ("+", "-", "*"):
+            return self._checked(op, texts)
         if op in _UNARY and len(args) == 1:
             return f"({_UNARY[op]}{texts[0]})"
         if op in _BINARY:
             return _BINARY[op].format(*texts)
         return f"host::{_HOST[op]}({', '.join(texts)})"
 
+    def _checked(self, op: str, texts: list[str]) -> str:
+        """Arithmetic of ints, which raises where an int64 cannot hold the result."""
+        owner = quoted(self.owner)
+        if op == "*":
+            return f"product_of({owner}, {texts[0]}, {texts[1]})"
+        if op == "+":
+            return f"sum_of({owner}, {texts[0]}, {texts[1]})"
+        negative = f"product_of({owner}, -1, {texts[-1]})"
+        return negative if len(texts) == 1 else f"sum_of({owner}, {texts[0]}, {negative})"
+
 
 def _makes_list(expr: Expr) -> bool:
     return isinstance(expr, Host) and isinstance(expr.type, ListType)
+
+
+def _displays_tensors(expr: Expr) -> bool:
+    """Whether a list of tensors is written out in it.
+
+    AddressSanitizer takes such a list in a conditional expression for one that outlived its scope when an
+    element raises (GCC 12); in a statement it does not.
+    """
+    if isinstance(expr, Seq) and isinstance(expr.type, ListType) and has_tensor(expr.type):
+        return True
+    return any(map(_displays_tensors, children(expr)))
 
 
 def _calls(expr: Expr) -> Iterator[Call]:

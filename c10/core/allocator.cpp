@@ -68,7 +68,7 @@ class LargeBlocks {
 
   void keep(void* data, size_t bytes) noexcept {
     static const size_t cap = cache_cap();
-    if (!small_blocks::kReuse || bytes > cap) {
+    if (bytes > cap) {
       munmap(data, bytes);
       return;
     }
@@ -109,9 +109,9 @@ class CpuAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
-    if (bytes > small_blocks::kMaxSmallBytes) return allocate_large(bytes);
+    if (is_large(bytes)) return allocate_large(bytes);
     small_blocks::ThreadLists* lists = small_blocks::thread_lists;
-    const bool hit = lists && lists->head[small_blocks::class_of(bytes)];
+    const bool hit = small_blocks::kReuse && lists && lists->head[small_blocks::class_of(bytes)];
     void* data = small_blocks::allocate(bytes);
     count(static_cast<int64_t>(bytes), hit);
     return data;
@@ -119,7 +119,7 @@ class CpuAllocator final : public Allocator {
 
   void deallocate(void* data, size_t bytes) noexcept override {
     if (!data) return;
-    if (bytes > small_blocks::kMaxSmallBytes) {
+    if (is_large(bytes)) {
       large_.keep(data, large_bytes(bytes));
     } else {
       small_blocks::deallocate(data, bytes);
@@ -151,6 +151,11 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
+  // What is mapped is not watched by AddressSanitizer, nor held to its limits.
+  static bool is_large(size_t bytes) {
+    return small_blocks::kReuse && bytes > small_blocks::kMaxSmallBytes;
+  }
+
   void* allocate_large(size_t bytes) {
     check_size(bytes);
     const size_t rounded = large_bytes(bytes);

@@ -42,16 +42,18 @@ void* pop(FreeBlock*& head, uint32_t& count) {
   return block;
 }
 
+[[noreturn]] void fail_memory(size_t bytes) {
+  fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
+       bytes, " bytes");
+}
+
 void* system_allocate(int index) {
   void* p = std::aligned_alloc(64, class_bytes(index));
   if (!p) {
     release_cached();
     p = std::aligned_alloc(64, class_bytes(index));
   }
-  if (!p) {
-    fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
-         class_bytes(index), " bytes");
-  }
+  if (!p) fail_memory(class_bytes(index));
   return p;
 }
 
@@ -110,11 +112,13 @@ void* allocate_slow(int index) {
   return system_allocate(index);
 }
 
+void* allocate_exact(size_t bytes) {
+  void* p = nullptr;
+  if (posix_memalign(&p, 64, bytes)) fail_memory(bytes);
+  return p;
+}
+
 void deallocate_slow(void* block, int index) noexcept {
-  if (!kReuse) {
-    std::free(block);
-    return;
-  }
   if (!thread_lists && start_thread_lists()) {
     push(thread_lists->head[index], thread_lists->count[index], block);
     return;

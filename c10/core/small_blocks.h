@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "c10/core/namespace.h"
 
@@ -51,7 +52,7 @@ constexpr uint32_t class_limit(int index) {
   return static_cast<uint32_t>(by_bytes < 4 ? 4 : by_bytes > 1024 ? 1024 : by_bytes);
 }
 
-// AddressSanitizer sees each block's life only if none is reused.
+// AddressSanitizer sees each block's life and its end only if none is reused or rounded up.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr bool kReuse = false;
 #else
@@ -60,6 +61,7 @@ inline constexpr bool kReuse = true;
 
 ThreadLists* start_thread_lists();  // null while the thread is ending
 void* allocate_slow(int index);
+void* allocate_exact(size_t bytes);  // past the lists; of any size
 void deallocate_slow(void* block, int index) noexcept;
 // Gives the blocks of this thread and the shared ones back to the system.
 void release_cached();
@@ -69,6 +71,7 @@ void for_each_thread(void (*fn)(void* context, const ThreadLists& lists), void* 
 
 // 64-byte aligned; throws Error(OutOfMemory). `bytes` in [1, kMaxSmallBytes].
 inline void* allocate(size_t bytes) {
+  if constexpr (!kReuse) return allocate_exact(bytes);
   const int index = class_of(bytes);
   ThreadLists* lists = thread_lists;
   if (lists && lists->head[index]) [[likely]] {
@@ -81,9 +84,10 @@ inline void* allocate(size_t bytes) {
 }
 
 inline void deallocate(void* p, size_t bytes) noexcept {
+  if constexpr (!kReuse) return std::free(p);
   const int index = class_of(bytes);
   ThreadLists* lists = thread_lists;
-  if (kReuse && lists && lists->count[index] < class_limit(index)) [[likely]] {
+  if (lists && lists->count[index] < class_limit(index)) [[likely]] {
     FreeBlock* block = static_cast<FreeBlock*>(p);
     block->next = lists->head[index];
     lists->head[index] = block;

@@ -105,6 +105,53 @@ def test_real_parts_of_complex_values_keep_their_type(native: str, tmp_path: Pat
     assert writer.lines == ["const auto v0 = vec::abs(x);"]
 
 
+CHOICE = """
+# ==== choice ====
+- func: choice(Tensor self, int n) -> Tensor
+  family: choice
+  composite: COMPOSITE
+  doc: One of two.
+  test: {samples: ["t(2), 1", "t(2), -1"], reference: "self"}
+
+- func: joined(Tensor[] tensors, int n) -> Tensor
+  family: choice
+  composite: exp(tensors[n])
+  doc: One of them.
+  test: {samples: ["[t(2)], 0", "[t(2), t(2)], 1"], reference: "tensors[n]"}
+"""
+
+
+def body_of_choice(native: str, composite: str, folder: Path) -> str:
+    edited = native.replace(
+        "# ==== comparison", CHOICE.replace("COMPOSITE", composite).lstrip() + "\n# ==== comparison"
+    )
+    text = emit_all(model_of(edited, folder))["aten/choice_impl.cpp"]
+    return text.partition("choice_composite(")[2].partition("{\n")[2].partition("\n}\n\n")[0]
+
+
+def test_a_choice_on_top_is_written_as_statements(native: str, tmp_path: Path):
+    body = body_of_choice(native, "exp(self) if n > 0 else neg(self)", tmp_path)
+    assert body.splitlines() == [
+        "if ((n > int64_t{0})) {",
+        "return ops::exp::call(self);",
+        "}",
+        "return ops::neg::call(self);",
+    ]
+
+
+def test_lists_of_tensors_are_not_displayed_in_conditional_expressions(native: str, tmp_path: Path):
+    """AddressSanitizer of GCC 12 takes them for used after their scope where an element raises."""
+    body = body_of_choice(native, "exp(joined([self, exp(self)], 1) if n > 0 else self)", tmp_path)
+    assert "std::vector<Tensor>{" in body and "?" not in body
+    assert "?" in body_of_choice(native, "exp(neg(self) if n > 0 else self)", tmp_path)
+
+
+def test_arithmetic_of_ints_is_checked(native: str, tmp_path: Path):
+    body = body_of_choice(native, "expand(self, [n + 1, -n * 2])", tmp_path)
+    assert 'sum_of("choice", n, int64_t{1})' in body
+    assert 'product_of("choice", product_of("choice", -1, n), int64_t{2})' in body
+
+
 @pytest.mark.parametrize("family", ["activation", "arithmetic"])
 def test_floating_loops_become_simd(family: str, outputs: dict[str, str], tmp_path: Path):
     """The compiler reports a vectorised loop for float and for double of each branch-free expression."""

@@ -1,7 +1,7 @@
 """`python -m fuzz [PATTERN ...]`: call operators with random arguments and tell which do not answer cleanly.
 
-A clean answer is a result or an ordinary Python exception. A crash, a hang and an internal error are reported
-with the arguments of the call; the exit status is 1 if there is any.
+A clean answer is a result or an ordinary Python exception. A crash, a hang, an internal error and what a
+sanitizer reports are shown with the call; the exit status is 1 if there is any, or if time did not suffice.
 """
 
 from __future__ import annotations
@@ -11,18 +11,55 @@ import fnmatch
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 from workers import Worker, ask_all
 
 from .worker import callables
 
 TIME_LIMIT = 120  # seconds per operator
+REPORT = 40  # lines of a sanitizer's report that are shown
 
 
-def fuzz(patterns: list[str], examples: int, seed: int, jobs: int, rare: float = 0) -> dict[str, str]:
+class LoggedWorker(Worker):
+    """A worker with a log of its own, in which a sanitizer's last words are found; idle after `end`."""
+
+    def __init__(self, log: Path, end: float) -> None:
+        super().__init__("fuzz.worker", TIME_LIMIT, log.open("w"))
+        self.log = log
+        self.end = end
+
+    def ask(self, question: str) -> Any:
+        """The answer, or what became of the process and what it said."""
+        if time.monotonic() > self.end:
+            return "not called: the time was over"
+        before = self.log.stat().st_size
+        try:
+            answer = super().ask(question)
+        except RuntimeError as error:  # it did not start
+            raise RuntimeError(f"{error}\n{self.log.read_text()}") from None
+        return answer + self._report(before) if isinstance(answer, str) else answer
+
+    def _report(self, before: int) -> str:
+        lines = self.log.read_bytes()[before:].decode(errors="replace").splitlines()
+        marks = ("ERROR: AddressSanitizer", "runtime error:", "Fatal Python error", "terminate called")
+        first = next((i for i, line in enumerate(lines) if any(mark in line for mark in marks)), len(lines))
+        return "".join(f"\n    | {line}" for line in lines[first : first + REPORT])
+
+    def close(self) -> None:
+        """End the process and its log."""
+        super().close()
+        self.errors.close()
+
+
+def fuzz(
+    patterns: list[str], examples: int, seed: int, jobs: int, rare: float = 0, seconds: float = 1e9
+) -> dict[str, str]:
     """What is wrong, by operator; shows those of which less than the share `rare` of calls gave results."""
     names = [n for n in sorted(callables()) if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
+    began = time.monotonic()
     done = 0
 
     def show(name: str) -> None:
@@ -31,20 +68,23 @@ def fuzz(patterns: list[str], examples: int, seed: int, jobs: int, rare: float =
         if sys.stderr.isatty():
             print(f"\r  {done}/{len(names)} {name:60.60}", end="", file=sys.stderr, flush=True)
 
-    with tempfile.TemporaryDirectory() as scratch, Path(scratch, "log").open("w+") as log:
+    with tempfile.TemporaryDirectory() as scratch:
         traces = {name: Path(scratch, name) for name in names}
         questions = [(name, f"{name} {examples} {seed} {traces[name]}") for name in names]
-        answers = ask_all(questions, [Worker("fuzz.worker", TIME_LIMIT, log) for _ in range(jobs)], show)
+        workers = [LoggedWorker(Path(scratch, f"log {i}"), began + seconds) for i in range(jobs)]
+        answers = ask_all(questions, workers, show)
         failures = {}
         for name, answer in answers.items():
             problem = answer if isinstance(answer, str) else answer["failure"]
-            if not problem and answer["results"] < rare * examples:
-                print(f"{name}: {answer['results']} of {examples} calls gave a result")
+            if not problem and answer["results"] < rare * answer["calls"]:
+                print(f"{name}: {answer['results']} of {answer['calls']} calls gave a result")
             if problem:
-                last = traces[name].read_text() if traces[name].exists() else ""
-                failures[name] = f"{problem}\n    {name}({last})"
-        log.seek(0)
-        sys.stderr.write(log.read()[-20_000:])
+                last = traces[name].read_text() if traces[name].exists() else "no call"
+                failures[name] = f"{last}\n    {problem}"
+    whole = [answer for answer in answers.values() if isinstance(answer, dict)]
+    calls, results = (sum(answer[key] for answer in whole) for key in ("calls", "results"))
+    spent = time.monotonic() - began
+    print(f"{calls} calls of {len(names)} functions and methods, {results} results, {spent:.0f} s")
     return failures
 
 
@@ -58,8 +98,11 @@ def main() -> int:
     parser.add_argument(
         "--rare", type=float, default=0, help="show operators whose calls succeed more rarely"
     )
+    parser.add_argument("--minutes", type=float, default=1e6, help="fail if this does not suffice")
     options = parser.parse_args()
-    failures = fuzz(options.patterns, options.examples, options.seed, options.jobs, options.rare)
+    failures = fuzz(
+        options.patterns, options.examples, options.seed, options.jobs, options.rare, 60 * options.minutes
+    )
     for name, problem in failures.items():
         print(f"{name}: {problem}")
     print(f"{len(failures)} operators do not answer cleanly (seed {options.seed})")

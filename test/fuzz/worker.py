@@ -17,6 +17,7 @@ from workers import serve
 from codegen import signatures
 from codegen.load import load
 
+from .transformed import WAYS, call
 from .values import calls
 
 MEMORY = 2 << 30  # bytes of address space: what asks for more is refused instead of taking the machine
@@ -45,9 +46,9 @@ def callables() -> dict[str, tuple[Callable[..., Any], signatures.Callable]]:
 def fuzz(
     function: Callable[..., Any], item: signatures.Callable, examples: int, number: int, trace: int
 ) -> dict[str, Any]:
-    """The first unexpected exception, "" if there was none, and how many of the calls gave a result."""
+    """The first unexpected exception, "" if there was none, how many calls were made and gave a result."""
     method = item.namespace is None
-    results = 0
+    made = results = 0
     named = [tuple(signatures.python_name(a, method) for a in s.args) for s in item.signatures]
 
     @seed(number)
@@ -60,14 +61,16 @@ def fuzz(
     )
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        nonlocal results
+        nonlocal made, results
         chosen = data.draw(st.integers(0, len(item.signatures) - 1))
         args, kwargs = data.draw(calls(item.signatures[chosen].args, named[chosen]))
         if "self" in kwargs:
             return  # a method without its tensor
-        _note(trace, args, kwargs)
+        way = data.draw(st.one_of(st.just("plain"), st.sampled_from(tuple(WAYS))))
+        _note(trace, item, way, args, kwargs)
+        made += 1
         try:
-            _read(function(*args, **kwargs))
+            _read(call(way, function, args, kwargs))
             results += 1
         except EXPECTED:
             pass
@@ -75,8 +78,8 @@ def fuzz(
     try:
         run()
     except Exception as error:
-        return {"failure": f"{type(error).__name__}: {error}"[:500], "results": results}
-    return {"failure": "", "results": results}
+        return {"failure": f"{type(error).__name__}: {error}"[:500], "calls": made, "results": results}
+    return {"failure": "", "calls": made, "results": results}
 
 
 def _read(result: Any) -> None:
@@ -90,9 +93,10 @@ def _read(result: Any) -> None:
             result.abs().sum().backward()
 
 
-def _note(trace: int, args: Any, kwargs: Any) -> None:
+def _note(trace: int, item: signatures.Callable, way: str, args: Any, kwargs: Any) -> None:
     """Leave the call where it is found after a crash."""
-    text = ", ".join([*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in kwargs.items())])
+    given = ", ".join([*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in kwargs.items())])
+    text = f"{way}: {item.name}({given})"
     os.ftruncate(trace, 0)
     os.pwrite(trace, text.encode(), 0)
 

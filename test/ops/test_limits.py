@@ -35,6 +35,16 @@ HUGE = 2**62
             lambda: flambeau.conv1d(flambeau.ones(1, 1, 5), flambeau.ones(1, 1, 2), dilation=2**63 - 1),
             "overflow",
         ),
+        (lambda: flambeau.bincount(flambeau.tensor([2**63 - 1])), "expected numbers below"),
+        (lambda: F._fft_doubled(flambeau.ones(3), 0, 2**63 - 1), "integer overflow"),
+        (
+            lambda: F._as_strided_tangent(flambeau.ones(3), [1], 0, [2], [2**63 - 1], 1),
+            "overflow",
+        ),
+        (
+            lambda: F._as_strided_tangent(flambeau.ones(3), [1], 0, [3], [1, 1], 0),
+            "mismatch in length",
+        ),
         (
             lambda: flambeau.conv1d(flambeau.ones(1, 1, 5), flambeau.ones(1, 1, 2), groups=0),
             "non-positive groups",
@@ -64,6 +74,34 @@ def test_sizes_beyond_int64_are_refused(make, message):
 def test_gradients_have_the_shape_of_the_result(call, shape):
     with pytest.raises(RuntimeError, match="Expected grad_output to have shape"):
         call(flambeau.ones(shape))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: flambeau.linspace(0, 1, 2**50),
+        lambda: flambeau.randperm(2**50),
+        lambda: flambeau.fft.fftfreq(2**50),
+        lambda: flambeau.mvlgamma(flambeau.ones(1), 2**50),
+        lambda: flambeau.tril_indices(2**25, 2**25),
+    ],
+)
+def test_memory_that_cannot_be_had_is_named(make):
+    with pytest.raises(RuntimeError, match=r"can't allocate memory: you tried to allocate \d+ bytes"):
+        make()
+
+
+def test_an_absent_tensor_is_told_from_an_optional_one():
+    values, vectors = flambeau.linalg.eigh(flambeau.eye(2))
+    with pytest.raises(TypeError, match="expected a Tensor"):
+        F._eigh_backward(None, None, values, vectors)
+    assert F._eigh_backward(flambeau.ones(2), None, values, vectors).tolist() == [[1, 0], [0, 1]]
+
+
+def test_other_numbers_are_not_read_as_truth_values():
+    with pytest.raises(RuntimeError, match="_is_any"):
+        F._is_any(flambeau.tensor([2], dtype=flambeau.uint8))
+    assert F._is_any(flambeau.tensor([False, True]))
 
 
 def test_divisions_by_no_groups_are_refused():

@@ -31,7 +31,7 @@ void cat(TensorList tensors, int64_t dim, OutSpec* out) {
             along, ". Expected size ", sizes[d], " but got size ", other[d], " for tensor number ",
             i, " in the list.");
     }
-    sizes[along] += other[along];
+    sizes[along] = sum_of("cat", sizes[along], other[along]);
   }
   sized(model, sizes, out);
   if (all_channels_last(tensors)) out->strides = channels_last_strides(sizes);

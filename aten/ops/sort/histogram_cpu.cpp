@@ -169,6 +169,7 @@ Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength
     high = std::max(high, data[i]);
   }
   check(low >= 0, kOnly);
+  check(high < INT64_MAX, "bincount: expected numbers below 2^63 - 1, got ", high);
   check(!weights.defined() || (weights.dim() == 1 && weights.numel() == self.numel()),
         "weights should be 1-d and have the same length as input");
   const int64_t bins = std::max(minlength, high + 1);
