@@ -173,7 +173,8 @@ class Call(Hashed):
 class Prop(Hashed):
     """A property of a Tensor.
 
-    ``shape strides storage_offset ndim numel dtype device is_complex is_floating_point defined``.
+    One of ``shape strides storage_offset memory_format ndim numel dtype device is_complex``,
+    ``is_floating_point defined``.
     """
 
     of: Expr

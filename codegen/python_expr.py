@@ -23,6 +23,7 @@ _PROPERTIES = {
     "shape": "{0}.shape",
     "strides": "{0}.stride()",
     "storage_offset": "{0}.storage_offset()",
+    "memory_format": "host.memory_format({0})",
     "ndim": "{0}.ndim",
     "numel": "{0}.numel()",
     "dtype": "{0}.dtype",

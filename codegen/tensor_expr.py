@@ -52,6 +52,7 @@ PROPERTIES: dict[str, AnyType] = {
     "shape": ListType(INT),
     "strides": ListType(INT),
     "storage_offset": INT,
+    "memory_format": BaseType("MemoryFormat"),
     "ndim": INT,
     "numel": INT,
     "dtype": BaseType("ScalarType"),

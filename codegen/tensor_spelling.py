@@ -287,6 +287,7 @@ PROPERTIES = {
     "shape": "{0}.sizes()",
     "strides": "{0}.strides()",
     "storage_offset": "{0}.storage_offset()",
+    "memory_format": "memory_format_of({0})",
     "ndim": "{0}.dim()",
     "numel": "{0}.numel()",
     "dtype": "{0}.dtype()",

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "c10/core/scalar.h"

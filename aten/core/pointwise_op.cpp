@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
@@ -86,21 +87,9 @@ void check_param(const char* name, const Scalar& value, ScalarType compute) {
 
 }  // namespace
 
-bool is_channels_last_ordered(const Tensor& self) {
-  const int64_t ndim = self.dim();
-  if ((ndim != 4 && ndim != 5) || self.strides()[1] == 0) return false;
-  DimVector outwards = {1};
-  for (int64_t d = ndim - 1; d > 1; --d) outwards.push_back(d);
-  outwards.push_back(0);
-  int64_t extent = 0;  // of the dimensions further inside
-  for (const int64_t d : outwards) {
-    const int64_t size = self.size(d), stride = self.strides()[static_cast<size_t>(d)];
-    if (size == 0 || stride < extent) return false;
-    // One channel, and pixels that follow each other: row-major as well, and taken for that.
-    if (d == 0 && extent == self.strides()[1]) return false;
-    extent = stride * size;
-  }
-  return true;
+DimVector strides_in_order_of(ArrayRef<Tensor> operands, IntArrayRef sizes) {
+  const std::vector<Operand> all(operands.begin(), operands.end());
+  return strides_in_operand_order(all, sizes);
 }
 
 DimVector preserved_strides(const Tensor& self) {

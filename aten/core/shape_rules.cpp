@@ -1,5 +1,6 @@
 #include "aten/core/shape_rules.h"
 
+#include "aten/core/memory_format.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
@@ -21,15 +22,9 @@ void like_with(const Tensor& self, std::optional<ScalarType> dtype, std::optiona
                std::optional<MemoryFormat> memory_format, OutSpec* out) {
   like(self, dtype.value_or(self.dtype()), out);
   out->device = device.value_or(self.device());
-  switch (memory_format.value_or(MemoryFormat::Preserve)) {
-    case MemoryFormat::Preserve:
-      out->strides = preserved_strides(self);
-      break;
-    case MemoryFormat::Contiguous:
-      break;
-    default:
-      out->strides = channels_last_strides(self.sizes());
-  }
+  const MemoryFormat format = memory_format.value_or(MemoryFormat::Preserve);
+  out->strides = format == MemoryFormat::Preserve ? preserved_strides(self)
+                                                  : strides_of_format(self.sizes(), format);
 }
 
 void sized(const Tensor& self, IntArrayRef size, OutSpec* out) {

@@ -7,34 +7,11 @@ from typing import Any
 
 import flambeau as fb
 import pytest
+from memory_layouts import inputs, per_channel, strides
 from oracle import pytorch
 
 torch = pytorch()
 Case = tuple[str, Callable[[Any, Any], Any]]
-
-
-def inputs(m: Any) -> dict[str, Any]:
-    """Tensors of 2 to 5 dimensions, dense and not, in several orders."""
-    four = m.arange(240.0).reshape(2, 4, 6, 5) / 50
-    five = m.arange(720.0).reshape(2, 4, 3, 6, 5) / 50
-    last = four.contiguous(memory_format=m.channels_last)
-    return {
-        "row-major": four,
-        "channels last": last,
-        "permuted": m.arange(240.0).reshape(6, 2, 5, 4).permute(1, 3, 0, 2) / 50,
-        "gaps": four[:, ::2],
-        "channels last with gaps": last[:, :, ::2],
-        "some channels": last[:, 1:3],
-        "expanded": four[:, :1].expand(2, 4, 6, 5),
-        "one sample": four[:1].contiguous(memory_format=m.channels_last),
-        "channels last 3d": five.contiguous(memory_format=m.channels_last_3d),
-        "matrix": four[0, 0].t(),
-        "three": four[0].permute(2, 0, 1),
-    }
-
-
-def per_channel(m: Any, x: Any) -> Any:
-    return m.ones(x.shape[1], *[1] * (x.dim() - 2)) if x.dim() > 2 else m.ones(x.shape[-1])
 
 
 def pointwise() -> Iterator[Case]:
@@ -104,4 +81,4 @@ def joined_and_reduced() -> Iterator[Case]:
 def test_results_keep_the_order_that_pytorch_keeps(name: str, call: Callable[[Any, Any], Any]) -> None:
     ours, theirs = inputs(fb), inputs(torch)
     for order in ours:
-        assert call(fb, ours[order]).stride() == call(torch, theirs[order]).stride(), order
+        assert strides(call(fb, ours[order]), order) == strides(call(torch, theirs[order]), order), order

@@ -1,6 +1,7 @@
 // Shapes and argument checks of convolutions.
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/ops/conv/convolution.h"
 #include "torchgen_out/aten/conv_kernels.h"
 
 namespace flambeau::shape {
@@ -75,6 +76,7 @@ void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, 
   }
   out->dtype = input.dtype();
   out->device = input.device();
+  if (conv::is_channels_last(input, weight)) out->strides = channels_last_strides(out->sizes);
 }
 
 void convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
@@ -89,6 +91,9 @@ void convolution_backward(const Tensor& grad_output, const Tensor& input, const 
         input.dtype(), ", got ", grad_output.dtype());
   out[0] = {DimVector(input.sizes()), {}, input.dtype(), input.device(), wanted[0]};
   out[1] = {DimVector(weight.sizes()), {}, weight.dtype(), weight.device(), wanted[1]};
+  if (!forward.strides.empty()) {
+    for (size_t i = 0; i < 2; ++i) out[i].strides = channels_last_strides(out[i].sizes);
+  }
   out[2] = {{grad_output.size(1)}, {}, weight.dtype(), weight.device(), wanted[2]};
 }
 

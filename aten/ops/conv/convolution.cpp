@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/gemm.h"
@@ -119,6 +120,10 @@ gemm::Matrix row_major(const void* data, int64_t rows, int64_t cols) {
 
 }  // namespace
 
+bool is_channels_last(const Tensor& input, const Tensor& weight) {
+  return is_channels_last_ordered(input) || is_channels_last_ordered(weight);
+}
+
 Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
   Problem p{input.size(0), input.size(1), weight.size(0), groups,       {}, {}, {},
@@ -128,13 +133,33 @@ Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& outp
     p.out.push_back(output.size(d));
     p.kernel.push_back(weight.size(d));
   }
+  p.channels_last = is_channels_last_ordered(input) || is_channels_last_ordered(output);
+  p.weight_channels_last = is_channels_last_ordered(weight);
   return p;
 }
+
+namespace {
+
+bool is_row_major(const Problem& p) { return !p.channels_last && !p.weight_channels_last; }
+
+Problem in_row_major(Problem p) {
+  p.channels_last = p.weight_channels_last = false;
+  return p;
+}
+
+Tensor row_major_like(const Tensor& t) { return empty_tensor(t.sizes(), t.dtype()); }
+
+}  // namespace
 
 void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
              const Tensor& output) {
   if (pointwise::forward(p, input, weight, bias, output)) return;
   if (onednn::forward(p, input, weight, bias, output)) return;
+  if (!is_row_major(p)) {
+    const Tensor out = row_major_like(output);
+    forward(in_row_major(p), contiguous_tensor(input), contiguous_tensor(weight), bias, out);
+    return copy_into(output, out);
+  }
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);
     std::vector<T> columns(static_cast<size_t>(g.rows * g.w.out_size));
@@ -158,6 +183,11 @@ void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& w
                     const Tensor& grad_input) {
   if (pointwise::backward_input(p, grad_output, weight, grad_input)) return;
   if (onednn::backward_input(p, grad_output, weight, grad_input)) return;
+  if (!is_row_major(p)) {
+    const Tensor out = row_major_like(grad_input);
+    backward_input(in_row_major(p), contiguous_tensor(grad_output), contiguous_tensor(weight), out);
+    return copy_into(grad_input, out);
+  }
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);
     std::vector<T> columns(static_cast<size_t>(g.rows * g.w.out_size));
@@ -177,6 +207,11 @@ void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& 
                      const Tensor& grad_weight) {
   if (pointwise::backward_weight(p, grad_output, input, grad_weight)) return;
   if (onednn::backward_weight(p, grad_output, input, grad_weight)) return;
+  if (!is_row_major(p)) {
+    const Tensor out = row_major_like(grad_weight);
+    backward_weight(in_row_major(p), contiguous_tensor(grad_output), contiguous_tensor(input), out);
+    return copy_into(grad_weight, out);
+  }
   fill_with(grad_weight, Scalar(0));
   dispatch_conv(p.dtype, [&]<typename T>() {
     const Group g(p);

@@ -9,12 +9,18 @@ struct Problem {
   int64_t batch, in_channels, out_channels, groups;
   DimVector in, out, kernel, stride, padding, dilation;  // one entry per spatial dimension
   ScalarType dtype;
+  bool channels_last = false;         // how input and output lie in memory; else row-major
+  bool weight_channels_last = false;  // the same for the weight
   int64_t dims() const { return static_cast<int64_t>(in.size()); }
 };
 Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups);
 
-// All tensors row-major. `bias` may be undefined.
+// Whether a convolution of these is done on, and yields, channels-last tensors: one of the two in
+// that format is enough.
+bool is_channels_last(const Tensor& input, const Tensor& weight);
+
+// All tensors lie as the problem says. `bias` may be undefined.
 void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
              const Tensor& output);
 void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
@@ -23,8 +29,8 @@ void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& 
                      const Tensor& grad_weight);
 
 namespace pointwise {
-// False where the kernel has more than one element or another way is quicker; then nothing was
-// done.
+// False where the kernel has more than one element, tensors are not row-major, or another way is
+// quicker; then nothing was done.
 bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
              const Tensor& output);
 bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,

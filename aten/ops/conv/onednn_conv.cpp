@@ -1,8 +1,10 @@
-// Convolution by oneDNN. Primitives choose their own (blocked) layouts; tensors are reordered at
-// the border. One plan per geometry and direction, kept per thread.
+// Convolution by oneDNN. Between row-major tensors primitives choose their own (blocked) layouts,
+// and tensors are reordered at the border; channels-last images are read and written where they
+// are, if oneDNN has a fast way to. One plan per geometry, layout and direction, kept per thread.
 #include <array>
 #include <list>
 #include <map>
+#include <string_view>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
@@ -18,7 +20,7 @@ using namespace flambeau::onednn;
 
 enum class Direction : int64_t { Forward, BackwardInput, BackwardWeight };
 
-// One tensor of a primitive: the user's row-major layout and the one that the primitive wants.
+// One tensor of a primitive: the user's layout and the one that the primitive wants.
 struct Port {
   MemoryDesc plain;
   const_dnnl_memory_desc_t wanted = nullptr;  // owned by the primitive descriptor
@@ -30,13 +32,14 @@ struct Plan {
   Port source, weights, destination;
 };
 constexpr size_t kMaxPlans = 256;
-using Key = std::array<int64_t, 24>;
+using Key = std::array<int64_t, 25>;
 
 Key key_of(const Problem& p, Direction direction, bool bias) {
   Key key{};
   size_t i = 0;
-  for (const int64_t v : {int64_t(direction), p.batch, p.in_channels, p.out_channels, p.groups,
-                          int64_t(p.dtype), int64_t{bias}, p.dims()}) {
+  for (const int64_t v :
+       {int64_t(direction), p.batch, p.in_channels, p.out_channels, p.groups, int64_t(p.dtype),
+        int64_t{bias}, p.dims(), int64_t{p.channels_last} + 2 * int64_t{p.weight_channels_last}}) {
     key[i++] = v;
   }
   for (const DimVector* list : {&p.in, &p.kernel, &p.stride, &p.padding, &p.dilation}) {
@@ -47,6 +50,7 @@ Key key_of(const Problem& p, Direction direction, bool bias) {
 
 struct Shapes {
   DimVector source, weights, destination, bias;
+  DimVector source_strides, weight_strides, destination_strides;
   DimVector dilation, padding_end;
   explicit Shapes(const Problem& p) {
     source = {p.batch, p.in_channels};
@@ -64,13 +68,22 @@ struct Shapes {
       padding_end.push_back((p.out[d] - 1) * p.stride[d] + (p.kernel[d] - 1) * p.dilation[d] + 1 -
                             p.in[d] - p.padding[d]);
     }
+    const auto strides_of = [](IntArrayRef sizes, bool last) {
+      return last ? channels_last_strides(sizes) : contiguous_strides(sizes);
+    };
+    source_strides = strides_of(source, p.channels_last);
+    destination_strides = strides_of(destination, p.channels_last);
+    DimVector whole = weights;
+    if (p.groups > 1) whole.erase(0);
+    weight_strides = strides_of(whole, p.weight_channels_last);
+    if (p.groups > 1) weight_strides.insert(0, weight_strides[0] * weights[1]);
   }
 };
 
-Port port_of(IntArrayRef sizes, dnnl_data_type_t type, const PrimitiveDesc& desc,
-             dnnl_query_t what) {
+Port port_of(IntArrayRef sizes, IntArrayRef strides, dnnl_data_type_t type,
+             const PrimitiveDesc& desc, dnnl_query_t what) {
   Port port;
-  port.plain = strided_desc(sizes, contiguous_strides(sizes), type);
+  port.plain = strided_desc(sizes, strides, type);
   port.wanted = dnnl_primitive_desc_query_md(desc.get(), what, 0);
   port.same = dnnl_memory_desc_equal(port.plain.get(), port.wanted) != 0;
   return port;
@@ -94,10 +107,14 @@ void describe_backward(Plan& plan, const Problem& p, Direction direction, const 
   }
 }
 
-Plan make_plan(const Problem& p, Direction direction, bool bias, dnnl_data_type_t type) {
-  const Shapes s(p);
-  const MemoryDesc source = any_desc(s.source, type), weights = any_desc(s.weights, type),
-                   destination = any_desc(s.destination, type),
+// `in_place`: images keep the user's layout.
+Plan describe(const Problem& p, Direction direction, const Shapes& s, bool bias,
+              dnnl_data_type_t type, bool in_place) {
+  const auto image = [&](IntArrayRef sizes, IntArrayRef strides) {
+    return in_place ? strided_desc(sizes, strides, type) : any_desc(sizes, type);
+  };
+  const MemoryDesc source = image(s.source, s.source_strides), weights = any_desc(s.weights, type),
+                   destination = image(s.destination, s.destination_strides),
                    bias_desc = strided_desc(s.bias, {1}, type);
   Plan plan;
   const bool forward_only = direction == Direction::Forward;
@@ -114,14 +131,31 @@ Plan make_plan(const Problem& p, Direction direction, bool bias, dnnl_data_type_
           p.padding.data(), s.padding_end.data(), nullptr),
       "convolution");
   if (!forward_only) describe_backward(plan, p, direction, s, source, weights, destination);
+  return plan;
+}
+
+// Whether oneDNN has no better than a loop nest for testing.
+bool is_reference(const PrimitiveDesc& desc) {
+  const char* name = nullptr;
+  check_status(dnnl_primitive_desc_query(desc.get(), dnnl_query_impl_info_str, 0, &name),
+               "convolution");
+  return std::string_view(name).substr(0, 3) == "ref";
+}
+
+Plan make_plan(const Problem& p, Direction direction, bool bias, dnnl_data_type_t type) {
+  const Shapes s(p);
+  Plan plan = describe(p, direction, s, bias, type, p.channels_last);
+  if (p.channels_last && is_reference(plan.desc))
+    plan = describe(p, direction, s, bias, type, false);
   check_status(dnnl_primitive_create(plan.primitive.out(), plan.desc.get()), "convolution");
   const bool for_input = direction == Direction::BackwardInput,
              for_weight = direction == Direction::BackwardWeight;
-  plan.source =
-      port_of(s.source, type, plan.desc, for_input ? dnnl_query_diff_src_md : dnnl_query_src_md);
-  plan.weights = port_of(s.weights, type, plan.desc,
+  const bool forward_only = direction == Direction::Forward;
+  plan.source = port_of(s.source, s.source_strides, type, plan.desc,
+                        for_input ? dnnl_query_diff_src_md : dnnl_query_src_md);
+  plan.weights = port_of(s.weights, s.weight_strides, type, plan.desc,
                          for_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
-  plan.destination = port_of(s.destination, type, plan.desc,
+  plan.destination = port_of(s.destination, s.destination_strides, type, plan.desc,
                              forward_only ? dnnl_query_dst_md : dnnl_query_diff_dst_md);
   return plan;
 }

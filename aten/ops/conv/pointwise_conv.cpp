@@ -22,7 +22,8 @@ bool applies(const Problem& p, int64_t least) {
   for (size_t d = 0; d < p.in.size(); ++d) {
     if (p.kernel[d] != 1 || p.stride[d] != 1 || p.padding[d] != 0) return false;
   }
-  return p.groups == 1 && p.batch > 0 && p.in_channels > 0 && plane_of(p) >= least;
+  return !p.channels_last && p.groups == 1 && p.batch > 0 && p.in_channels > 0 &&
+         plane_of(p) >= least;
 }
 
 // Whether products can be added to an output without rounding more than one sum would.

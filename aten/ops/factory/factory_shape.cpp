@@ -1,6 +1,7 @@
 // Shape rules of the factories, with the checks of their arguments.
 #include <cmath>
 
+#include "aten/core/memory_format.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/factory_kernels.h"
@@ -23,7 +24,7 @@ void empty(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Devi
   factory(size, dtype, device, out);
   const MemoryFormat format = memory_format.value_or(MemoryFormat::Contiguous);
   check(format != MemoryFormat::Preserve, "empty: expected a memory format other than preserve");
-  if (format != MemoryFormat::Contiguous) out->strides = channels_last_strides(size);
+  out->strides = strides_of_format(size, format);
 }
 
 void empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<ScalarType> dtype,

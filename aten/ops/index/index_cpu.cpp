@@ -60,10 +60,16 @@ std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) 
 
 void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {
   if (result.numel() == 0) return;
-  const indexing::Places places =
-      indexing::places_of(self, indices, indexing::plan_of(self, indices));
+  const indexing::Plan plan = indexing::plan_of(self, indices);
+  const std::optional<indexing::Places> places =
+      indexing::places_in_order_of(result, self, indices, plan);
+  if (!places) {
+    Tensor row_major = empty_tensor(result.sizes(), result.dtype());
+    index_cpu(self, indices, row_major);
+    return copy_into(result, row_major);
+  }
   dispatch_by_size(element_size(self.dtype()), "index", [&]<typename T>() {
-    indexing::read_places(places, self.data_as<T>(), result.data_as<T>());
+    indexing::read_places(*places, self.data_as<T>(), result.data_as<T>());
   });
 }
 
@@ -106,7 +112,9 @@ void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool 
 namespace flambeau::shape {
 
 void index(const Tensor& self, TensorList indices, OutSpec* out) {
-  sized(self, indexing::plan_of(self, indices).result_sizes, out);
+  const indexing::Plan plan = indexing::plan_of(self, indices);
+  sized(self, plan.result_sizes, out);
+  out->strides = indexing::result_strides(self, indices, plan);
 }
 
 }  // namespace flambeau::shape

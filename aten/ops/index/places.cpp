@@ -1,6 +1,7 @@
 #include "aten/ops/index/places.h"
 
 #include "aten/core/factory.h"
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
@@ -124,6 +125,31 @@ Plan plan_of(const Tensor& self, TensorList indices) {
   return plan;
 }
 
+namespace {
+
+// For each dimension of the result: self's, or -1 where the indices' are.
+DimVector sources_of(const Tensor& self, TensorList indices, const Plan& plan) {
+  DimVector sources;
+  for (size_t d = 0; d < self.sizes().size(); ++d) {
+    if (!is_indexed(indices, d)) sources.push_back(static_cast<int64_t>(d));
+  }
+  for (size_t i = 0; i < plan.index_sizes.size(); ++i) sources.insert(plan.dims_before, -1);
+  return sources;
+}
+
+// The dimensions of a dense tensor, outermost first.
+DimVector memory_order(const Tensor& t) {
+  DimVector order;
+  for (size_t d = 0; d < t.sizes().size(); ++d) {
+    size_t at = order.size();
+    while (at > 0 && t.strides()[static_cast<size_t>(order[at - 1])] < t.strides()[d]) --at;
+    order.insert(at, static_cast<int64_t>(d));
+  }
+  return order;
+}
+
+}  // namespace
+
 Places places_of(const Tensor& self, TensorList indices, const Plan& plan) {
   Places places;
   for (size_t d = 0; d < self.sizes().size(); ++d) {
@@ -136,6 +162,50 @@ Places places_of(const Tensor& self, TensorList indices, const Plan& plan) {
   }
   if (!places.offsets.defined()) places.offsets = zeros_tensor({1}, ScalarType::Int64);
   return places;
+}
+
+std::optional<Places> places_in_order_of(const Tensor& result, const Tensor& self,
+                                         TensorList indices, const Plan& plan) {
+  Places places = places_of(self, indices, plan);
+  if (result.is_contiguous()) return places;
+  places.before = places.after = Block();
+  const DimVector sources = sources_of(self, indices, plan);
+  size_t positions = 0;  // dimensions of the indices met
+  for (const int64_t d : memory_order(result)) {
+    const auto at = static_cast<size_t>(d);
+    if (result.sizes()[at] == 1 && sources[at] >= 0) continue;
+    const bool inside = positions > 0 && positions < plan.index_sizes.size();
+    if (sources[at] < 0) {
+      if (at != plan.dims_before + positions) return std::nullopt;
+      ++positions;
+    } else {
+      if (inside) return std::nullopt;
+      (positions == 0 ? places.before : places.after)
+          .push(result.sizes()[at], self.strides()[static_cast<size_t>(sources[at])]);
+    }
+  }
+  return places;
+}
+
+DimVector result_strides(const Tensor& self, TensorList indices, const Plan& plan) {
+  if (self.is_contiguous()) return {};
+  const size_t ndim = plan.result_sizes.size();
+  ViewGeometry kept{plan.result_sizes, DimVector(ndim), self.storage_offset()};
+  const DimVector sources = sources_of(self, indices, plan);
+  for (size_t d = 0; d < ndim; ++d) {
+    if (sources[d] >= 0) kept.strides[d] = self.strides()[static_cast<size_t>(sources[d])];
+  }
+  std::vector<Tensor> operands{plain_view(self, kept)};
+  for (const Tensor& index : indices) {
+    if (!index.defined()) continue;
+    ViewGeometry spread{plan.result_sizes, DimVector(ndim), index.storage_offset()};
+    const size_t skip = plan.dims_before + plan.index_sizes.size() - index.sizes().size();
+    for (size_t i = 0; i < index.sizes().size(); ++i) {
+      if (index.sizes()[i] != 1) spread.strides[skip + i] = index.strides()[i];
+    }
+    operands.push_back(plain_view(index, spread));
+  }
+  return strides_in_order_of(operands, plan.result_sizes);
 }
 
 Places around(const Tensor& self, int64_t dim) {

@@ -1,6 +1,7 @@
 #pragma once
 // A tensor seen as before x positions x after, the shape in which indexing reads and writes: the
 // dimensions ahead of the indexed ones, the positions that indices name, the dimensions behind.
+#include <optional>
 #include <vector>
 
 #include "aten/core/factory.h"
@@ -42,6 +43,13 @@ Plan plan_of(const Tensor& self, TensorList indices);
 // IndexError "index 5 is out of bounds for dimension 0 with size 3"; negative indices count from
 // the end.
 Places places_of(const Tensor& self, TensorList indices, const Plan& plan);
+// The same for a result that lies in memory in another order; nullopt where that parts or turns the
+// dimensions of the indices, so that no three blocks describe it.
+std::optional<Places> places_in_order_of(const Tensor& result, const Tensor& self,
+                                         TensorList indices, const Plan& plan);
+// Dense strides of the result in the order of self's other dimensions and of the indices; empty
+// when that is row-major.
+DimVector result_strides(const Tensor& self, TensorList indices, const Plan& plan);
 
 // What lies around one dimension (of a 0-dim tensor: nothing); offsets are left out.
 Places around(const Tensor& self, int64_t dim);

@@ -2,8 +2,10 @@
 // dimensions before `dim`); each part fills a run of bytes in every row, or, when it is strided or
 // its runs are too short to repay a memcpy, one strided copy.
 #include <cstring>
+#include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/join_kernels.h"
@@ -71,7 +73,14 @@ void join(TensorList parts, size_t along, bool stacks, Tensor& result) {
 }  // namespace
 
 void cat_cpu(TensorList tensors, IntArrayRef, int64_t dim, Tensor& result) {
-  join(tensors, static_cast<size_t>(wrap_dim(dim, result.dim())), false, result);
+  dim = wrap_dim(dim, result.dim());
+  if (!is_channels_last_ordered(result)) {
+    return join(tensors, static_cast<size_t>(dim), false, result);
+  }
+  std::vector<Tensor> parts;  // seen in the order of memory, in which their runs are long
+  for (const Tensor& t : tensors) parts.push_back(channels_to_back(t));
+  Tensor whole = channels_to_back(result);
+  join(parts, static_cast<size_t>(dim_with_channels_at_back(dim, result.dim())), false, whole);
 }
 
 void stack_cpu(TensorList tensors, int64_t dim, Tensor& result) {

@@ -47,7 +47,15 @@ void stack(TensorList tensors, int64_t dim, OutSpec* out) {
           tensors[i].sizes(), " at entry ", i);
   }
   DimVector sizes(model.sizes());
-  sizes.insert(along, static_cast<int64_t>(tensors.size()));
+  const auto count = static_cast<int64_t>(tensors.size());
+  if (along < sizes.size() && all_channels_last(tensors)) {  // as cat, with that dimension split
+    DimVector joined = sizes;
+    joined[along] *= count;
+    DimVector strides = channels_last_strides(joined);
+    strides.insert(along, strides[along] * sizes[along]);
+    out->strides = strides;
+  }
+  sizes.insert(along, count);
   sized(model, sizes, out);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Loops over channels of row-major (outer, channels, inner) tensors, one table per instruction set.
+// Those over rows take all channels of a row at once.
 #include "aten/core/loop_types.h"
 
 namespace flambeau::norm {
@@ -16,6 +17,12 @@ struct Loops {
   void (*backward)(const Planes& p, int64_t first, int64_t last, double eps,
                    const void* grad_normal, const void* grad_variance, const void* normal,
                    const void* variance, void* grad_input);
+  // `scratch`: 40 bytes for each of inner * (last - first) columns.
+  void (*forward_rows)(const Planes& p, int64_t first, int64_t last, double eps, const void* input,
+                       void* normal, void* center, void* variance, void* scratch);
+  void (*backward_rows)(const Planes& p, int64_t first, int64_t last, double eps,
+                        const void* grad_normal, const void* grad_variance, const void* normal,
+                        const void* variance, void* grad_input, void* scratch);
 };
 
 }  // namespace flambeau::norm

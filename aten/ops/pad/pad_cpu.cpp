@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
 #include "aten/ops/resample/taps.h"
@@ -84,7 +85,9 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
         "the input's), got ",
         pad, " for shape ", self.sizes());
   DimVector sizes(self.sizes());
+  bool grows = false;
   for (size_t i = 0; i < pad.size() / 2; ++i) {
+    grows |= pad[2 * i] > 0 || pad[2 * i + 1] > 0;
     int64_t& size = sizes[sizes.size() - 1 - i];
     const int64_t was = size;
     size = sum_of("pad", size, sum_of("pad", pad[2 * i], pad[2 * i + 1]));
@@ -93,6 +96,9 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
           ")");
   }
   *out = {sizes, {}, self.dtype(), self.device()};
+  if (grows) return keep_format(self, out);
+  const Tensor part = plain_view(self, {sizes, DimVector(self.strides()), self.storage_offset()});
+  out->strides = preserved_strides(part);
 }
 
 namespace {
@@ -131,6 +137,7 @@ void pad_edge(const Tensor& self, int64_t dim, int64_t before, int64_t after, st
   DimVector sizes(self.sizes());
   sizes[static_cast<size_t>(dim)] = padded_edge(self.sizes(), dim, before, after, mode);
   *out = {sizes, {}, self.dtype(), self.device()};
+  keep_format(self, out);
 }
 
 void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,
@@ -147,6 +154,7 @@ void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, i
   size = left;
   padded_edge(sizes, dim, before, after, mode);
   *out = {sizes, {}, grad_output.dtype(), grad_output.device()};
+  keep_format(grad_output, out);
 }
 
 }  // namespace flambeau::shape

@@ -1,9 +1,9 @@
 // Pooling on CPU over the last 1 to 3 dimensions. Maxima: NaN wins, ties go to the first; the
 // indices are flat within the spatial dimensions. Means of the half types are summed in float32,
-// those of float32 mostly in float64.
+// those of float32 mostly in float64. Where a result is channels last its input is brought into
+// that format, and all channels of a pixel are pooled at once.
 #include "aten/core/factory.h"
-#include "aten/core/shape.h"
-#include "aten/core/shape_rules.h"
+#include "aten/core/memory_order.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/pool/windows.h"
 #include "c10/core/isa.h"
@@ -12,13 +12,89 @@
 namespace flambeau {
 
 FLAMBEAU_DECLARE_LOOPS(pool::MeanLoop, pool_mean)
+FLAMBEAU_DECLARE_LOOPS(pool::ImageLoops, pool_images)
 
 namespace ops {
 namespace {
 
 using pool::Divisor;
 
+pool::LoopType loop_type(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Float32:
+      return pool::kLoopFloat;
+    case ScalarType::Float64:
+      return pool::kLoopDouble;
+    case ScalarType::Int64:
+      return pool::kLoopInt64;
+    default:
+      fail_dtype("pool", dtype);
+  }
+}
+
+const pool::ImageLoops& image_loops(ScalarType dtype) {
+  static const pool::ImageLoops* const tables[] = FLAMBEAU_ALL_LOOPS(pool_images);
+  return tables[cpu_isa()][loop_type(dtype)];
+}
+
+// A tensor of images that loops fill in the type that they compute in.
+class Images {
+ public:
+  Images(const Tensor& place, ScalarType compute)
+      : place_(place),
+        values_(place.dtype() == compute ? place : empty_like_tensor(place, compute)) {}
+  void* data() const { return values_.data(); }
+  const Tensor& values() const { return values_; }
+  void deliver() const {
+    if (!values_.is_same(place_)) copy_into(place_, values_);
+  }
+
+ private:
+  Tensor place_, values_;
+};
+
+// Rows of windows of all images, in parallel. body(first row, last row, scratch of 16 bytes a
+// channel).
+template <typename Body>
+void for_image_rows(const pool::Geometry& g, const Tensor& out, const Body& body) {
+  const int64_t rows = static_cast<int64_t>(g.ranges[0].size() * g.ranges[1].size());
+  const int64_t channels = out.size(1), cost = out.numel() / (out.size(0) * rows) * 16;
+  parallel_for(0, out.size(0) * rows, cost, [&](int64_t first, int64_t last) {
+    std::vector<double> scratch(static_cast<size_t>(2 * channels));
+    body(first, last, scratch.data());
+  });
+}
+
+// The type that loops over images compute maxima in: exact for all of its values.
+ScalarType max_type(ScalarType dtype) {
+  return is_floating_type(dtype) ? compute_type(dtype) : ScalarType::Int64;
+}
+
+void run_max_of_images(const pool::Geometry& g, const Tensor& self, const Tensor& out,
+                       const Tensor& indices) {
+  const ScalarType compute = max_type(self.dtype());
+  const Tensor in = dense_in_format_of(cast_tensor(self, compute), out);
+  const Images values(out, compute);
+  const pool::Windows windows = g.windows();
+  for_image_rows(g, out, [&](int64_t first, int64_t last, void* scratch) {
+    image_loops(compute).max(windows, out.size(1), first, last, in.data(), values.data(),
+                             indices.data_as<int64_t>(), scratch);
+  });
+  values.deliver();
+}
+
+// Places of loops over float32 images are int32.
+bool fits_image_loops(const pool::Geometry& g) { return g.in_size() < int64_t{1} << 31; }
+
 void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& indices) {
+  if (g.batched && is_channels_last_ordered(out)) {
+    if (fits_image_loops(g)) return run_max_of_images(g, self, out, indices);
+    Tensor values = empty_tensor(out.sizes(), out.dtype()),
+           places = empty_tensor(out.sizes(), ScalarType::Int64);
+    run_max(g, self, values, places);
+    copy_into(out, values);
+    return copy_into(indices, places);
+  }
   const Tensor in = contiguous_tensor(self);
   dispatch_ordered(in.dtype(), "max_pool", [&]<typename T>() {
     parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
@@ -45,23 +121,24 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, float>, double, accumulate_t<T>>;
 
-pool::MeanType mean_type(ScalarType dtype) {
-  switch (compute_type(dtype)) {
-    case ScalarType::Float32:
-      return pool::kMeanFloat;
-    case ScalarType::Float64:
-      return pool::kMeanDouble;
-    case ScalarType::Int64:
-      return pool::kMeanInt64;
-    default:
-      fail_dtype("avg_pool", dtype);
-  }
+void run_mean_of_images(const pool::Geometry& g, const Divisor& divisor, const Tensor& self,
+                        const Tensor& out) {
+  const ScalarType compute = compute_type(self.dtype());
+  const Tensor in = dense_in_format_of(cast_tensor(self, compute), out);
+  const Images means(out, compute);
+  const pool::Windows windows = g.windows();
+  for_image_rows(g, out, [&](int64_t first, int64_t last, void* scratch) {
+    image_loops(compute).mean(windows, divisor, out.size(1), first, last, in.data(), means.data(),
+                              scratch);
+  });
+  means.deliver();
 }
 
 void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& self, Tensor& out) {
-  static const pool::MeanLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_mean);
-  const pool::MeanLoop loop = tables[cpu_isa()][mean_type(self.dtype())];
   const ScalarType compute = compute_type(self.dtype());
+  if (g.batched && is_channels_last_ordered(out)) return run_mean_of_images(g, divisor, self, out);
+  static const pool::MeanLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_mean);
+  const pool::MeanLoop loop = tables[cpu_isa()][loop_type(compute)];
   const Tensor in = contiguous_tensor(cast_tensor(self, compute));
   const bool direct = out.dtype() == compute && out.is_contiguous();
   const Tensor to = direct ? out : empty_tensor(out.sizes(), compute);
@@ -76,8 +153,32 @@ void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& sel
   if (!direct) copy_into(out, to);
 }
 
+void run_mean_backward_of_images(const pool::Geometry& g, const Divisor& divisor,
+                                 const Tensor& grad, const Tensor& grad_input) {
+  const ScalarType compute = compute_type(grad.dtype());
+  const pool::ImageLoops& loops = image_loops(compute);
+  const Tensor in = dense_in_format_of(cast_tensor(grad, compute), grad_input);
+  const Images target(grad_input, compute);
+  fill_with(target.values(), Scalar(0));
+  const pool::Windows windows = g.windows();
+  const int64_t channels = grad_input.size(1), bytes = static_cast<int64_t>(element_size(compute));
+  parallel_for(0, grad_input.size(0), g.in_size() * channels, [&](int64_t first, int64_t last) {
+    std::vector<double> scratch(static_cast<size_t>(channels));
+    for (int64_t n = first; n < last; ++n) {
+      loops.spread(windows, divisor, channels,
+                   static_cast<const char*>(in.data()) + n * g.out_size() * channels * bytes,
+                   static_cast<char*>(target.data()) + n * g.in_size() * channels * bytes,
+                   scratch.data());
+    }
+  });
+  target.deliver();
+}
+
 void run_mean_backward(const pool::Geometry& g, const Divisor& divisor, const Tensor& grad,
                        Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  if (g.batched && is_channels_last_ordered(grad_input))
+    return run_mean_backward_of_images(g, divisor, grad, grad_input);
   const Tensor in = contiguous_tensor(grad);
   fill_with(grad_input, Scalar(0));
   dispatch_floating(in.dtype(), "avg_pool_backward", [&]<typename T>() {
@@ -107,6 +208,37 @@ void max_pool_cpu(const Tensor& self, IntArrayRef kernel_size, IntArrayRef strid
   if (out.numel() == 0) return;
   run_max(pool::fixed(self.sizes(), out.sizes(), kernel_size, stride, padding, dilation), self, out,
           indices);
+}
+
+void max_pool_backward_cpu(const Tensor& grad, const Tensor& indices, IntArrayRef input_size,
+                           int64_t dims, Tensor& grad_input) {
+  fill_with(grad_input, Scalar(0));
+  if (grad.numel() == 0) return;
+  const bool images = grad.dim() == dims + 2 && is_channels_last_ordered(grad_input);
+  const Tensor from = dense_in_format_of(grad, grad_input),
+               places = dense_in_format_of(indices, grad_input);
+  int64_t volume = 1, windows = 1;  // of a plane
+  for (int64_t d = grad.dim() - dims; d < grad.dim(); ++d) {
+    volume *= input_size[static_cast<size_t>(d)];
+    windows *= grad.size(d);
+  }
+  const int64_t inner = images ? grad.size(1) : 1, outer = grad.numel() / (windows * inner);
+  dispatch_all(grad.dtype(), "max_pool_backward", [&]<typename T>() {
+    parallel_for(0, outer, windows * inner * 2, [&](int64_t first, int64_t last) {
+      const int64_t start = first * windows * inner;
+      const T* values = from.data_as<T>() + start;
+      const int64_t* place = places.data_as<int64_t>() + start;
+      for (int64_t i = first * windows; i < last * windows; ++i) {
+        T* plane = grad_input.data_as<T>() + i / windows * volume * inner;
+        for (int64_t c = 0; c < inner; ++c, ++values, ++place) {
+          check_index(*place >= 0 && *place < volume, "max_pool_backward: index ", *place,
+                      " is out of bounds for planes of ", volume, " elements");
+          T& to = plane[*place * inner + c];
+          to = static_cast<T>(to + *values);
+        }
+      }
+    });
+  });
 }
 
 void adaptive_max_pool_cpu(const Tensor& self, IntArrayRef output_size, Tensor& out,
@@ -146,82 +278,4 @@ void adaptive_avg_pool_backward_cpu(const Tensor& grad, IntArrayRef input_size,
 
 }  // namespace ops
 
-namespace shape {
-namespace {
-
-DimVector with_spatial(IntArrayRef input, IntArrayRef spatial) {
-  DimVector sizes(input.slice(0, input.size() - spatial.size()));
-  for (const int64_t n : spatial) sizes.push_back(n);
-  return sizes;
-}
-DimVector with_spatial(const Tensor& self, IntArrayRef spatial) {
-  return with_spatial(self.sizes(), spatial);
-}
-
-void check_adaptive(const char* op, IntArrayRef input, IntArrayRef output_size) {
-  const size_t dims = output_size.size();
-  check(dims >= 1 && dims <= 3, op, ": expected an output_size of 1 to 3 values, got ",
-        output_size);
-  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", dims + 1, "D or ",
-        dims + 2, "D tensor, but got ", input);
-  for (const int64_t n : output_size)
-    check(n >= 0, op, ": elements of output_size must be greater than or equal to 0, got ",
-          output_size);
-  for (size_t d = input.size() - dims; d < input.size(); ++d) {
-    check(input[d] > 0, op,
-          ": Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
-          input);
-  }
-}
-
-}  // namespace
-
-void max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-              IntArrayRef dilation, bool ceil_mode, OutSpec* out) {
-  const DimVector sizes = pool::fixed_sizes("max_pool", self.sizes(), kernel_size, stride, padding,
-                                            dilation, ceil_mode);
-  out[0] = {with_spatial(self, sizes), {}, self.dtype(), self.device()};
-  out[1] = {with_spatial(self, sizes), {}, ScalarType::Int64, self.device()};
-}
-
-void adaptive_max_pool(const Tensor& self, IntArrayRef output_size, OutSpec* out) {
-  check_adaptive("adaptive_max_pool", self.sizes(), output_size);
-  out[0] = {with_spatial(self, output_size), {}, self.dtype(), self.device()};
-  out[1] = {with_spatial(self, output_size), {}, ScalarType::Int64, self.device()};
-}
-
-void avg_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-              bool ceil_mode, std::optional<int64_t> divisor_override, OutSpec* out) {
-  check(divisor_override.value_or(1) != 0, "divisor must be not zero");
-  const DimVector ones(kernel_size.size(), 1);
-  const DimVector sizes =
-      pool::fixed_sizes("avg_pool", self.sizes(), kernel_size, stride, padding, ones, ceil_mode);
-  *out = {with_spatial(self, sizes), {}, self.dtype(), self.device()};
-}
-
-void avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size, IntArrayRef kernel_size,
-                       IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-                       std::optional<int64_t> divisor_override, OutSpec* out) {
-  check(divisor_override.value_or(1) != 0, "divisor must be not zero");
-  const DimVector ones(kernel_size.size(), 1);
-  const DimVector sizes = pool::fixed_sizes("avg_pool_backward", input_size, kernel_size, stride,
-                                            padding, ones, ceil_mode);
-  check_grad_output("avg_pool_backward", grad_output, with_spatial(input_size, sizes));
-  sized(grad_output, input_size, out);
-}
-
-void adaptive_avg_pool_backward(const Tensor& grad_output, IntArrayRef input_size,
-                                IntArrayRef output_size, OutSpec* out) {
-  check_adaptive("adaptive_avg_pool_backward", input_size, output_size);
-  check_grad_output("adaptive_avg_pool_backward", grad_output,
-                    with_spatial(input_size, output_size));
-  sized(grad_output, input_size, out);
-}
-
-void adaptive_avg_pool(const Tensor& self, IntArrayRef output_size, OutSpec* out) {
-  check_adaptive("adaptive_avg_pool", self.sizes(), output_size);
-  *out = {with_spatial(self, output_size), {}, self.dtype(), self.device()};
-}
-
-}  // namespace shape
 }  // namespace flambeau

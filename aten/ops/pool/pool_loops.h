@@ -1,5 +1,5 @@
 #pragma once
-// Means over windows of planes, one table per instruction set.
+// Pooling over windows of planes, one table per instruction set.
 #include "aten/core/loop_types.h"
 
 namespace flambeau::pool {
@@ -21,16 +21,30 @@ struct Divisor {
   }
 };
 
-// Windows of step 1 over planes of `in` elements, by the ranges of the three dimensions.
+// Windows over planes of `in` elements, by the ranges of the three dimensions.
 struct Windows {
   int64_t in[3];
   int64_t counts[3];
   const Range* ranges[3];
 };
 
-// `scratch`: 16 * in[2] bytes.
+// Means of `planes` planes, windows of step 1. `scratch`: 16 * in[2] bytes.
 using MeanLoop = void (*)(const Windows& w, const Divisor& divisor, int64_t planes, const void* in,
                           void* out, void* scratch);
-enum MeanType { kMeanFloat, kMeanDouble, kMeanInt64, kMeanTypes };
+
+// Images whose pixels hold `channels` elements each. Rows of windows first <= r < last are counted
+// through all images, counts[0] * counts[1] in each.
+struct ImageLoops {
+  // `scratch`: 16 * channels bytes.
+  void (*mean)(const Windows& w, const Divisor& divisor, int64_t channels, int64_t first,
+               int64_t last, const void* in, void* out, void* scratch);
+  // `scratch`: 8 * channels bytes.
+  void (*max)(const Windows& w, int64_t channels, int64_t first, int64_t last, const void* in,
+              void* values, int64_t* places, void* scratch);
+  // Adds each mean's gradient to the pixels of one image that it was taken of.
+  void (*spread)(const Windows& w, const Divisor& divisor, int64_t channels, const void* grad,
+                 void* grad_input, void* scratch);
+};
+enum LoopType { kLoopFloat, kLoopDouble, kLoopInt64, kLoopTypes };
 
 }  // namespace flambeau::pool

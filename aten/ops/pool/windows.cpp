@@ -10,6 +10,7 @@ namespace {
 Geometry start(IntArrayRef input, size_t dims) {
   Geometry g;
   const size_t lead = input.size() - dims;
+  g.batched = lead == 2;
   for (size_t d = 0; d < lead; ++d) g.planes *= input[d];
   for (size_t d = 0; d < dims; ++d) g.in[3 - dims + d] = input[lead + d];
   for (size_t d = 0; d < 3 - dims; ++d) g.ranges[d] = {{0, 1, 1, 1}};

@@ -9,6 +9,7 @@ namespace flambeau::pool {
 
 struct Geometry {
   int64_t planes = 1;  // batch * channels
+  bool batched = false;
   int64_t in[3] = {1, 1, 1};
   std::vector<Range> ranges[3];
   int64_t in_size() const { return in[0] * in[1] * in[2]; }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/ops/resample/taps.h"
 #include "torchgen_out/aten/resample_kernels.h"
@@ -163,6 +164,7 @@ void resampled(const Tensor& self, int64_t dim, int64_t size, std::string_view m
   DimVector sizes(self.sizes());
   sizes[static_cast<size_t>(dim)] = size;
   *out = {sizes, {}, self.dtype(), self.device()};
+  keep_format(self, out);
 }
 
 }  // namespace flambeau::shape

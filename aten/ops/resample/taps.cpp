@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/resample/resample_loops.h"
@@ -123,13 +124,17 @@ void apply(const Taps& taps, const Tensor& self, int64_t dim, const Tensor& out)
   if (out.numel() == 0) return;
   const bool half = self.dtype() == ScalarType::Float16 || self.dtype() == ScalarType::BFloat16;
   if (half && !taps.copies()) {
-    const Tensor wide = empty_tensor(out.sizes(), ScalarType::Float32);
+    const Tensor wide = empty_like_tensor(out, ScalarType::Float32);
     apply(taps, cast_tensor(self, ScalarType::Float32), dim, wide);
     copy_into(out, wide);
     return;
   }
-  const Tensor in = contiguous_tensor(self);
   dim = wrap_dim(dim, self.dim());
+  if (is_channels_last_ordered(out)) {
+    return apply(taps, channels_to_back(dense_in_format_of(self, out)),
+                 dim_with_channels_at_back(dim, self.dim()), channels_to_back(out));
+  }
+  const Tensor in = contiguous_tensor(self);
   Split split(in, dim, out);
   if (taps.copies()) {
     dispatch_by_size(element_size(in.dtype()), "resample", [&]<typename T>() {

@@ -19,8 +19,8 @@ struct Taps {
 Taps copying(std::vector<int64_t> index);
 // The map from gradients of the outputs to gradients of `in_size` inputs.
 Taps transposed(const Taps& taps, int64_t in_size);
-// out = taps applied to `self` along `dim`; out is row-major. Sums are kept in float32 for the half
-// types. Maps that copy take every dtype, others floating and complex ones.
+// out = taps applied to `self` along `dim`; out is row-major or channels last. Sums are kept in
+// float32 for the half types. Maps that copy take every dtype, others floating and complex ones.
 void apply(const Taps& taps, const Tensor& self, int64_t dim, const Tensor& out);
 
 }  // namespace flambeau::resample

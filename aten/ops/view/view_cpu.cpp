@@ -180,6 +180,16 @@ void triu_cpu(const Tensor& self, int64_t diagonal, Tensor& result) {
   triangle(self, diagonal, false, result);
 }
 
+void complex_cpu(const Tensor& real, const Tensor& imag, Tensor& result) {
+  ViewGeometry part{DimVector(result.sizes()), DimVector(result.strides()),
+                    result.storage_offset() * 2, real.dtype()};
+  for (int64_t& stride : part.strides) stride *= 2;
+  for (const Tensor* source : {&real, &imag}) {
+    copy_into(plain_view(result, part), *source);
+    ++part.storage_offset;
+  }
+}
+
 void flip_cpu(const Tensor& self, IntArrayRef dims, Tensor& result) {
   if (self.numel() == 0) return;
   const uint64_t mask = dim_mask(dims, self.dim());

@@ -1,6 +1,8 @@
 // Shape rules of the kernels beside the views.
 #include <algorithm>
+#include <vector>
 
+#include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/view_kernels.h"
@@ -26,6 +28,10 @@ void split_backward(TensorList grad_outputs, IntArrayRef split_sizes, int64_t di
   check(split_sizes.size() == grad_outputs.size(), "_split_backward: expected as many sizes as ",
         "gradients, got ", split_sizes.size(), " and ", grad_outputs.size());
   sized(model, sizes, out);
+  const auto is_row_major = [](const Tensor& t) {
+    return t.defined() && !is_channels_last_ordered(t);
+  };
+  if (std::ranges::none_of(grad_outputs, is_row_major)) keep_format(model, out);
 }
 
 void unbind_backward(TensorList grad_outputs, int64_t dim, OutSpec* out) {
@@ -56,9 +62,14 @@ void matrices(const Tensor& self, OutSpec* out) {
   like(self, out);
 }
 
+void complex_of(const Tensor& real, const Tensor& imag, OutSpec* out) {
+  sized(real, broadcast_sizes(real.sizes(), imag.sizes()), to_complex_type(real.dtype()), out);
+  out->strides = strides_in_order_of(std::vector<Tensor>{real, imag}, out->sizes);
+}
+
 void flip(const Tensor& self, IntArrayRef dims, OutSpec* out) {
   dim_mask(dims, self.dim());
-  like(self, out);
+  like_preserving(self, out);
 }
 
 void roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, OutSpec* out) {
@@ -69,6 +80,7 @@ void roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, OutSpec* out
               " but tensor has no dimensions");
   for (const int64_t d : dims) wrap_dim(d, self.dim());
   like(self, out);
+  if (!dims.empty()) keep_format(self, out);
 }
 
 }  // namespace flambeau::shape

@@ -87,8 +87,8 @@ FLAMBEAU_WIDE_VECTORS void mean(const Windows& w, const Divisor& divisor, int64_
 
 }  // namespace
 
-extern const pool::MeanLoop FLAMBEAU_LOOPS(pool_mean)[pool::kMeanTypes];
-const pool::MeanLoop FLAMBEAU_LOOPS(pool_mean)[pool::kMeanTypes] = {&mean<float>, &mean<double>,
+extern const pool::MeanLoop FLAMBEAU_LOOPS(pool_mean)[pool::kLoopTypes];
+const pool::MeanLoop FLAMBEAU_LOOPS(pool_mean)[pool::kLoopTypes] = {&mean<float>, &mean<double>,
                                                                     &mean<int64_t>};
 
 }  // namespace flambeau::loops
