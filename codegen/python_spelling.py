@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from codegen.model import ListType, OptionalType, Type
 
-# NumPy's keywords for the same arguments.
-KEYWORD_ALIASES = {"dim": "axis", "keepdim": "keepdims"}
 _PARAM_KINDS = {
     "Tensor": "Tensor",
     "Scalar": "Scalar",

@@ -99,14 +99,12 @@ def _param(arg: Argument, method: bool) -> str:
     size = (core.size or 0) if isinstance(core, ListType) else 0
     items = isinstance(core, ListType) and isinstance(core.elem, OptionalType)
     flags = (isinstance(arg.type, OptionalType), arg.default is not None, arg.kwarg_only)
-    alias = python_spelling.KEYWORD_ALIASES.get(arg.name)
     cells = [
         spelling.quoted(python_name(arg, method)),
         f"ParamKind::{python_spelling.param_kind(arg.type)}",
         *(spelling.number(flag) for flag in flags),
         str(size),
         spelling.number(items),
-        spelling.quoted(alias) if alias else "nullptr",
     ]
     return f"{{{', '.join(cells)}}}"
 
@@ -114,7 +112,7 @@ def _param(arg: Argument, method: bool) -> str:
 def _out_param(signature: Signature) -> str:
     """out=: a tensor, or a tuple of them for several results."""
     kind = "Tensor" if [arg.type for arg in signature.out_args] == [TENSOR] else "TensorList"
-    return f'{{"out", ParamKind::{kind}, true, true, true, 0, false, nullptr}}'
+    return f'{{"out", ParamKind::{kind}, true, true, true, 0, false}}'
 
 
 def _accessor(arg: Argument, index: int) -> str:
@@ -193,7 +191,7 @@ def _signature(callable_: Callable, signature: Signature, index: int, symbol: st
         lines += _out_lines(signature, position)
     if is_factory(signature.form):
         lines.append(f"const bool requires_grad = p.boolean_or({len(params)}, false);")
-        params.append('{"requires_grad", ParamKind::Bool, false, true, true, 0, false, nullptr}')
+        params.append('{"requires_grad", ParamKind::Bool, false, true, true, 0, false}')
     lines += _wrapped(signature.op, signature.form, _call(signature.form, signature.args))
     text = spelling.quoted(show_signature(callable_, signature))
     return SignatureDecl(

@@ -88,11 +88,29 @@ bool fits(const Param& p, PyObject* o) {
 }
 
 bool same_name(PyObject* keyword, const char* name) {
-  return name && PyUnicode_CompareWithASCIIString(keyword, name) == 0;
+  return PyUnicode_CompareWithASCIIString(keyword, name) == 0;
 }
-int find_param(const Signature& s, PyObject* keyword) {
+
+int find_by_name(const Signature& s, PyObject* keyword) {
   for (int i = 0; i < s.count; ++i) {
-    if (same_name(keyword, s.params[i].name) || same_name(keyword, s.params[i].alias)) return i;
+    if (same_name(keyword, s.params[i].name)) return i;
+  }
+  return -1;
+}
+
+// Keywords that programs written for NumPy use for our parameters, as PyTorch takes them.
+constexpr std::pair<const char*, const char*> kNumpyNames[] = {
+    {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},
+    {"a", "input"},  {"x1", "input"},         {"x2", "other"},
+};
+
+int find_param(const Signature& s, PyObject* keyword) {
+  if (const int found = find_by_name(s, keyword); found >= 0) return found;
+  for (const auto& [numpy, name] : kNumpyNames) {
+    if (!same_name(keyword, numpy)) continue;
+    for (int i = 0; i < s.count; ++i) {
+      if (std::strcmp(s.params[i].name, name) == 0) return i;
+    }
   }
   return -1;
 }

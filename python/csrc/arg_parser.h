@@ -42,7 +42,6 @@ struct Param {
   bool keyword_only = false;
   int list_size = 0;            // of a sized list: one number stands for all
   bool optional_items = false;  // lists of tensors: None is an item
-  const char* alias = nullptr;  // a second keyword, e.g. NumPy's axis for dim
 };
 
 struct Signature {

@@ -69,7 +69,15 @@ globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswi
 
 from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
 from flambeau._calculus import gradient  # noqa: E402
-from flambeau._conversion import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor  # noqa: E402
+from flambeau._conversion import (  # noqa: E402
+    as_tensor,
+    asarray,
+    from_dlpack,
+    from_file,
+    from_numpy,
+    frombuffer,
+    tensor,
+)
 from flambeau._defaults import (  # noqa: E402
     TENSOR_TYPES,
     compiled_with_cxx11_abi,
@@ -180,6 +188,9 @@ from flambeau.version import __version__  # noqa: E402
 
 globals().update(TENSOR_TYPES)
 newaxis = None
+has_lapack = has_openmp = has_spectral = True
+has_mkl = False
+legacy_contiguous_format = _C.contiguous_format
 
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
@@ -195,8 +206,10 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"flambeau.{name}")
     if name == "vmap":
         return _import_module("flambeau.func").vmap
+    if name == "UntypedStorage":
+        return _import_module("flambeau._storage").Storage
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, "vmap"})
+    return sorted({*globals(), *_SUBMODULES, "vmap", "UntypedStorage"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+from pathlib import Path
 from typing import Any
 
 from flambeau import _C
@@ -113,10 +115,59 @@ def frombuffer(
     return out.requires_grad_() if requires_grad else out
 
 
-def from_dlpack(source: Any) -> Tensor:
+def from_file(
+    filename: Any,
+    shared: bool = False,
+    size: int | None = 0,
+    *,
+    dtype: dtype | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Tensor:
+    """Return a tensor over the bytes of a file, which is mapped into memory.
+
+    Args:
+        filename: of the file; made, or made longer, if it is `shared`.
+        shared: whether writing to the tensor writes to the file.
+        size: number of elements.
+        dtype: how to read the bytes; by default the default dtype.
+        device: the CPU.
+        requires_grad: whether gradients are collected for it.
+    Raises: RuntimeError if the file cannot be opened or is too short.
+    """
+    kind = _C.get_default_dtype() if dtype is None else dtype
+    count = (size or 0) * kind.itemsize
+    try:
+        with Path(filename).open("a+b" if shared else "rb") as file:
+            have = file.seek(0, 2)
+            if shared and have < count:
+                file.truncate(count)
+            elif have < count:
+                raise RuntimeError(
+                    f"file <{filename}> size <{have}> is smaller than the required size <{count}>"
+                )
+            if not count:
+                return _C._functions.empty((0,), dtype=kind)
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            memory = mmap.mmap(file.fileno(), count, access=access)
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{filename}>: {error}") from error
+    return frombuffer(memory, dtype=kind, requires_grad=requires_grad)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
     """Return a tensor that shares memory by the DLPack protocol.
 
     Args:
-        source: an object with ``__dlpack__``, or a capsule of an older exporter.
+        ext_tensor: an object with ``__dlpack__``, or a capsule of an older exporter.
+        device: where the result is to be; by default where the memory is.
+        copy: True: always copy; False: never; None: only to another device.
+    Raises: ValueError if a copy is needed that may not be made.
     """
-    return _C._from_dlpack_capsule(source.__dlpack__() if hasattr(source, "__dlpack__") else source)
+    capsule = ext_tensor.__dlpack__() if hasattr(ext_tensor, "__dlpack__") else ext_tensor
+    found = _C._from_dlpack_capsule(capsule)
+    moved = found if device is None else found.to(device)
+    if copy is False and moved is not found:
+        raise ValueError(f"from_dlpack: cannot move to {device} without a copy")
+    return moved.clone() if copy and moved is found else moved

@@ -14,14 +14,19 @@ _known: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 class Storage:
     """A block of bytes that a tensor and its views share.
 
-    Attributes:
-        tensor: the whole block as a tensor of bytes.
+    Args:
+        source: how many bytes, not initialised; their values; or the whole block as a tensor of bytes.
     """
 
     __slots__ = ("__weakref__", "tensor")
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
+    is_cuda = False
+
+    def __init__(self, source: Any = 0) -> None:
+        if isinstance(source, int):
+            source = _C._empty_bytes(source)
+        self.tensor = source if isinstance(source, Tensor) else _C.tensor(source, _C.uint8, None)
+        _known.setdefault(self.tensor._storage_id(), self)
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
@@ -37,6 +42,51 @@ class Storage:
     def device(self) -> _C.device:
         """Where the bytes are."""
         return self.tensor.device
+
+    def tolist(self) -> list[int]:
+        """Return the bytes as numbers."""
+        return list(bytes(self))
+
+    def element_size(self) -> int:
+        """Return 1: the elements are bytes."""
+        return 1
+
+    def untyped(self) -> Storage:
+        """Return the storage: it knows no dtype."""
+        return self
+
+    def cpu(self) -> Storage:
+        """Return the storage, which is on the host."""
+        return self
+
+    def clone(self) -> Storage:
+        """Return a copy."""
+        return from_bytes(bytes(self))
+
+    def fill_(self, value: int) -> Storage:
+        """Set every byte."""
+        self.tensor.fill_(value)
+        return self
+
+    def copy_(self, source: Storage, non_blocking: bool = False) -> Storage:
+        """Take over another storage's bytes, of which there must be as many."""
+        self.tensor.copy_(source.tensor)
+        return self
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return storage_of(self.tensor[index].clone())
+        return int(self.tensor[index])
+
+    def __setitem__(self, index: int | slice, value: int) -> None:
+        self.tensor[index] = value
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        rows = "".join(f" {value}\n" for value in self)
+        return f"{rows}[flambeau.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __bytes__(self) -> bytes:
         return bytes(memoryview(self.tensor)) if self.nbytes() else b""

@@ -195,6 +195,7 @@ def make_tensor(
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor of random values in [low, high).
 
@@ -206,6 +207,7 @@ def make_tensor(
         high: by default 9, and 2 for bool.
         requires_grad: for floating and complex dtypes.
         noncontiguous: every other element of a larger tensor.
+        memory_format: layout of the result; not together with `noncontiguous`.
         exclude_zero: 0 becomes the smallest positive number of the dtype, 1 for integers.
 
     Raises: ValueError if low >= high, or for gradients of integers.
@@ -218,6 +220,10 @@ def make_tensor(
     real = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not real:
         raise ValueError("make_tensor: requires_grad needs a floating or complex dtype")
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            "make_tensor: The parameters `noncontiguous` and `memory_format` are mutually exclusive"
+        )
     count = math.prod(sizes) * (2 if noncontiguous else 1)
     if real:
         parts = [fb.rand(count, dtype=fb.float64) * (last - first) + first for _ in range(2)]
@@ -231,6 +237,8 @@ def make_tensor(
         result = result.reshape(sizes)
     if exclude_zero:
         result[result == 0] = fb.finfo(dtype).tiny if real else 1
+    if memory_format is not None:
+        result = result.clone(memory_format=memory_format)
     return result.requires_grad_(requires_grad)
 
 

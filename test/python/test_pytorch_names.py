@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import tempfile
+from pathlib import Path
 
 from sides import Scenarios, raised
 
@@ -111,6 +113,84 @@ def norms_of_empty_matrices(torch):
             except (IndexError, RuntimeError) as error:
                 out.append(type(error).__name__)
     return out
+
+
+@scenario
+def keywords_of_numpy(torch):
+    x = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
+    sums = [torch.sum(x, axis=0, keepdims=True), x.mean(axis=1), torch.max(x, axis=0).values]
+    plain = [torch.sin(x=x), torch.exp(a=x), torch.add(x1=x, x2=x), x.mul(x2=x), torch.cat((x, x), axis=1)]
+    refused = raised("x2", torch.sin, x2=x)[0]
+    return [sums, plain, refused]
+
+
+@scenario
+def products_of_groups(torch):
+    product = torch.nn.functional.grouped_mm
+    a, b = torch.arange(96.0).reshape(6, 16) / 64, torch.arange(256.0).reshape(2, 16, 8) / 64
+    ends = torch.tensor([2, 6], dtype=torch.int32)
+    a.requires_grad_()
+    rows = product(a, b, offs=ends)
+    (rows * 2).sum().backward()  # PyTorch refuses an expanded gradient
+    wide = product(
+        b.mT, torch.arange(256.0).reshape(16, 16) / 64, offs=torch.tensor([8, 16], dtype=torch.int32)
+    )
+    inner = product(a.mT[:, :4] * 1, a[:4] * 1, offs=torch.tensor([0, 4], dtype=torch.int32))
+    each = product(b.mT.contiguous(), b)
+    return [rows, a.grad, wide, inner, each, raised("2d", product, a, b)]
+
+
+@scenario
+def gradients_by_name(torch):
+    x, y = (torch.tensor([v], requires_grad=True) for v in (2.0, 3.0))
+    found = torch.autograd.grad((x * y).sum(), {"x": x, "y": y})
+    first = torch.autograd.grad((x * y).sum(), x, None, None, False, True, True)
+    return [{k: v.tolist() for k, v in found.items()}, first]
+
+
+@scenario
+def memory_of_others(torch):
+    x = torch.arange(3.0)
+    shared, copied = torch.from_dlpack(x), torch.from_dlpack(x, copy=True)
+    x[0] = 5.0
+    made = torch.testing.make_tensor(
+        (2, 3, 2, 2), dtype=torch.float32, device="cpu", memory_format=torch.channels_last
+    )
+    return [shared, copied, torch.from_dlpack(ext_tensor=x, device="cpu"), list(made.stride())]
+
+
+@scenario
+def bytes_of_tensors(torch):
+    x = torch.tensor([1.0, 2.0])
+    own, made = x.untyped_storage(), torch.UntypedStorage([1, 2, 3])
+    own[3] = 64
+    known = [
+        own.tolist(),
+        own.nbytes(),
+        own.element_size(),
+        own[2],
+        made.tolist(),
+        len(torch.UntypedStorage(4)),
+    ]
+    copy = made.clone().fill_(7)
+    return [known, x, copy.tolist(), made.copy_(copy).tolist(), made[1:].tolist(), made.untyped() is made]
+
+
+@scenario
+def tensors_of_files(torch):
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder) / "numbers")
+        Path(place).write_bytes(b"\0\0\x80?" * 4)
+        private = torch.from_file(place, size=3)
+        private += 1
+        whole = torch.from_file(place, shared=True, size=6, dtype=torch.int32)
+        whole[5] = 9
+        return [
+            [private, whole, list(Path(place).read_bytes()[-8:])],
+            raised("smaller than", torch.from_file, place, size=30),
+            raised("unable to open", torch.from_file, place + "x", size=3),
+            torch.from_file(place),
+        ]
 
 
 test_as_in_pytorch = scenario.test()

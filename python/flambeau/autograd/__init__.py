@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,6 +114,7 @@ def grad(
     grad_outputs: _Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -121,15 +123,22 @@ def grad(
 
     Args:
         outputs: what is differentiated: tensors, or places in the graph (GradientEdge).
-        inputs: with respect to what: tensors, or places in the graph.
+        inputs: with respect to what: tensors, or places in the graph; a dictionary gives a dictionary.
         grad_outputs: weights, one per output and of its shape; None: one, for an output of one element.
         retain_graph: keep what the graph saved, for a further pass; default: as create_graph.
         create_graph: record the pass itself, so that the results can be differentiated.
+        only_inputs: of PyTorch's first versions; other gradients are never touched.
         allow_unused: give None for an input that no output depends on, rather than fail.
         is_grads_batched: weights have a leading dimension, and so have the results.
         materialize_grads: give zeros, not None, for an input that no output depends on.
     Raises: RuntimeError if an output has no graph, its graph was freed, or an input is unused.
     """
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now", FutureWarning, stacklevel=2)
+    if isinstance(inputs, dict):
+        options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        found = grad(outputs, list(inputs.values()), grad_outputs, *options)
+        return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "

@@ -94,8 +94,12 @@ class UninitializedBuffer(UninitializedParameter):
 
     cls_to_become = Tensor  # type: ignore[assignment]
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> Any:
-        return super().__new__(cls, requires_grad, device, dtype)
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        out = super().__new__(cls, requires_grad, device, dtype)
+        out.persistent, out._is_buffer = persistent, True
+        return out
 
 
 def is_lazy(value: Any) -> bool:

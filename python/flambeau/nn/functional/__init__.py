@@ -21,6 +21,7 @@ from flambeau.nn.functional._distance import *  # noqa: F403
 from flambeau.nn.functional._dropout import *  # noqa: F403
 from flambeau.nn.functional._embedding import *  # noqa: F403
 from flambeau.nn.functional._fold import *  # noqa: F403
+from flambeau.nn.functional._grouped import *  # noqa: F403
 from flambeau.nn.functional._linear_loss import *  # noqa: F403
 from flambeau.nn.functional._loss import *  # noqa: F403
 from flambeau.nn.functional._margin_loss import *  # noqa: F403

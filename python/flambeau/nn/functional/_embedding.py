@@ -33,9 +33,9 @@ def embedding(
     return flambeau.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Integers (*) to rows (*, num_classes) with a single 1; -1: the largest integer + 1 classes."""
-    return _nn.one_hot(tensor, num_classes)
+    return _nn.one_hot(input, num_classes)
 
 
 def _bags(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,17 @@ def _unbatched(samples: list[Any]) -> Any:
     return flambeau.as_tensor(sample) if type(sample).__module__ == "numpy" else sample
 
 
+def _check_workers(num_workers: int, timeout: float, persistent_workers: bool) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
 class DataLoader:
     """Iterate over batches.
 
@@ -39,6 +50,8 @@ class DataLoader:
         generator: source of the random order and of the workers' seeds.
         prefetch_factor: batches that each worker prepares ahead.
         persistent_workers: keep the workers from one pass to the next.
+        pin_memory_device: as `pin_memory`.
+        in_order: batches come in the order of the sampler in any case.
     """
 
     def __init__(
@@ -59,18 +72,15 @@ class DataLoader:
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
-        if num_workers < 0:
-            raise ValueError(
-                "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-            )
-        if timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if persistent_workers and num_workers == 0:
-            raise ValueError("persistent_workers option needs num_workers > 0")
+        _check_workers(num_workers, timeout, persistent_workers)
         self.dataset = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.in_order = in_order
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context

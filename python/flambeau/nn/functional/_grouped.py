@@ -1,0 +1,89 @@
+"""Products of groups of rows or columns, as mixtures of experts need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+
+__all__ = ["grouped_mm"]
+
+
+def _groups(offs: Tensor, size: int) -> Iterator[slice]:
+    """The stretches that end at each offset."""
+    begin = 0
+    for end in offs.tolist():
+        if not begin <= end <= size:
+            raise RuntimeError(
+                f"grouped_mm: expected offs to grow from 0 to {size} at most, got {offs.tolist()}"
+            )
+        yield slice(begin, end)
+        begin = end
+
+
+def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | None) -> None:
+    if mat_a.dim() not in (2, 3) or mat_b.dim() not in (2, 3):
+        raise RuntimeError(
+            f"grouped_mm: mat_a has to be 2 or 3d, and mat_b; got {mat_a.dim()} and {mat_b.dim()}"
+        )
+    if mat_a.dtype != mat_b.dtype:
+        raise RuntimeError(f"grouped_mm: expected operands of one dtype, got {mat_a.dtype} and {mat_b.dtype}")
+    flat = mat_a.dim() == 2 or mat_b.dim() == 2
+    if flat != (offs is not None):
+        raise RuntimeError("grouped_mm: Have to provide offsets if there is a 2d matrix, and only then")
+    if offs is not None and (offs.dim() != 1 or offs.dtype != flambeau.int32):
+        raise RuntimeError(
+            f"grouped_mm: Offsets have to be int32, in 1 dimension; got {offs.dtype}, {offs.dim()}"
+        )
+    if flat and mat_a.shape[-1] != mat_b.shape[-2]:
+        raise RuntimeError(
+            "grouped_mm: contraction dimension of mat_a and mat_b must match, "
+            f"got shapes {tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
+        )
+    if bias is not None:
+        raise RuntimeError("grouped_mm: Bias not supported yet")
+
+
+def _rest(like: Tensor, dim: int, size: int) -> Tensor:
+    """Zeros for what lies behind the last offset."""
+    shape = list(like.shape)
+    shape[dim] = size - shape[dim]
+    return like.new_zeros(shape)
+
+
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: Any = None,
+) -> Tensor:
+    """Multiply matrices group by group.
+
+    Args:
+        mat_a: (G, M, K), or (M, K), whose rows belong to groups; with two dimensions on both sides the groups
+            are those of K.
+        mat_b: (G, K, N), or (K, N), whose columns belong to groups.
+        offs: int32, where each group ends, if a matrix has two dimensions. Results behind the last one are 0.
+        bias: None.
+        out_dtype: of the result.
+    Shape: (M, N) if one matrix has two dimensions, else (G, M, N).
+    """
+    _check(mat_a, mat_b, offs, bias)
+    if offs is None:
+        found = flambeau.bmm(mat_a, mat_b)
+    elif mat_a.dim() == 2 and mat_b.dim() == 2:
+        parts = [mat_a[:, part] @ mat_b[part] for part in _groups(offs, mat_a.shape[1])]
+        found = flambeau.stack(parts)
+    elif mat_a.dim() == 2:
+        parts = [mat_a[part] @ b for part, b in zip(_groups(offs, mat_a.shape[0]), mat_b, strict=True)]
+        found = flambeau.cat(parts)
+        found = flambeau.cat([found, _rest(found, 0, mat_a.shape[0])])
+    else:
+        parts = [a @ mat_b[:, part] for part, a in zip(_groups(offs, mat_b.shape[1]), mat_a, strict=True)]
+        found = flambeau.cat(parts, 1)
+        found = flambeau.cat([found, _rest(found, 1, mat_b.shape[1])], 1)
+    return found if out_dtype is None else found.to(out_dtype)
