@@ -82,6 +82,8 @@ class Reduction {
   void reduce_run(char* const* at, int64_t n, char* acc) const;
   bool fibers_in_place() const;
   void reduce_rows(char* const* bases, int64_t n, Range reduced, char* acc) const;
+  int64_t rows_at_once(int64_t n) const;
+  void reduce_blocks(char* const* bases, int64_t n, int64_t rows, Range reduced, char* acc) const;
   const char* column(int a, const char* data, int64_t n, int64_t stride, char* buffer) const;
   void finish(Range outputs, const char* acc) const;
   void finish_run(char* const* at, int64_t n, const char* acc) const;
@@ -308,9 +310,50 @@ void Reduction::reduce_rows(char* const* bases, int64_t n, Range reduced, char* 
   cascade.merge_into(acc);
 }
 
+// How many rows of `n` outputs follow each other without gaps and fit a block; 1 where they do not.
+int64_t Reduction::rows_at_once(int64_t n) const {
+  bool gapless = reduced_.ndim == 1;
+  for (int a = 0; a < operands_; ++a) {
+    const int64_t bytes = sides_[a].own_bytes;
+    gapless &= kept_.strides[a][0] == bytes && reduced_.strides[a][0] == n * bytes;
+  }
+  return gapless ? std::max<int64_t>(1, kBlock / n) : 1;
+}
+
+// Short rows do not repay a step each: `rows` of them are one, whose parts are merged at the end.
+void Reduction::reduce_blocks(char* const* bases, int64_t n, int64_t rows, Range reduced,
+                              char* acc) const {
+  alignas(64) char buffers[kMaxArrays][kBlock * 16];
+  alignas(64) char parts[kBlock * kMaxAcc];
+  const int64_t width = n * rows, blocks = reduced.size() / rows;
+  Cascade<kBlock> cascade(loops_, width);
+  char* in[kMaxArrays] = {};
+  for (int64_t i = 0; i < blocks; ++i) {
+    for (int a = 0; a < operands_; ++a) {
+      const char* data = bases[a] + (reduced.begin + i * rows) * reduced_.strides[a][0];
+      in[a] = const_cast<char*>(column(a, data, width, sides_[a].own_bytes, buffers[a]));
+    }
+    loops_.outer(width, in, params_, cascade.lowest());
+    cascade.step();
+  }
+  loops_.init(width, parts);
+  cascade.merge_into(parts);
+  for (int64_t row = 0; row < rows; ++row) {
+    loops_.merge(n, parts + static_cast<size_t>(row * n) * acc_size_, acc);
+  }
+  const Range rest{reduced.begin + blocks * rows, reduced.end};
+  if (rest.size() > 0) reduce_rows(bases, n, rest, acc);
+}
+
 void Reduction::accumulate_rows(Range outputs, Range reduced, char* acc) const {
   each_kept_run(outputs, [&](char* const* at, int64_t n, int64_t position) {
-    reduce_rows(at, n, reduced, acc + static_cast<size_t>(position) * acc_size_);
+    char* const target = acc + static_cast<size_t>(position) * acc_size_;
+    const int64_t rows = rows_at_once(n);
+    if (rows > 1 && reduced.size() >= 4 * rows) {
+      reduce_blocks(at, n, rows, reduced, target);
+    } else {
+      reduce_rows(at, n, reduced, target);
+    }
   });
 }
 
