@@ -138,4 +138,78 @@ void getri(int64_t n, T* lu, int64_t ld, const int* pivots) {
   }
 }
 
+// Sizes that `invert` serves.
+inline constexpr int64_t kInverted = 8;
+
+// Row operations on a matrix and its inverse to be, for sizes known at compile time.
+template <int64_t kSize, typename T>
+class Elimination {
+ public:
+  // Element (i, j) at from[i * row + j * column].
+  Elimination(const T* from, int64_t row, int64_t column) {
+    for (int64_t i = 0; i < kSize; ++i) {
+      for (int64_t j = 0; j < kSize; ++j) {
+        a_[i][j] = from[i * row + j * column];
+        x_[i][j] = T(i == j ? 1 : 0);
+      }
+    }
+  }
+  // Lower triangle: info as getrf's.
+  int forward() {
+    for (int64_t k = 0; k < kSize; ++k) {
+      int64_t p = k;
+      for (int64_t i = k + 1; i < kSize; ++i) p = weight(a_[i][k]) > weight(a_[p][k]) ? i : p;
+      if (a_[p][k] == T(0)) return static_cast<int>(k + 1);
+      for (int64_t j = 0; j < kSize; ++j) {
+        std::swap(a_[k][j], a_[p][j]);
+        std::swap(x_[k][j], x_[p][j]);
+      }
+      pivot_[k] = T(1) / a_[k][k];  // dividing by it costs several products
+      for (int64_t i = k + 1; i < kSize; ++i) {
+        const T factor = a_[i][k] * pivot_[k];
+        for (int64_t j = k + 1; j < kSize; ++j) a_[i][j] = a_[i][j] - factor * a_[k][j];
+        for (int64_t j = 0; j < kSize; ++j) x_[i][j] = x_[i][j] - factor * x_[k][j];
+      }
+    }
+    return 0;
+  }
+  void backward() {
+    for (int64_t k = kSize - 1; k >= 0; --k) {
+      for (int64_t j = 0; j < kSize; ++j) x_[k][j] = x_[k][j] * pivot_[k];
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < kSize; ++j) x_[i][j] = x_[i][j] - a_[i][k] * x_[k][j];
+      }
+    }
+  }
+  void store(T* to) const {  // by columns
+    for (int64_t j = 0; j < kSize; ++j) {
+      for (int64_t i = 0; i < kSize; ++i) to[j * kSize + i] = x_[i][j];
+    }
+  }
+
+ private:
+  T a_[kSize][kSize], x_[kSize][kSize], pivot_[kSize];
+};
+
+// Inverts `count` matrices that lie one after the other, by columns in `to`; a singular one leaves
+// what was reached.
+template <int64_t kSize, typename T>
+void invert(int64_t count, const T* from, bool by_rows, T* to, int* info) {
+  for (int64_t m = 0; m < count; ++m, from += kSize * kSize, to += kSize * kSize) {
+    Elimination<kSize, T> work(from, by_rows ? kSize : 1, by_rows ? 1 : kSize);
+    info[m] = work.forward();
+    if (info[m] == 0) work.backward();
+    work.store(to);
+  }
+}
+
+// The function for side n <= kInverted.
+template <typename T, int64_t kSize = 1>
+auto inverter(int64_t n) -> void (*)(int64_t, const T*, bool, T*, int*) {
+  if constexpr (kSize < kInverted) {
+    if (n > kSize) return inverter<T, kSize + 1>(n);
+  }
+  return &invert<kSize, T>;
+}
+
 }  // namespace flambeau::lapack::small

@@ -6,6 +6,7 @@
 // compile without -ffast-math.
 #include "aten/core/loop_types.h"
 #include "aten/cpu/vecmath/basic.h"
+#include "aten/cpu/vecmath/bessel.h"
 #include "aten/cpu/vecmath/complex.h"
 #include "aten/cpu/vecmath/exp_log.h"
 #include "aten/cpu/vecmath/integer.h"

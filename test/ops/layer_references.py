@@ -10,6 +10,17 @@ import numpy as np
 # --- padding and resizing --------------------------------------------------------------------------
 
 
+def pad_edges(x: np.ndarray, pad: Sequence[int], mode: str) -> np.ndarray:
+    """The tensor continued along its last dimensions; negative numbers cut off, before anything is copied."""
+    name = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
+    for i, (before, after) in enumerate(zip(pad[::2], pad[1::2], strict=True)):
+        axis = x.ndim - 1 - i
+        x = x.take(range(max(0, -before), x.shape[axis] - max(0, -after)), axis)
+        widths = [(max(0, before), max(0, after)) if d == axis else (0, 0) for d in range(x.ndim)]
+        x = np.pad(x, widths, mode=name)
+    return x
+
+
 def constant_pad(x: np.ndarray, pad: Sequence[int], value: float) -> np.ndarray:
     """(before, after) from the last dimension on; negative numbers cut off."""
     for i in range(len(pad) // 2):

@@ -170,6 +170,28 @@ def test_broadcasting_batches_of_systems():
     assert close(fb.linalg.lu_solve(*factors, b), x, 1e-9)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("n", range(1, 11))
+def test_inverses_of_small_matrices(n, dtype):
+    rng = np.random.default_rng(n)
+    a = (
+        rng.normal(size=(50, n, n)) + (1j * rng.normal(size=(50, n, n)) if dtype == np.complex128 else 0)
+    ).astype(dtype)
+    a[0] = np.eye(n)[::-1]  # every pivot below the diagonal
+    for given in (fb.from_numpy(a), fb.from_numpy(a).mT.contiguous().mT):
+        got = fb.linalg.inv(given).numpy()
+        bound = (
+            20
+            * n
+            * np.finfo(np.float64).eps
+            * np.linalg.norm(a, axis=(1, 2))
+            * np.linalg.norm(got, axis=(1, 2))
+        )
+        assert (np.abs(a @ got - np.eye(n)).max((1, 2)) <= bound).all()
+    a[3, :, -1] = 0
+    assert fb.linalg.inv_ex(fb.from_numpy(a)).info.nonzero().tolist() == [[3]]
+
+
 @pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, float("inf")])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (9, 33, 5), (3, 49, 130), (8, 7, 0)])
 def test_distances_of_any_number_of_rows(p, m, n, k):

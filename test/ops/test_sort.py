@@ -50,6 +50,17 @@ def test_nan_sorts_as_largest_and_zeros_are_equal(dtype: str) -> None:
     assert not np.signbit(values[1]) and np.signbit(values[2])
 
 
+@pytest.mark.parametrize("size", [30, 3000, 20000])
+@pytest.mark.parametrize("span", [1, 1000, 1 << 20, 1 << 40])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_of_integers_that_lie_together(size: int, span: int, descending: bool) -> None:
+    x = np.random.default_rng(0).integers(0, span, size) - (1 << 50)
+    values, places = fb.sort(fb.from_numpy(x), descending=descending, stable=True)
+    want = np.argsort(-x if descending else x, kind="stable")
+    np.testing.assert_array_equal(places.numpy(), want)
+    np.testing.assert_array_equal(values.numpy(), x[want])
+
+
 def test_sort_of_extreme_integers() -> None:
     low, high = -(2**63), 2**63 - 1
     assert fb.tensor([high, 0, low, -1]).sort()[0].tolist() == [low, -1, 0, high]

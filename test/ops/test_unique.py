@@ -16,6 +16,19 @@ def test_unique_returns_what_is_asked_for() -> None:
     assert fb.unique(fb.zeros(0)).tolist() == []
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("low_high", [(0, 2), (-100, 100), (-(2**62), 2**62)])
+def test_unique_of_integers_equals_numpy(dtype: str, low_high: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).integers(*low_high, (40, 50)).astype(dtype)
+    x[0, :2] = np.array(low_high).astype(dtype)
+    got = fb.unique(fb.from_numpy(x), return_inverse=True, return_counts=True)
+    want = np.unique(x, return_inverse=True, return_counts=True)
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_array_equal(ours.numpy().reshape(theirs.shape), theirs)
+    assert got[1].shape == x.shape
+    np.testing.assert_array_equal(fb.unique(fb.from_numpy(x)).numpy(), want[0])
+
+
 def test_nan_equals_no_other_nan() -> None:
     assert fb.unique(fb.tensor([NAN, 1.0, NAN])).shape == (3,)
     assert fb.unique_consecutive(fb.tensor([NAN, NAN])).shape == (2,)

@@ -26,6 +26,19 @@ def test_the_identity_map_gives_the_image_back(sizes, mode, align_corners):
     np.testing.assert_allclose(result.numpy(), x.numpy(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_every_channel_is_sampled_alike(mode, padding):
+    x, grid = image(2, 7, 9, 11), image(2, 20, 30, 2)  # places inside, outside and on edges
+    x[:, 3, 4, 5] = float("inf")
+    grid[0, 0, 0, 0] = float("nan")
+    grid[0, 0, 1] = 1e30
+    whole = F.grid_sample(x, grid, mode, padding, align_corners=False)
+    for c in range(7):
+        alone = F.grid_sample(x[:, c : c + 1], grid, mode, padding, align_corners=False)
+        np.testing.assert_array_equal(whole[:, c : c + 1].numpy(), alone.numpy())
+
+
 def test_places_between_elements_are_interpolated():
     x = fb.tensor([[[[1.0, 2.0], [3.0, 5.0]]]])
     grid = fb.tensor([[[[0.0, 0.0], [0.0, -1.0], [0.5, -1.0]]]])

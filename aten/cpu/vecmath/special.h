@@ -144,8 +144,6 @@ template <Floating T>
 }
 [[gnu::always_inline]] inline float erfinv(float x) { return erfinv_ends(x, erfinv_start(x)); }
 
-inline double digamma(double x) { return gamma_series::digamma(x); }
-inline float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 inline double polygamma(double n, double x) { return gamma_series::polygamma(n, x); }
 inline float polygamma(float n, float x) {
   return static_cast<float>(polygamma(static_cast<double>(n), static_cast<double>(x)));

@@ -4,6 +4,7 @@
 //   ldl       A = L D L^H (or L D L^T) sytrf/hetrf; reads the lower triangle
 // info is 0 or the place where a factor broke down; factors of such matrices are LAPACK's. NaN and
 // inf spread. Backward error: a small multiple of n eps |A| (Higham 2002, ch. 9-11).
+#include "aten/cpu/small_matrices.h"
 #include "aten/ops/linalg/matrices.h"
 #include "torchgen_out/aten/linalg_kernels.h"
 
@@ -68,7 +69,24 @@ void lu_factor_cpu(const Tensor& A, std::string_view caller, bool check_errors, 
   check_info(std::string(caller).c_str(), info, solving ? unsolvable : zero_pivot);
 }
 
-void inverse_cpu(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& info) {
+namespace {
+
+void invert_small(const Tensor& A, Tensor& inverse, Tensor& info) {
+  const int64_t n = A.size(-1);
+  const bool by_rows = A.is_contiguous();
+  if (!by_rows) copy_into(inverse, A);
+  const Tensor& source = by_rows ? A : inverse;
+  dispatch_lapack(A.dtype(), "linalg.inv", [&]<typename T>() {
+    const auto run = lapack::small::inverter<T>(n);
+    parallel_for(0, matrix_count(A), linalg::cubic(n, n), [&](int64_t begin, int64_t end) {
+      const int64_t first = begin * n * n;
+      run(end - begin, source.data_as<T>() + first, by_rows, inverse.data_as<T>() + first,
+          info.data_as<int>() + begin);
+    });
+  });
+}
+
+void invert_large(const Tensor& A, Tensor& inverse, Tensor& info) {
   const int64_t n = A.size(-1);
   copy_into(inverse, A);
   dispatch_lapack(A.dtype(), "linalg.inv", [&]<typename T>() {
@@ -81,6 +99,14 @@ void inverse_cpu(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& in
       if (status == 0 && n) lapack::getri(size, a, leading(n), pivots.data());
     });
   });
+}
+
+}  // namespace
+
+void inverse_cpu(const Tensor& A, bool check_errors, Tensor& inverse, Tensor& info) {
+  const int64_t n = A.size(-1);
+  const bool small = n > 0 && n <= lapack::small::kInverted;
+  (small ? invert_small : invert_large)(A, inverse, info);
   if (check_errors) check_info("linalg.inv", info, singular);
 }
 

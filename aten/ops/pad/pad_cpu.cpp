@@ -10,13 +10,15 @@
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
+#include "aten/cpu/parallel.h"
 #include "aten/ops/resample/taps.h"
 #include "torchgen_out/aten/pad_kernels.h"
 
 namespace flambeau::ops {
 namespace {
 
-resample::Taps edge_taps(int64_t n, int64_t before, int64_t after, std::string_view mode) {
+// The input's element that each output along a dimension is a copy of.
+std::vector<int64_t> edge_sources(int64_t n, int64_t before, int64_t after, std::string_view mode) {
   std::vector<int64_t> index;
   if (mode == "circular") {  // what is cut off does not come back around
     const int64_t first = std::max<int64_t>(0, -before);
@@ -25,7 +27,7 @@ resample::Taps edge_taps(int64_t n, int64_t before, int64_t after, std::string_v
       index.push_back(first + (kept - p % kept) % kept);
     for (int64_t p = 0; p < kept + std::max<int64_t>(0, after); ++p)
       index.push_back(first + p % kept);
-    return resample::copying(std::move(index));
+    return index;
   }
   for (int64_t p = -before; p < n + after; ++p) {
     if (mode == "reflect") {
@@ -35,7 +37,53 @@ resample::Taps edge_taps(int64_t n, int64_t before, int64_t after, std::string_v
       index.push_back(std::clamp<int64_t>(p, 0, n - 1));
     }
   }
-  return resample::copying(std::move(index));
+  return index;
+}
+
+resample::Taps edge_taps(int64_t n, int64_t before, int64_t after, std::string_view mode) {
+  return resample::copying(edge_sources(n, before, after, mode));
+}
+
+// How one row becomes a longer one: `length` neighbours as a block, single elements around it.
+struct RowCopy {
+  std::vector<int64_t> index;
+  int64_t begin = 0, length = 0;
+
+  explicit RowCopy(std::vector<int64_t> sources) : index(std::move(sources)) {
+    const auto n = static_cast<int64_t>(index.size());
+    const auto follows = [&](int64_t i) {
+      return index[static_cast<size_t>(i)] == index[static_cast<size_t>(i - 1)] + 1;
+    };
+    for (int64_t first = 0, i = 1; i <= n; ++i) {
+      if (i < n && follows(i)) continue;
+      if (i - first > length) begin = first, length = i - first;
+      first = i;
+    }
+  }
+  template <typename T>
+  void run(const T* from, T* to) const {
+    const auto n = static_cast<int64_t>(index.size());
+    const int64_t* at = index.data();
+    for (int64_t i = 0; i < begin; ++i) to[i] = from[at[i]];
+    std::copy_n(from + at[begin], length, to + begin);
+    for (int64_t i = begin + length; i < n; ++i) to[i] = from[at[i]];
+  }
+};
+
+// Where each row of the last dimensions of the output begins in the input, in rows.
+std::vector<int64_t> source_rows(IntArrayRef sizes, IntArrayRef pad, std::string_view mode) {
+  std::vector<int64_t> rows{0};
+  for (size_t i = pad.size() / 2; i-- > 1;) {
+    const int64_t n = sizes[sizes.size() - 1 - i];
+    const std::vector<int64_t> along = edge_sources(n, pad[2 * i], pad[2 * i + 1], mode);
+    std::vector<int64_t> finer;
+    finer.reserve(rows.size() * along.size());
+    for (const int64_t row : rows) {
+      for (const int64_t place : along) finer.push_back(row * n + place);
+    }
+    rows = std::move(finer);
+  }
+  return rows;
 }
 
 }  // namespace
@@ -66,6 +114,27 @@ void pad_edge_cpu(const Tensor& self, int64_t dim, int64_t before, int64_t after
   resample::apply(edge_taps(self.size(dim), before, after, mode), self, dim, out);
 }
 
+void pad_edges_cpu(const Tensor& self, IntArrayRef pad, std::string_view mode, Tensor& out) {
+  if (out.numel() == 0) return;
+  if (pad.empty()) return copy_into(out, self);
+  const Tensor in = contiguous_tensor(self);
+  const int64_t n = in.size(-1), m = out.size(-1);
+  const RowCopy row(edge_sources(n, pad[0], pad[1], mode));
+  const std::vector<int64_t> sources = source_rows(in.sizes(), pad, mode);
+  const auto rows = static_cast<int64_t>(sources.size());
+  const int64_t count = out.numel() / m, rows_in = in.numel() / n / (count / rows);
+  dispatch_by_size(element_size(in.dtype()), "pad", [&]<typename T>() {
+    const T* from = static_cast<const T*>(in.data());
+    T* to = static_cast<T*>(out.data());
+    parallel_for(0, count, m, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t source = r / rows * rows_in + sources[static_cast<size_t>(r % rows)];
+        row.run(from + source * n, to + r * m);
+      }
+    });
+  });
+}
+
 void pad_edge_backward_cpu(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,
                            std::string_view mode, Tensor& out) {
   if (out.numel() == 0) return;
@@ -78,12 +147,21 @@ void pad_edge_backward_cpu(const Tensor& grad_output, int64_t dim, int64_t befor
 
 namespace flambeau::shape {
 
-void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
+namespace {
+
+// Two numbers for each of the last dimensions.
+void check_pairs(const Tensor& self, IntArrayRef pad) {
   check(pad.size() % 2 == 0, "pad: Length of pad must be even, a multiple of 2, got ", pad);
   check(pad.size() <= 2 * self.sizes().size(),
         "pad: expected at most 2 numbers per dimension (Length of pad should be no more than twice "
         "the input's), got ",
         pad, " for shape ", self.sizes());
+}
+
+}  // namespace
+
+void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
+  check_pairs(self, pad);
   DimVector sizes(self.sizes());
   bool grows = false;
   for (size_t i = 0; i < pad.size() / 2; ++i) {
@@ -138,6 +216,16 @@ void pad_edge(const Tensor& self, int64_t dim, int64_t before, int64_t after, st
   sizes[static_cast<size_t>(dim)] = padded_edge(self.sizes(), dim, before, after, mode);
   *out = {sizes, {}, self.dtype(), self.device()};
   keep_format(self, out);
+}
+
+void pad_edges(const Tensor& self, IntArrayRef pad, std::string_view mode, OutSpec* out) {
+  check_pairs(self, pad);
+  DimVector sizes(self.sizes());
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t d = sizes.size() - 1 - i;
+    sizes[d] = padded_edge(self.sizes(), static_cast<int64_t>(d), pad[2 * i], pad[2 * i + 1], mode);
+  }
+  *out = {sizes, {}, self.dtype(), self.device()};
 }
 
 void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,

@@ -2,6 +2,7 @@
 // rows are sorted by comparison. NaN counts as largest, -0 equals 0. Values are moved, so they keep
 // their bits.
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -49,12 +50,33 @@ Entry* sort_entries(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
     std::sort(entries, entries + n);
     return entries;
   }
-  return n < kWideDigitsFrom || key_bits <= 16 ? radix_sort<8>(n, key_bits, entries, scratch)
-                                               : radix_sort<11>(n, key_bits, entries, scratch);
+  const bool two_bytes = key_bits > 11 && key_bits <= 16;
+  return n < kWideDigitsFrom || two_bytes ? radix_sort<8>(n, key_bits, entries, scratch)
+                                          : radix_sort<11>(n, key_bits, entries, scratch);
+}
+
+// What the keys of one call have in common: all lie in [least, least + 2^bits).
+struct KeyRange {
+  uint64_t least;
+  int bits;
+};
+
+// Long integers mostly are small ones; keys of floats rarely have bits in common.
+template <typename T>
+KeyRange key_range(const T* data, int64_t n, bool descending) {
+  if constexpr (!is_whole<T> || sizeof(T) < 4) return {0, sorting::kKeyBits<T>};
+  uint64_t least = ~uint64_t{0}, most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t key = sorting::key_of(data[i], descending);
+    least = std::min(least, key);
+    most = std::max(most, key);
+  }
+  return {least, std::max(1, static_cast<int>(std::bit_width(most - least)))};
 }
 
 template <typename T, typename Entry>
-void sort_row(int64_t n, const T* from, bool descending, Entry* buffer, T* to, int64_t* at) {
+void sort_row(int64_t n, const T* from, bool descending, KeyRange keys, Entry* buffer, T* to,
+              int64_t* at) {
   if (n <= sorting::kShortRow) {
     sorting::for_each_rank(n, from, descending, [&](int64_t i, int64_t rank) {
       at[rank] = i;
@@ -62,8 +84,9 @@ void sort_row(int64_t n, const T* from, bool descending, Entry* buffer, T* to, i
     });
     return;
   }
-  for (int64_t i = 0; i < n; ++i) buffer[i] = Entry::of(sorting::key_of(from[i], descending), i);
-  const Entry* sorted = sort_entries(n, sorting::kKeyBits<T>, buffer, buffer + n);
+  for (int64_t i = 0; i < n; ++i)
+    buffer[i] = Entry::of(sorting::key_of(from[i], descending) - keys.least, i);
+  const Entry* sorted = sort_entries(n, keys.bits, buffer, buffer + n);
   for (int64_t i = 0; i < n; ++i) {
     at[i] = sorted[i].place();
     to[i] = from[at[i]];
@@ -79,11 +102,12 @@ void sort_cpu(const Tensor& self, int64_t dim, bool descending, Tensor& values_o
   const sorting::RowsOut values(values_out, dim), places(indices_out, dim);
   const int64_t n = in.dim() ? in.size(-1) : 1;
   dispatch_ordered(in.dtype(), "sort", [&]<typename T>() {
-    sorting::with_entry<T>(n, [&]<typename Entry>() {
+    const KeyRange keys = key_range(in.data_as<T>(), in.numel(), descending);
+    sorting::with_entry(keys.bits, n, [&]<typename Entry>() {
       parallel_for(0, in.numel() / n, n * 16, [&](int64_t begin, int64_t end) {
         const std::unique_ptr<Entry[]> buffer(new Entry[static_cast<size_t>(2 * n)]);
         for (int64_t row = begin; row < end; ++row) {
-          sort_row(n, in.data_as<T>() + row * n, descending, buffer.get(),
+          sort_row(n, in.data_as<T>() + row * n, descending, keys, buffer.get(),
                    values.data<T>() + row * n, places.data<int64_t>() + row * n);
         }
       });

@@ -64,8 +64,51 @@ Tensor pick(const Tensor& slices, const std::vector<int64_t>& places, IntArrayRe
   return picked;
 }
 
-Found unique_elements(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
-  const Tensor flat = contiguous_tensor(self);
+// Whole numbers that span few values are counted instead of sorted.
+template <typename T>
+struct Span {
+  T least;
+  uint64_t size;  // of values
+};
+template <typename T>
+Span<T> span_of(const T* data, int64_t n) {
+  T least = data[0], most = data[0];
+  for (int64_t i = 1; i < n; ++i) {
+    least = std::min(least, data[i]);
+    most = std::max(most, data[i]);
+  }
+  const uint64_t width = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+  return {least, std::max(width + 1, width)};
+}
+
+template <typename T>
+Found unique_by_counting(const Tensor& flat, Span<T> span, bool return_inverse,
+                         bool return_counts) {
+  const T* data = flat.data_as<T>();
+  const int64_t n = flat.numel();
+  const auto slot = [&](T value) {
+    return static_cast<size_t>(static_cast<uint64_t>(value) - static_cast<uint64_t>(span.least));
+  };
+  std::vector<int64_t> counts(span.size);
+  for (int64_t i = 0; i < n; ++i) ++counts[slot(data[i])];
+  const auto empty = std::count(counts.begin(), counts.end(), 0);
+  const int64_t found = static_cast<int64_t>(counts.size()) - empty;
+  const Tensor values = empty_tensor({found}, flat.dtype());
+  const Tensor sizes = empty_tensor({return_counts ? found : 0}, ScalarType::Int64);
+  const Tensor inverse = empty_tensor({return_inverse ? n : 0}, ScalarType::Int64);
+  int64_t group = 0;
+  for (size_t i = 0; i < span.size; ++i) {
+    if (counts[i] == 0) continue;
+    values.data_as<T>()[group] = static_cast<T>(static_cast<uint64_t>(span.least) + i);
+    if (return_counts) sizes.data_as<int64_t>()[group] = counts[i];
+    counts[i] = group++;
+  }
+  for (int64_t i = 0; return_inverse && i < n; ++i)
+    inverse.data_as<int64_t>()[i] = counts[slot(data[i])];
+  return {values, inverse, sizes};
+}
+
+Found unique_by_sorting(const Tensor& flat, bool sorted, bool return_inverse, bool return_counts) {
   const int64_t n = flat.numel();
   Tensor order;
   if (sorted) {
@@ -78,12 +121,28 @@ Found unique_elements(const Tensor& self, bool sorted, bool return_inverse, bool
     groups = group(n, sorted ? order.data_as<int64_t>() : nullptr, return_inverse, return_counts,
                    [data](int64_t a, int64_t b) { return data[a] == data[b]; });
   });
-  if (return_inverse) {
-    groups.inverse =
-        plain_view(groups.inverse, {self.sizes(), contiguous_strides(self.sizes()), 0});
-  }
   const auto count = static_cast<int64_t>(groups.firsts.size());
   return {pick(flat, groups.firsts, {count}), groups.inverse, groups.counts};
+}
+
+Found unique_elements(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  const Tensor flat = contiguous_tensor(self);
+  const int64_t n = flat.numel();
+  Found found;
+  bool is_counted = false;
+  dispatch_ordered(flat.dtype(), "unique", [&]<typename T>() {
+    if constexpr (is_whole<T>) {
+      if (!sorted || n == 0) return;
+      const Span<T> span = span_of(flat.data_as<T>(), n);
+      is_counted = span.size <= static_cast<uint64_t>(2 * n) + 1024;
+      if (is_counted) found = unique_by_counting<T>(flat, span, return_inverse, return_counts);
+    }
+  });
+  if (!is_counted) found = unique_by_sorting(flat, sorted, return_inverse, return_counts);
+  auto& inverse = std::get<1>(found);
+  if (return_inverse)
+    inverse = plain_view(inverse, {self.sizes(), contiguous_strides(self.sizes()), 0});
+  return found;
 }
 
 // The places of n slices in ascending order.

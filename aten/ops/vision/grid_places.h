@@ -1,5 +1,8 @@
 #pragma once
 // What the kernels of grid sampling share: sizes, options, and operands as they read them.
+#include <algorithm>
+#include <array>
+
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/ops/vision/grid_taps.h"

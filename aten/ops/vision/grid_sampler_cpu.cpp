@@ -2,15 +2,25 @@
 // product of its weights along the axes (grid_taps.h); elements outside count as zero. Places are
 // computed in float32 (double for double), sums in the same type. A NaN place is outside, or at the
 // first edge. Error bound: 16 eps of the largest magnitude.
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
+#include "aten/ops/vision/grid_loops.h"
 #include "aten/ops/vision/grid_places.h"
 #include "c10/core/dtype_dispatch.h"
+#include "c10/core/isa.h"
 #include "torchgen_out/aten/vision_kernels.h"
 
-namespace flambeau::ops {
+namespace flambeau {
+
+FLAMBEAU_DECLARE_LOOPS(vision::GridLoops, grid)
+
+namespace ops {
 namespace {
 
 using vision::AxisTaps;
@@ -80,21 +90,66 @@ void for_each_stretch(const GridShape& shape, const Sampling& s, const Tensor& g
   });
 }
 
+// The taps of some places of a grid, without slopes: index and weight of each in turn.
+template <typename T>
+struct TapRows {
+  explicit TapRows(int64_t places) : places_(places) {}
+  // Takes the numbers of the innermost axis last, as cross() does.
+  void find(const vision::GridLoops& loops, const GridShape& shape, const Sampling& s,
+            const T* grid) {
+    count = 0;
+    for (int64_t d = shape.dims; d-- > 0;) {
+      const int64_t size = shape.in[static_cast<size_t>(2 - d)];
+      const int64_t more = loops.axis(places_, grid + d, shape.dims, size, s, sized(axis_index_, 4),
+                                      sized(axis_weight_, 4));
+      if (count == 0) {
+        std::swap(index, axis_index_);
+        std::swap(weight, axis_weight_);
+        count = more;
+        continue;
+      }
+      loops.cross(places_, count, index.data(), weight.data(), more, axis_index_.data(),
+                  axis_weight_.data(), size, sized(next_index_, count * more),
+                  sized(next_weight_, count * more));
+      std::swap(index, next_index_);
+      std::swap(weight, next_weight_);
+      count *= more;
+    }
+  }
+
+  int64_t count = 0;
+  std::vector<int64_t> index;
+  std::vector<T> weight;
+
+ private:
+  template <typename U>
+  U* sized(std::vector<U>& rows, int64_t taps) const {
+    rows.resize(static_cast<size_t>(taps * places_));
+    return rows.data();
+  }
+  int64_t places_;
+  std::vector<int64_t> axis_index_, next_index_;
+  std::vector<T> axis_weight_, next_weight_;
+};
+
 template <typename T>
 void sample(const GridShape& shape, const Sampling& s, const Tensor& in, const Tensor& grid,
             const Tensor& out) {
-  for_each_stretch<T>(shape, s, grid, [&](int64_t n, int64_t from, const TapList<T>& list) {
-    for (int64_t c = 0; c < shape.channels; ++c) {
-      const T* image = in.data_as<T>() + (n * shape.channels + c) * shape.in_size;
-      T* to = out.data_as<T>() + (n * shape.channels + c) * shape.places + from;
-      for (size_t p = 0; p + 1 < list.first.size(); ++p) {
-        T sum = 0;
-        for (int64_t t = list.first[p]; t < list.first[p + 1]; ++t) {
-          const Tap<T>& tap = list.taps[static_cast<size_t>(t)];
-          sum += tap.weight * image[tap.offset];
-        }
-        to[p] = sum;
-      }
+  constexpr int64_t kTogether = 256;  // places whose taps fit the first cache
+  static const vision::GridLoops* const tables[] = FLAMBEAU_ALL_LOOPS(grid);
+  const vision::GridLoops& loops = tables[cpu_isa()][sizeof(T) == sizeof(double)];
+  const int64_t per_batch = (shape.places + kTogether - 1) / kTogether;
+  const int64_t cost = std::min(kTogether, shape.places) * (shape.channels + 8) * 4;
+  parallel_for(0, shape.batch * per_batch, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / per_batch, from = i % per_batch * kTogether;
+      const int64_t places = std::min(kTogether, shape.places - from);
+      TapRows<T> taps(places);
+      taps.find(loops, shape, s, grid.data_as<T>() + (n * shape.places + from) * shape.dims);
+      const int64_t first = n * shape.channels;
+      loops.sample(places, taps.count, taps.index.data(), taps.weight.data(), shape.channels,
+                   in.data_as<T>() + first * shape.in_size, shape.in_size,
+                   out.data_as<T>() + first * shape.places + from, shape.places);
     }
   });
 }
@@ -174,9 +229,9 @@ void grid_sampler_backward_cpu(const Tensor& grad_output, const Tensor& input, c
   copy_into(grad_grid, slopes);
 }
 
-}  // namespace flambeau::ops
+}  // namespace ops
 
-namespace flambeau::shape {
+namespace shape {
 
 void grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                   int64_t padding_mode, OutSpec* out) {
@@ -224,4 +279,5 @@ void grid_sampler_backward(const Tensor& grad_output, const Tensor& input, const
   like(grid, out + 1);
 }
 
-}  // namespace flambeau::shape
+}  // namespace shape
+}  // namespace flambeau

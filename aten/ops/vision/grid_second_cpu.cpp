@@ -6,6 +6,9 @@
 //   grad)
 // where . sums over channels. The last two hold for a fixed grad. Computed in float32 (double for
 // double). Error bound: 32 eps of the largest magnitude.
+#include <array>
+#include <cmath>
+
 #include "aten/core/factory.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
@@ -55,6 +58,22 @@ BentTap<T> bent_tap(int64_t offset, const Factors<T>& f, const std::array<T, 3>&
   return tap;
 }
 
+// Second derivatives of the weights by g: only the cubic ones are not straight lines.
+template <typename T>
+std::array<T, 4> axis_bends(T g, int64_t size, const Sampling& s) {
+  std::array<T, 4> bends{};
+  if (s.filter != vision::Filter::Cubic) return bends;
+  constexpr T a = T(-0.75);
+  const vision::Place<T> p = vision::place_of(g, size, s);
+  const T t = p.at - std::floor(p.at);
+  for (int i = 0; i < 4; ++i) {
+    const T x = std::abs(t - static_cast<T>(i - 1));
+    const T bend = i == 1 || i == 2 ? 6 * (a + 2) * x - 2 * (a + 3) : 6 * a * x - 10 * a;
+    bends[static_cast<size_t>(i)] = bend * p.slope * p.slope;
+  }
+  return bends;
+}
+
 // The taps of the place at g, for the direction `to`.
 template <typename T>
 void bent_taps(const GridShape& shape, const Sampling& s, const T* g, const T* to,
@@ -66,7 +85,7 @@ void bent_taps(const GridShape& shape, const Sampling& s, const T* g, const T* t
   for (int64_t d = 0; d < shape.dims; ++d) {
     const auto at = static_cast<size_t>(2 - d);
     axes[at] = vision::axis_taps(g[d], shape.in[at], s);
-    bends[at] = vision::axis_bends(g[d], shape.in[at], s);
+    bends[at] = axis_bends(g[d], shape.in[at], s);
     direction[static_cast<size_t>(d)] = to[d];
   }
   list.count = 0;

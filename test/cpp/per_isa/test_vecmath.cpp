@@ -172,7 +172,20 @@ TEST_PER_ISA(vecmath_special_functions) {
   EXPECT(std::fabs(vec::digamma(1.0) + 0.57721566490153286061) < 1e-15);
   EXPECT(std::fabs(vec::digamma(-0.5) - 0.03648997397857652056) < 1e-14);
   EXPECT(std::fabs(vec::digamma(25.0) - 3.19874251285197400853) < 1e-14);
-  EXPECT(std::isnan(vec::digamma(-2.0)) && std::isinf(vec::digamma(0.0)));
+  EXPECT(std::isnan(vec::digamma(-2.0)) && vec::digamma(0.0) == -INFINITY &&
+         vec::digamma(-0.0f) == INFINITY && std::isinf(vec::digamma(5e-324)));
+  EXPECT(std::isinf(vec::digamma(INFINITY)) && std::isnan(vec::digamma(-INFINITY)) &&
+         std::isnan(vec::digamma(static_cast<double>(NAN))));
+  for (double x = -20.001; x < 60; x += 0.0037) {  // by the difference of neighbours
+    const double size = std::fmax(1, std::fabs(vec::digamma(x)));
+    EXPECT(std::fabs(vec::digamma(x + 1) - vec::digamma(x) - 1 / x) <= 4e-15 * size * size);
+  }
+  EXPECT(vec::modified_bessel_i0(0.0) == 1 && vec::modified_bessel_i1(0.0f) == 0 &&
+         vec::modified_bessel_i0(-INFINITY) == INFINITY &&
+         vec::modified_bessel_i1(-INFINITY) == -INFINITY &&
+         std::isnan(vec::modified_bessel_i0(static_cast<float>(NAN))));
+  EXPECT(std::fabs(vec::modified_bessel_i0(1.0) - 1.26606587775200833560) < 1e-15 &&
+         std::fabs(vec::modified_bessel_i1(9.0) - 1030.91472251695644443) < 2e-12);
   EXPECT(std::fabs(vec::polygamma(1.0, 1.0) - 1.64493406684822643647) < 1e-14);
   EXPECT(std::fabs(vec::polygamma(2.0, 0.5) + 16.8287966442343199956) < 1e-12);
   EXPECT(std::fabs(vec::polygamma(1.0, -0.5) - 8.93480220054467930942) < 1e-12);

@@ -4,38 +4,13 @@
 // "What is the fast Fourier transform?", section on self-sorting).
 #include "aten/ops/fft/fft_loops.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
+#include "aten/ops/fft/loops/tiles.h"
 
 namespace flambeau::loops {
 namespace {
 
-using fft::kLanes;
 using fft::Layout;
 using fft::Pass;
-
-// One vector holds an element of every lane; GCC's and clang's generic vectors, of any instruction
-// set.
-template <typename T>
-struct VectorOf {
-  typedef T Type __attribute__((vector_size(64)));
-  // The same in memory of any alignment.
-  typedef T Stored __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-};
-template <typename T>
-using Vector = typename VectorOf<T>::Type;
-template <typename T>
-using Stored = typename VectorOf<T>::Stored;
-
-template <int... I>
-struct Pack {};
-template <int N, int... I>
-struct Indices : Indices<N - 1, N - 1, I...> {};
-template <int... I>
-struct Indices<0, I...> {
-  using Type = Pack<I...>;
-};
-template <typename T>
-using Lanes = typename Indices<static_cast<int>(kLanes<T>)>::Type;
 
 // The type of a vector's elements.
 template <typename V>
@@ -254,76 +229,7 @@ void run(const Pass<T>* passes, int64_t count, T* re, T* im, T* work_re, T* work
   __builtin_memcpy(im, x.im, static_cast<uint64_t>(n * kLanes<T>) * sizeof(T));
 }
 
-// --- tiles: kLanes contiguous complex numbers of each lane, turned into kLanes vectors of lanes
-
-// a becomes a0 b0 a1 b1 ... of the first halves, b that of the second ones.
-template <typename V, int... I>
-[[gnu::always_inline]] inline void interleave(V& a, V& b, Pack<I...>) {
-  constexpr int n = sizeof...(I);
-  const V low = __builtin_shufflevector(a, b, (I % 2 * n + I / 2)...);
-  b = __builtin_shufflevector(a, b, (I % 2 * n + n / 2 + I / 2)...);
-  a = low;
-}
-// a becomes the elements at even places of both together, b those at odd ones.
-template <typename V, int... I>
-[[gnu::always_inline]] inline void separate(V& a, V& b, Pack<I...>) {
-  const V even = __builtin_shufflevector(a, b, (2 * I)...);
-  b = __builtin_shufflevector(a, b, (2 * I + 1)...);
-  a = even;
-}
-
-// Interleaving the halves of a square log2(size) times transposes it.
-template <typename T>
-[[gnu::always_inline]] inline void transpose(Vector<T>* rows) {
-  constexpr int n = static_cast<int>(kLanes<T>);
-  for (int round = 1; round < n; round *= 2) {
-    Vector<T> mixed[n];
-#pragma GCC unroll 8
-    for (int i = 0; i < n / 2; ++i) {
-      mixed[2 * i] = rows[i];
-      mixed[2 * i + 1] = rows[i + n / 2];
-      interleave(mixed[2 * i], mixed[2 * i + 1], Lanes<T>());
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < n; ++i) rows[i] = mixed[i];
-  }
-}
-
-template <typename T>
-void load_tile(const T* in, int64_t lane_step, T* re, T* im) {
-  constexpr int n = static_cast<int>(kLanes<T>);
-  Vector<T> a[n], b[n];
-  for (int j = 0; j < n; ++j) {
-    const auto* x = reinterpret_cast<const Stored<T>*>(in + j * lane_step);
-    a[j] = x[0];
-    b[j] = x[1];
-    separate(a[j], b[j], Lanes<T>());
-  }
-  transpose<T>(a);
-  transpose<T>(b);
-  for (int k = 0; k < n; ++k) {
-    reinterpret_cast<Stored<T>*>(re)[k] = a[k];
-    reinterpret_cast<Stored<T>*>(im)[k] = b[k];
-  }
-}
-
-template <typename T>
-void store_tile(const T* re, const T* im, T scale, int64_t lane_step, T* out) {
-  constexpr int n = static_cast<int>(kLanes<T>);
-  Vector<T> a[n], b[n];
-  for (int k = 0; k < n; ++k) {
-    a[k] = reinterpret_cast<const Stored<T>*>(re)[k] * scale;
-    b[k] = reinterpret_cast<const Stored<T>*>(im)[k] * scale;
-  }
-  transpose<T>(a);
-  transpose<T>(b);
-  for (int j = 0; j < n; ++j) {
-    interleave(a[j], b[j], Lanes<T>());
-    auto* x = reinterpret_cast<Stored<T>*>(out + j * lane_step);
-    x[0] = a[j];
-    x[1] = b[j];
-  }
-}
+// --- between memory and lanes
 
 // Whether lanes are rows of complex numbers, maybe with the parts exchanged.
 inline bool has_rows(Layout l) {
@@ -342,7 +248,7 @@ void gather(const T* in, Layout l, int64_t n, int64_t lanes, T* re, T* im) {
   int64_t done = 0;
   if (lanes == width && has_rows(l)) {
     const bool exchanged = l.imaginary < 0;
-    for (; done + width <= n; done += width) {
+    for (; done + kUnits<T> <= n; done += kUnits<T>) {
       T *even = (exchanged ? im : re) + done * width, *odd = (exchanged ? re : im) + done * width;
       load_tile(in - (exchanged ? 1 : 0) + done * l.step, l.lane_step, even, odd);
     }
@@ -375,7 +281,7 @@ void scatter(const T* re, const T* im, Layout l, int64_t n, int64_t lanes, T sca
   int64_t done = 0;
   if (lanes == width && has_rows(l)) {
     const bool exchanged = l.imaginary < 0;
-    for (; done + width <= n; done += width) {
+    for (; done + kUnits<T> <= n; done += kUnits<T>) {
       const T* even = (exchanged ? im : re) + done * width;
       const T* odd = (exchanged ? re : im) + done * width;
       store_tile(even, odd, scale, l.lane_step, out - (exchanged ? 1 : 0) + done * l.step);

@@ -56,8 +56,4 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     _check_edges(input, pad, mode)
-    for i in range(len(pad) // 2):
-        before, after = pad[2 * i : 2 * i + 2]
-        if before or after:
-            input = _functions._pad_edge(input, -1 - i, before, after, mode)
-    return input if any(pad) else input.clone()
+    return _functions._pad_edges(input, pad, mode)
