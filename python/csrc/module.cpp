@@ -1,5 +1,8 @@
 // The extension module flambeau._C: types, generated tables, and the functions that are no
 // operators.
+#include <cstring>
+#include <vector>
+
 #include "aten/core/determinism.h"
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
@@ -218,6 +221,23 @@ PyObject* reset_peak(PyObject*, PyObject*) {
 PyObject* cpu_capability(PyObject*, PyObject*) {
   return PyUnicode_FromString(name_of(static_cast<Isa>(cpu_isa())));
 }
+// _return_type(name, *fields): the type of results with these names.
+PyObject* return_type_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    std::vector<const char*> texts;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const char* text = PyUnicode_AsUTF8(args[i]);
+      if (!text) throw PythonError();
+      texts.push_back(text);
+    }
+    check(count > 1, "_return_type: expected a name and fields");
+    // The type keeps the fields' names for good.
+    for (const char*& text : texts) text = strdup(text);
+    PyTypeObject* type = make_return_type(texts[0], texts.data() + 1, static_cast<int>(count) - 1);
+    return Py_NewRef(reinterpret_cast<PyObject*>(type));
+  });
+}
+
 PyObject* operator_names(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
     const auto& all = all_operators();
@@ -261,6 +281,8 @@ PyMethodDef functions[] = {
     {"_reset_peak", reset_peak, METH_NOARGS, nullptr},
     {"_cpu_capability", cpu_capability, METH_NOARGS, nullptr},
     {"_operator_schemas", operator_names, METH_NOARGS, nullptr},
+    {"_return_type", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(return_type_of)),
+     METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 // Generated functions live in submodules by namespace: _C._functions, _C._nn, ...

@@ -1,5 +1,6 @@
 // Single Python values to and from C++.
 #include <cstring>
+#include <map>
 
 #include "aten/core/factory.h"
 #include "python/csrc/arg_parser.h"
@@ -148,6 +149,12 @@ PyObject* wrap_sizes(IntArrayRef sizes) {
 }
 
 PyTypeObject* make_return_type(const char* name, const char* const* fields, int count) {
+  // One type for all overloads whose results are named alike: pickles find it by its name. Types
+  // live as long as the process. The caller holds the GIL.
+  static std::map<std::vector<std::string>, PyTypeObject*> made;
+  std::vector<std::string> key(fields, fields + count);
+  key.emplace_back(name);
+  if (const auto found = made.find(key); found != made.end()) return found->second;
   std::vector<PyStructSequence_Field> list;
   for (int i = 0; i < count; ++i) list.push_back({fields[i], nullptr});
   list.push_back({nullptr, nullptr});
@@ -155,6 +162,7 @@ PyTypeObject* make_return_type(const char* name, const char* const* fields, int 
   PyStructSequence_Desc desc = {strdup(full.c_str()), nullptr, list.data(), count};
   PyTypeObject* type = PyStructSequence_NewType(&desc);
   if (!type) throw PythonError();
+  made.emplace(std::move(key), type);
   return type;
 }
 

@@ -196,7 +196,7 @@ legacy_contiguous_format = _C.contiguous_format
 _SUBMODULES = frozenset(
     (
         "accelerator array_api autograd backends compat cuda fft func linalg masked mps nn ops optim "
-        "random serialization signal special testing utils version xpu"
+        "random return_types serialization signal special testing utils version xpu"
     ).split()
 )
 

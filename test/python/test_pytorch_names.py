@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -191,6 +193,22 @@ def tensors_of_files(torch):
             raised("unable to open", torch.from_file, place + "x", size=3),
             torch.from_file(place),
         ]
+
+
+@scenario
+def results_with_names(torch):
+    kinds = importlib.import_module(torch.__name__ + ".return_types")
+    x = torch.tensor([[1.0, 3.0], [2.0, 0.0]], dtype=torch.float64)
+    found = [torch.topk(x, 1), x.max(0), torch.linalg.qr(x), x.sort(), torch.sort(x, stable=True), x.frexp()]
+    types = [kinds.topk, kinds.max, kinds.linalg_qr, kinds.sort, kinds.sort, kinds.frexp]
+    again = [pickle.loads(pickle.dumps(result)) for result in found]
+    return [
+        [type(result) is kind for result, kind in zip(found, types, strict=True)],
+        [type(result) is kind for result, kind in zip(again, types, strict=True)],
+        [result[1] for result in again],
+        [copy.deepcopy(found[0]).values, type(copy.copy(found[1])) is kinds.max],
+        raised("no attribute", getattr, kinds, "none_such"),
+    ]
 
 
 test_as_in_pytorch = scenario.test()
