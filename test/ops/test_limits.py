@@ -35,6 +35,10 @@ HUGE = 2**62
             lambda: flambeau.conv1d(flambeau.ones(1, 1, 5), flambeau.ones(1, 1, 2), dilation=2**63 - 1),
             "overflow",
         ),
+        (lambda: flambeau.combinations(flambeau.ones(5), 2**62, with_replacement=True), "overflow"),
+        (lambda: flambeau.ones(3).resize_(2**62), "overflow"),
+        (lambda: flambeau.fft.fftn(flambeau.ones(2, 2), [HUGE, 4]), "overflow"),
+        (lambda: flambeau.empty_permuted([2, HUGE, 4], [0, 1, 2]), "overflow"),
         (lambda: flambeau.bincount(flambeau.tensor([2**63 - 1])), "expected numbers below"),
         (lambda: F._fft_doubled(flambeau.ones(3), 0, 2**63 - 1), "integer overflow"),
         (
@@ -77,6 +81,15 @@ def test_gradients_have_the_shape_of_the_result(call, shape):
 
 
 @pytest.mark.parametrize(
+    "split",
+    [lambda: flambeau.ones(3).tensor_split(2**40), lambda: flambeau.ones(0).chunk(2**40)],
+)
+def test_pieces_that_cannot_be_had_are_refused(split):
+    with pytest.raises(RuntimeError, match=f"can't allocate memory: you tried to allocate {2**40} tensors"):
+        split()
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda: flambeau.linspace(0, 1, 2**50),
@@ -84,6 +97,7 @@ def test_gradients_have_the_shape_of_the_result(call, shape):
         lambda: flambeau.fft.fftfreq(2**50),
         lambda: flambeau.mvlgamma(flambeau.ones(1), 2**50),
         lambda: flambeau.tril_indices(2**25, 2**25),
+        lambda: flambeau.combinations(flambeau.ones(1), 2**50, with_replacement=True),
     ],
 )
 def test_memory_that_cannot_be_had_is_named(make):
