@@ -19,7 +19,8 @@ DTYPES = (
 SIZES = (0, 1, 2, 3, 5)
 SMALL = (0, 1, -1, 2, -2, 3, 4, 7)
 EXTREME = (2**31 - 1, -(2**31), 2**31, 2**62, 2**63 - 1, -(2**63), 2**64)
-LAYOUTS = ("plain", "plain", "plain", "transposed", "strided", "expanded", "plain", "meta")
+LAYOUTS = ("plain", "plain", "plain", "transposed", "strided", "expanded", "channels last", "meta")
+CHANNELS_LAST = {4: flambeau.channels_last, 5: flambeau.channels_last_3d}
 FLOATS = (0.0, -0.0, 0.5, 1.0, -1.5, 2.0, 1e-45, 1e30, math.inf, -math.inf, math.nan)
 WORDS = (
     "none", "mean", "sum", "linear", "nearest", "trunc", "floor", "tanh", "amax", "amin", "prod",
@@ -41,7 +42,7 @@ def shapes() -> st.SearchStrategy[list[int]]:
 def tensors(
     draw: st.DrawFn, shape: list[int] | None = None, name: str | None = None, values: tuple[int, ...] = SMALL
 ) -> flambeau.Tensor:
-    """A tensor of any dtype or the one named, laid out in any way: transposed, strided, expanded."""
+    """A tensor of any dtype or the one named, in any layout: transposed, strided, channels last, expanded."""
     shape = list(draw(shapes()) if shape is None else shape)
     dtype = getattr(flambeau, name or draw(st.sampled_from(DTYPES)))
     layout = draw(st.sampled_from(LAYOUTS))
@@ -59,6 +60,8 @@ def tensors(
         result.view(-1)[0] = draw(st.sampled_from(FLOATS)) if result.is_contiguous() else 0.0
     if layout == "transposed" and len(shape) > 1:
         result = result.transpose(0, -1).contiguous().transpose(0, -1)
+    if layout == "channels last" and len(shape) in CHANNELS_LAST:
+        result = result.contiguous(memory_format=CHANNELS_LAST[len(shape)])
     wants_grad = dtype.is_floating_point or dtype.is_complex
     return result.requires_grad_() if wants_grad and draw(st.integers(0, 3)) == 0 else result
 
@@ -83,7 +86,9 @@ SIMPLE: dict[str, st.SearchStrategy[Any]] = {
     "ScalarType": st.sampled_from([getattr(flambeau, name) for name in DTYPES]),
     "Layout": st.just(flambeau.strided),
     "Device": st.sampled_from(("cpu", "cpu", flambeau.device("cpu"), "meta", "cuda", "nowhere")),
-    "MemoryFormat": st.sampled_from((flambeau.contiguous_format, flambeau.preserve_format)),
+    "MemoryFormat": st.sampled_from(
+        (flambeau.contiguous_format, flambeau.preserve_format, *CHANNELS_LAST.values())
+    ),
     "Generator": st.just(flambeau.default_generator),
 }
 
