@@ -47,17 +47,34 @@ def scalar(value: float) -> Tensor:
     return flambeau.tensor(value, dtype=flambeau.float64 if double else flambeau.float32)
 
 
+def _check_lists_take(name: str, given: Group) -> None:
+    """Adam and AdamW over lists take numbers only, as in PyTorch; others take tensors as well."""
+    if "amsgrad" in given and given.get("foreach") and not given.get("capturable"):
+        raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+
+
+def _check_betas(given: Group) -> None:
+    tensors = [isinstance(beta, Tensor) for beta in given.get("betas", ())]
+    if any(tensors) and not all(tensors):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for i, is_tensor in enumerate(tensors):
+        if is_tensor:
+            _check_lists_take(f"betas[{i}]", given)
+            if given["betas"][i].numel() != 1:
+                raise ValueError(f"Tensor betas[{i}] must be 1-element")
+
+
 def check_hyperparameters(given: Group) -> None:
     """Raise ValueError for values out of range."""
     lr = given.get("lr")
     if isinstance(lr, Tensor):
-        if given.get("foreach") and not given.get("capturable"):
-            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        _check_lists_take("lr", given)
         if lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
     for name, label in _AT_LEAST_ZERO.items():
         if name in given and not isinstance(given[name], tuple) and not given[name] >= 0.0:
             raise ValueError(f"Invalid {label}: {given[name]}")
+    _check_betas(given)
     for i, beta in enumerate(given.get("betas", ())):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
@@ -126,7 +127,10 @@ class Optimizer:
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         members, names = _members(param_group["params"], bool(self.defaults.get("differentiable")))
         if len(members) != len({id(tensor) for tensor in members}):
-            raise ValueError("add_param_group: some parameters appear twice in one parameter group")
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; each mention is an update",
+                stacklevel=3,
+            )
         if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):
             raise ValueError("all optimizer param groups should be with/without names, not some of each")
         known = {id(tensor) for tensor in self._tensors()}
