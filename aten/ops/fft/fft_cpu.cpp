@@ -1,7 +1,7 @@
 // Discrete Fourier transforms on CPU:
 //   result[k] = scale * sum_j self[j] e^(-+2 pi i jk / n),  - forward, + backward,
 // along several dimensions, one after the other. Any length: products of primes up to 50 take
-// mixed-radix Stockham passes, the others Bluestein's algorithm. Computed in the input's precision
+// mixed-radix passes, the others Bluestein's algorithm. Computed in the input's precision
 // with twiddles rounded from double. NaN and infinities spread over their sequence; empty tensors
 // stay empty. Error, tested against float128-like sums in test/ops/test_fft.py: at most 4 eps
 // log2(2 n) of the norm (8 where Bluestein's algorithm is used). Sources: transform.h,

@@ -9,8 +9,13 @@ namespace flambeau::fft {
 template <typename T>
 inline constexpr int64_t kLanes = 64 / sizeof(T);
 
-// One pass of the Stockham algorithm: `blocks` butterflies of `radix` points over runs of `run`
-// elements. twiddles: (radix - 1) complex numbers per block; roots: the radix-th roots of one.
+// Primes above take Bluestein's algorithm: by its definition a pass costs radix operations per
+// element.
+inline constexpr int64_t kLargestRadix = 50;
+
+// One pass over each part of radix * blocks elements: `blocks` butterflies of `radix` points that
+// are `blocks` apart. `run`: how many parts there are. twiddles: (radix - 1) complex numbers per
+// butterfly; roots: the radix-th roots of one.
 template <typename T>
 struct Pass {
   int64_t radix;
@@ -31,8 +36,8 @@ struct Layout {
 
 template <typename T>
 struct Loops {
-  // Forward transform of re, im; the result is there as well.
-  void (*run)(const Pass<T>* passes, int64_t count, T* re, T* im, T* work_re, T* work_im);
+  // Forward transform of re, im, which are overwritten, to out_re, out_im; at least one pass.
+  void (*run)(const Pass<T>* passes, int64_t count, T* re, T* im, T* out_re, T* out_im);
   // `n` elements of `lanes` lanes; the lanes beyond are 0.
   void (*gather)(const T* in, Layout layout, int64_t n, int64_t lanes, T* re, T* im);
   void (*scatter)(const T* re, const T* im, Layout layout, int64_t n, int64_t lanes, T scale,
@@ -41,10 +46,10 @@ struct Loops {
   void (*multiply)(int64_t n, const T* factors, T* re, T* im);
   // Element k of lane j times starts[k] * steps[k][j]; steps: kLanes real, kLanes imaginary parts.
   void (*twist)(int64_t n, const T* starts, const T* steps, T* re, T* im);
-  // The first half + 1 outputs of a real transform of 2 * half points from the complex transform of
-  // the pairs, and back. roots[k] = e^(-pi i k / half).
-  void (*unpack)(int64_t half, const T* roots, const T* re, const T* im, T* out_re, T* out_im);
-  void (*pack)(int64_t half, const T* roots, const T* re, const T* im, T* out_re, T* out_im);
+  // In place, the first half + 1 outputs of a real transform of 2 * half points from the complex
+  // transform of the pairs, and back. roots[k] = e^(-pi i k / half).
+  void (*unpack)(int64_t half, const T* roots, T* re, T* im);
+  void (*pack)(int64_t half, const T* roots, T* re, T* im);
 };
 
 }  // namespace flambeau::fft

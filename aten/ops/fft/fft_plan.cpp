@@ -1,9 +1,11 @@
 #include "aten/ops/fft/fft_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "aten/ops/fft/row_transform.h"
 #include "c10/core/isa.h"
@@ -17,8 +19,6 @@ namespace fft {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
-// A pass by definition costs radix operations per element; from here on Bluestein's is cheaper.
-constexpr int64_t kLargestRadix = 50;
 constexpr size_t kPlansKept = 64;
 
 // Plans by length; all are dropped when there are too many, users keep theirs.
@@ -43,15 +43,22 @@ class Cache {
   std::map<int64_t, std::shared_ptr<const Plan>> plans_;
 };
 
-// The radixes of the passes, eights first; empty where a prime factor is too large.
+// The radixes of the passes; empty where a prime factor is too large. Eights come last: in early
+// passes their elements lie so far apart that they compete for places in the caches.
 std::vector<int64_t> factors_of(int64_t n) {
   std::vector<int64_t> factors;
-  for (const int64_t radix : {8, 4, 2, 3, 5}) {
-    for (; n % radix == 0; n /= radix) factors.push_back(radix);
+  const auto take = [&](int64_t radix) {
+    n /= radix;
+    factors.push_back(radix);
+  };
+  for (int64_t radix = 3; radix <= kLargestRadix; radix += 2) {
+    while (n % radix == 0) take(radix);
   }
-  for (int64_t radix = 7; radix <= kLargestRadix; radix += 2) {
-    for (; n % radix == 0; n /= radix) factors.push_back(radix);
-  }
+  std::reverse(factors.begin(), factors.end());
+  const int twos = n > 0 ? std::countr_zero(static_cast<uint64_t>(n)) : 0;
+  const int eights = twos % 2 ? (twos >= 3 ? 1 : 0) : (twos >= 6 ? 2 : 0);
+  for (int left = twos - 3 * eights; left > 0; left -= 2) take(left == 1 ? 2 : 4);
+  for (int i = 0; i < eights; ++i) take(8);
   if (n > 1) factors.clear();
   return factors;
 }
@@ -175,10 +182,13 @@ void LanePlan<T>::make_chirp() {
 }
 
 template <typename T>
-void LanePlan<T>::execute(T* re, T* im, T* work_re, T* work_im) const {
+void LanePlan<T>::execute(T*& re, T*& im, T*& work_re, T*& work_im) const {
   const Loops<T>& table = loops<T>();
   if (is_smooth()) {
+    if (passes_.empty()) return;
     table.run(passes_.data(), static_cast<int64_t>(passes_.size()), re, im, work_re, work_im);
+    std::swap(re, work_re);
+    std::swap(im, work_im);
     return;
   }
   table.multiply(n_, chirp_.data(), re, im);
@@ -186,7 +196,7 @@ void LanePlan<T>::execute(T* re, T* im, T* work_re, T* work_im) const {
   std::fill(im + n_ * kLanes<T>, im + capacity() * kLanes<T>, T(0));
   inner_->execute(re, im, work_re, work_im);
   table.multiply(capacity(), spectrum_.data(), re, im);
-  inner_->execute(im, re, work_re, work_im);  // with the parts exchanged: backward
+  inner_->execute(im, re, work_im, work_re);  // with the parts exchanged: backward
   table.multiply(n_, chirp_.data(), re, im);
 }
 

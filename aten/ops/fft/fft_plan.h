@@ -23,7 +23,7 @@ const Loops<T>& loops();
 // side; they are split (row_transform.h).
 inline constexpr int64_t kLongestLane = 8192;
 
-// Transforms of kLanes<T> sequences at once. Lengths whose prime factors are small take Stockham
+// Transforms of kLanes<T> sequences at once. Lengths whose prime factors are small take
 // passes; the others Bluestein's algorithm: x[j] c[j] convolved with conj(c), c[j] = e^(-pi i
 // j^2/n), by transforms of a smooth length >= 2 n - 1 (IEEE Trans. Audio 18, 1970).
 template <typename T>
@@ -38,8 +38,9 @@ class LanePlan {
   bool is_smooth() const { return !inner_length_; }
   const std::vector<T>& chirp() const { return chirp_; }
   const std::vector<T>& spectrum() const { return spectrum_; }
-  // Forward transform in place; re, im and both work arrays hold capacity() * kLanes<T> elements.
-  void execute(T* re, T* im, T* work_re, T* work_im) const;
+  // Forward transform of re and im. They and the work arrays hold capacity() * kLanes<T> elements,
+  // and may change places.
+  void execute(T*& re, T*& im, T*& work_re, T*& work_im) const;
 
  private:
   void make_passes();

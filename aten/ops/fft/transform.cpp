@@ -163,15 +163,12 @@ void transform_real(const T* real_in, T* out, Sequences s, T scale) {
     loops<T>().gather(from, even ? blocks.pairs(s.n) : blocks.singles(s.n), plan->length(), lanes,
                       lane.re, lane.im);
     plan->execute(lane.re, lane.im, lane.work_re, lane.work_im);
-    T *re = lane.re, *im = lane.im;
     if (even) {
-      loops<T>().unpack(half, roots->data(), re, im, lane.work_re, lane.work_im);
-      re = lane.work_re;
-      im = lane.work_im;
+      loops<T>().unpack(half, roots->data(), lane.re, lane.im);
     } else {
-      std::fill_n(im, kLanes<T>, T(0));
+      std::fill_n(lane.im, kLanes<T>, T(0));
     }
-    loops<T>().scatter(re, im, blocks.layout(kept), kept, lanes, scale,
+    loops<T>().scatter(lane.re, lane.im, blocks.layout(kept), kept, lanes, scale,
                        out + 2 * blocks.base(b, kept));
   });
 }
@@ -196,9 +193,7 @@ void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
                       lane.im);
     T *re = lane.re, *im = lane.im, *work_re = lane.work_re, *work_im = lane.work_im;
     if (even) {
-      loops<T>().pack(half, roots->data(), re, im, work_re, work_im);
-      std::swap(re, work_re);
-      std::swap(im, work_im);
+      loops<T>().pack(half, roots->data(), re, im);
     } else {
       std::fill_n(im, width, T(0));
       for (int64_t k = given; k < s.n; ++k) {
@@ -208,7 +203,7 @@ void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
         }
       }
     }
-    plan->execute(im, re, work_re, work_im);  // with the parts exchanged: backward
+    plan->execute(im, re, work_im, work_re);  // with the parts exchanged: backward
     loops<T>().scatter(re, im, even ? blocks.pairs(s.n) : blocks.singles(s.n), plan->length(),
                        lanes, scale, real_out + blocks.base(b, s.n));
   });

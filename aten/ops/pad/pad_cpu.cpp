@@ -60,13 +60,21 @@ struct RowCopy {
       first = i;
     }
   }
+  // Elements of `inner` numbers each.
   template <typename T>
-  void run(const T* from, T* to) const {
+  void run(const T* from, T* to, int64_t inner) const {
     const auto n = static_cast<int64_t>(index.size());
     const int64_t* at = index.data();
-    for (int64_t i = 0; i < begin; ++i) to[i] = from[at[i]];
-    std::copy_n(from + at[begin], length, to + begin);
-    for (int64_t i = begin + length; i < n; ++i) to[i] = from[at[i]];
+    const auto edge = [&](int64_t i) {
+      if (inner == 1) {
+        to[i] = from[at[i]];
+      } else {
+        std::copy_n(from + at[i] * inner, inner, to + i * inner);
+      }
+    };
+    for (int64_t i = 0; i < begin; ++i) edge(i);
+    std::copy_n(from + at[begin] * inner, length * inner, to + begin * inner);
+    for (int64_t i = begin + length; i < n; ++i) edge(i);
   }
 };
 
@@ -114,25 +122,41 @@ void pad_edge_cpu(const Tensor& self, int64_t dim, int64_t before, int64_t after
   resample::apply(edge_taps(self.size(dim), before, after, mode), self, dim, out);
 }
 
-void pad_edges_cpu(const Tensor& self, IntArrayRef pad, std::string_view mode, Tensor& out) {
-  if (out.numel() == 0) return;
-  if (pad.empty()) return copy_into(out, self);
-  const Tensor in = contiguous_tensor(self);
-  const int64_t n = in.size(-1), m = out.size(-1);
+namespace {
+
+// Row-major tensors whose last dimensions but `trailing` are padded.
+void pad_rows(const Tensor& in, IntArrayRef pad, std::string_view mode, size_t trailing,
+              const Tensor& out) {
+  const IntArrayRef sizes = in.sizes().slice(0, in.sizes().size() - trailing);
+  const int64_t n = sizes[sizes.size() - 1], m = out.sizes()[sizes.size() - 1];
+  const int64_t inner = trailing ? in.size(-1) : 1;
   const RowCopy row(edge_sources(n, pad[0], pad[1], mode));
-  const std::vector<int64_t> sources = source_rows(in.sizes(), pad, mode);
+  const std::vector<int64_t> sources = source_rows(sizes, pad, mode);
   const auto rows = static_cast<int64_t>(sources.size());
-  const int64_t count = out.numel() / m, rows_in = in.numel() / n / (count / rows);
+  const int64_t count = out.numel() / m / inner;
+  const int64_t rows_in = in.numel() / n / inner / (count / rows);
   dispatch_by_size(element_size(in.dtype()), "pad", [&]<typename T>() {
     const T* from = static_cast<const T*>(in.data());
     T* to = static_cast<T*>(out.data());
-    parallel_for(0, count, m, [&](int64_t begin, int64_t end) {
+    parallel_for(0, count, m * inner, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t source = r / rows * rows_in + sources[static_cast<size_t>(r % rows)];
-        row.run(from + source * n, to + r * m);
+        row.run(from + source * n * inner, to + r * m * inner, inner);
       }
     });
   });
+}
+
+}  // namespace
+
+void pad_edges_cpu(const Tensor& self, IntArrayRef pad, std::string_view mode, Tensor& out) {
+  if (out.numel() == 0) return;
+  if (pad.empty()) return copy_into(out, self);
+  if (is_channels_last_ordered(out)) {
+    pad_rows(channels_to_back(dense_in_format_of(self, out)), pad, mode, 1, channels_to_back(out));
+  } else {
+    pad_rows(contiguous_tensor(self), pad, mode, 0, out);
+  }
 }
 
 void pad_edge_backward_cpu(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,
@@ -226,6 +250,7 @@ void pad_edges(const Tensor& self, IntArrayRef pad, std::string_view mode, OutSp
     sizes[d] = padded_edge(self.sizes(), static_cast<int64_t>(d), pad[2 * i], pad[2 * i + 1], mode);
   }
   *out = {sizes, {}, self.dtype(), self.device()};
+  if (pad.size() / 2 + 2 <= sizes.size()) keep_format(self, out);  // the channels stay as they are
 }
 
 void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, int64_t after,

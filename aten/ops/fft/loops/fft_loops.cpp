@@ -1,7 +1,6 @@
-// Passes of the Stockham algorithm and the movements around them, compiled once per instruction
-// set. A pass reads runs of elements that lie `radix` parts apart and writes the butterfly's
-// outputs one after the other, so that no reordering is needed at the end (Cochran et al. 1967,
-// "What is the fast Fourier transform?", section on self-sorting).
+// Passes of the fast Fourier transform, decimating in frequency (Gentleman & Sande 1966), and the
+// movements around them, compiled once per instruction set. Passes are in place but for the last,
+// which writes each output to where it belongs.
 #include "aten/ops/fft/fft_loops.h"
 
 #include "aten/ops/fft/loops/tiles.h"
@@ -121,14 +120,6 @@ struct Butterfly<8> {
 };
 
 template <typename T>
-struct Arrays {
-  const T* re;
-  const T* im;
-  T* out_re;
-  T* out_im;
-};
-
-template <typename T>
 [[gnu::always_inline]] inline Value<Vector<T>> load(const T* re, const T* im) {
   return {*reinterpret_cast<const Stored<T>*>(re), *reinterpret_cast<const Stored<T>*>(im)};
 }
@@ -138,95 +129,153 @@ template <typename T>
   *reinterpret_cast<Stored<T>*>(im) = v.im;
 }
 
-// One block; the first one's twiddles are all 1. Packs instead of loops over the radix: arrays that
-// are indexed by a loop would stay in memory.
-template <bool kFirst, typename T, int... I>
-[[gnu::always_inline]] inline void block(const Pass<T>& p, int64_t b, Arrays<T> x, Pack<I...>) {
-  constexpr int radix = sizeof...(I);
-  const int64_t run = p.run * kLanes<T>, apart = p.blocks * run;
-  const T *re = x.re + b * run, *im = x.im + b * run;
-  T *out_re = x.out_re + b * radix * run, *out_im = x.out_im + b * radix * run;
-  const T* twiddles = p.twiddles + 2 * (b * (radix - 1) - 1);
-  const Value<T> w[radix] = {I == 0 ? Value<T>{T(1), T(0)}
-                                    : Value<T>{twiddles[2 * I], twiddles[2 * I + 1]}...};
-  for (int64_t i = 0; i < run; i += kLanes<T>) {
-    Value<Vector<T>> v[radix] = {load<T>(re + I * apart + i, im + I * apart + i)...};
-    Butterfly<radix>::apply(v);
-    (store<T>(kFirst || I == 0 ? v[I] : v[I] * w[I], out_re + I * run + i, out_im + I * run + i),
-     ...);
-  }
-}
-template <int R, typename T>
-void pass(const Pass<T>& p, Arrays<T> x) {
-  constexpr typename Indices<R>::Type each;
-  block<true>(p, 0, x, each);
-  for (int64_t b = 1; b < p.blocks; ++b) block<false>(p, b, x, each);
-}
-
-// Any radix by its definition: for the few primes between the ones above and those that Bluestein's
-// algorithm takes.
+// Vectors of one butterfly: real and imaginary parts, `apart` elements between neighbours.
 template <typename T>
-void pass_by_definition(const Pass<T>& p, Arrays<T> x) {
-  const int64_t run = p.run * kLanes<T>, apart = p.blocks * run, radix = p.radix;
-  for (int64_t b = 0; b < p.blocks; ++b) {
-    for (int64_t at = 0; at < run; at += kLanes<T>) {
-      const T *re = x.re + b * run + at, *im = x.im + b * run + at;
-      for (int64_t t = 0; t < radix; ++t) {
-        T sum_re[kLanes<T>], sum_im[kLanes<T>];
-        for (int64_t j = 0; j < kLanes<T>; ++j) sum_re[j] = re[j], sum_im[j] = im[j];
-        for (int64_t i = 1, power = t; i < radix;
-             ++i, power = power + t < radix ? power + t : power + t - radix) {
-          const T c = p.roots[2 * power], s = p.roots[2 * power + 1];
-          const T *a = re + i * apart, *d = im + i * apart;
+struct Points {
+  T* re;
+  T* im;
+  int64_t apart;
+  Points at(int64_t vector) const {
+    return {re + vector * kLanes<T>, im + vector * kLanes<T>, apart};
+  }
+};
+
+// One butterfly; the first one's twiddles are all 1. Packs instead of loops over the radix: arrays
+// that are indexed by a loop would stay in memory.
+template <bool kFirst, typename T, int... I>
+[[gnu::always_inline]] inline void butterfly(Points<T> from, const T* twiddles, Points<T> to,
+                                             Pack<I...>) {
+  constexpr int radix = sizeof...(I);
+  Value<Vector<T>> v[radix] = {load<T>(from.re + I * from.apart, from.im + I * from.apart)...};
+  Butterfly<radix>::apply(v);
+  const T* w = twiddles - 2;  // of I = 0, which has none
+  (store<T>(kFirst || I == 0 ? v[I] : v[I] * Value<T>{w[2 * I], w[2 * I + 1]}, to.re + I * to.apart,
+            to.im + I * to.apart),
+   ...);
+}
+// Any radix by its definition: for the few primes between those above and those that Bluestein's
+// algorithm takes. Outputs wait until all inputs are read.
+template <typename T>
+void butterfly_by_definition(const Pass<T>& p, Points<T> from, const T* twiddles, Points<T> to) {
+  const int64_t radix = p.radix;
+  alignas(64) T re[fft::kLargestRadix][kLanes<T>], im[fft::kLargestRadix][kLanes<T>];
+  for (int64_t t = 0; t < radix; ++t) {
+    T sum_re[kLanes<T>], sum_im[kLanes<T>];
+    for (int64_t j = 0; j < kLanes<T>; ++j) sum_re[j] = from.re[j], sum_im[j] = from.im[j];
+    for (int64_t i = 1, power = t; i < radix;
+         ++i, power = power + t < radix ? power + t : power + t - radix) {
+      const T c = p.roots[2 * power], s = p.roots[2 * power + 1];
+      const T *a = from.re + i * from.apart, *d = from.im + i * from.apart;
 #pragma omp simd
-          for (int64_t j = 0; j < kLanes<T>; ++j) {
-            sum_re[j] += a[j] * c - d[j] * s;
-            sum_im[j] += a[j] * s + d[j] * c;
-          }
-        }
-        const T* twiddle = p.twiddles + 2 * (b * (radix - 1) + t - 1);
-        const Value<T> w = t == 0 ? Value<T>{T(1), T(0)} : Value<T>{twiddle[0], twiddle[1]};
-        const int64_t to = (b * radix + t) * run + at;
-#pragma omp simd
-        for (int64_t j = 0; j < kLanes<T>; ++j) {
-          x.out_re[to + j] = sum_re[j] * w.re - sum_im[j] * w.im;
-          x.out_im[to + j] = sum_re[j] * w.im + sum_im[j] * w.re;
-        }
+      for (int64_t j = 0; j < kLanes<T>; ++j) {
+        sum_re[j] += a[j] * c - d[j] * s;
+        sum_im[j] += a[j] * s + d[j] * c;
       }
+    }
+    const bool plain = t == 0 || !twiddles;
+    const T c = plain ? T(1) : twiddles[2 * t - 2], s = plain ? T(0) : twiddles[2 * t - 1];
+#pragma omp simd
+    for (int64_t j = 0; j < kLanes<T>; ++j) {
+      re[t][j] = sum_re[j] * c - sum_im[j] * s;
+      im[t][j] = sum_re[j] * s + sum_im[j] * c;
+    }
+  }
+  for (int64_t t = 0; t < radix; ++t) {
+    for (int64_t j = 0; j < kLanes<T>; ++j) {
+      to.re[t * to.apart + j] = re[t][j];
+      to.im[t * to.apart + j] = im[t][j];
     }
   }
 }
 
+// All butterflies of a pass, in place; each yields one element of every part.
+template <int R, typename T>
+void pass(const Pass<T>& p, Points<T> x) {
+  constexpr typename Indices<R>::Type each;
+  x.apart = p.blocks * kLanes<T>;
+  butterfly<true>(x, p.twiddles, x, each);
+  for (int64_t b = 1; b < p.blocks; ++b)
+    butterfly<false>(x.at(b), p.twiddles + 2 * b * (R - 1), x.at(b), each);
+}
 template <typename T>
-void one_pass(const Pass<T>& p, Arrays<T> x) {
-  switch (p.radix) {
+void pass_by_definition(const Pass<T>& p, Points<T> x) {
+  x.apart = p.blocks * kLanes<T>;
+  for (int64_t b = 0; b < p.blocks; ++b)
+    butterfly_by_definition(p, x.at(b), p.twiddles + 2 * b * (p.radix - 1), x.at(b));
+}
+// The last pass over `count` parts of one butterfly each: outputs go to their places, those of
+// part j from to.at(j * step) on.
+template <int R, typename T>
+void last_pass(const Pass<T>& p, int64_t count, Points<T> x, Points<T> to, int64_t step) {
+  constexpr typename Indices<R>::Type each;
+  x.apart = kLanes<T>;
+  to.apart = p.run * kLanes<T>;
+  for (int64_t j = 0; j < count; ++j)
+    butterfly<true>(x.at(j * R), p.twiddles, to.at(j * step), each);
+}
+template <typename T>
+void last_pass_by_definition(const Pass<T>& p, int64_t count, Points<T> x, Points<T> to,
+                             int64_t step) {
+  x.apart = kLanes<T>;
+  to.apart = p.run * kLanes<T>;
+  for (int64_t j = 0; j < count; ++j)
+    butterfly_by_definition<T>(p, x.at(j * p.radix), nullptr, to.at(j * step));
+}
+
+// f.operator()<R>() for the radixes that have a butterfly of their own, else <0>.
+template <typename F>
+[[gnu::always_inline]] inline void with_radix(int64_t radix, const F& f) {
+  switch (radix) {
     case 2:
-      return pass<2>(p, x);
+      return f.template operator()<2>();
     case 3:
-      return pass<3>(p, x);
+      return f.template operator()<3>();
     case 4:
-      return pass<4>(p, x);
+      return f.template operator()<4>();
     case 5:
-      return pass<5>(p, x);
+      return f.template operator()<5>();
     case 8:
-      return pass<8>(p, x);
+      return f.template operator()<8>();
     default:
-      return pass_by_definition(p, x);
+      return f.template operator()<0>();
   }
+}
+template <typename T>
+void one_pass(const Pass<T>& p, Points<T> x) {
+  with_radix(p.radix, [&]<int R>() {
+    if constexpr (R == 0) {
+      pass_by_definition(p, x);
+    } else {
+      pass<R>(p, x);
+    }
+  });
+}
+template <typename T>
+void finish(const Pass<T>& p, int64_t count, Points<T> x, Points<T> to, int64_t step) {
+  with_radix(p.radix, [&]<int R>() {
+    if constexpr (R == 0) {
+      last_pass_by_definition(p, count, x, to, step);
+    } else {
+      last_pass<R>(p, count, x, to, step);
+    }
+  });
+}
+
+// A pass leaves `radix` transforms that lie one after the other. Each is finished before the next,
+// so that most passes find their elements in the first cache.
+template <typename T>
+void descend(const Pass<T>* passes, int64_t count, Points<T> x, Points<T> to) {
+  const Pass<T>& p = passes[0];
+  if (count == 1) return finish(p, 1, x, to, 0);
+  one_pass(p, x);
+  if (count == 2) return finish(passes[1], p.radix, x, to, p.run);
+  for (int64_t t = 0; t < p.radix; ++t)
+    descend(passes + 1, count - 1, x.at(t * p.blocks), to.at(t * p.run));
 }
 
 template <typename T>
-void run(const Pass<T>* passes, int64_t count, T* re, T* im, T* work_re, T* work_im) {
-  Arrays<T> x{re, im, work_re, work_im};
-  int64_t n = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    one_pass(passes[i], x);
-    n *= passes[i].radix;
-    x = {x.out_re, x.out_im, const_cast<T*>(x.re), const_cast<T*>(x.im)};
-  }
-  if (x.re == re) return;
-  __builtin_memcpy(re, x.re, static_cast<uint64_t>(n * kLanes<T>) * sizeof(T));
-  __builtin_memcpy(im, x.im, static_cast<uint64_t>(n * kLanes<T>) * sizeof(T));
+void run(const Pass<T>* passes, int64_t count, T* re, T* im, T* out_re, T* out_im) {
+  descend(passes, count, Points<T>{re, im, 0}, Points<T>{out_re, out_im, 0});
 }
 
 // --- between memory and lanes
@@ -338,43 +387,49 @@ void twist(int64_t n, const T* starts, const T* steps, T* re, T* im) {
   }
 }
 
-// X[k] = (Z[k] + conj Z[h-k]) / 2 - i w^k (Z[k] - conj Z[h-k]) / 2, with Z[h] = Z[0].
 template <typename T>
-void unpack(int64_t half, const T* roots, const T* re, const T* im, T* out_re, T* out_im) {
+[[gnu::always_inline]] inline Value<T> conjugate(Value<T> a) {
+  return {a.re, -a.im};
+}
+
+// sum + turn goes to k and conj(sum - turn) to h - k, with sum = (A[k] + conj A[h-k]) scale and
+// turn = (A[k] - conj A[h-k]) factor(k): both elements of a pair follow from the same two numbers.
+template <typename T, typename Factor>
+[[gnu::always_inline]] inline void combine_pairs(int64_t half, T* re, T* im, T scale,
+                                                 const Factor& factor) {
   constexpr int64_t width = kLanes<T>;
-  for (int64_t k = 0; k <= half; ++k) {
-    const int64_t a = (k < half ? k : 0) * width, b = (k > 0 ? half - k : 0) * width,
-                  to = k * width;
-    const Value<T> w{T(0.5) * roots[2 * k], T(0.5) * roots[2 * k + 1]};
-#pragma omp simd
-    for (int64_t j = 0; j < width; ++j) {
-      const Value<T> z{re[a + j], im[a + j]}, mirror{re[b + j], -im[b + j]};
-      const Value<T> x = scaled(z + mirror, T(0.5)) + turned((z - mirror) * w);
-      out_re[to + j] = x.re;
-      out_im[to + j] = x.im;
-    }
+  for (int64_t k = 1; 2 * k <= half; ++k) {
+    T *a_re = re + k * width, *a_im = im + k * width;
+    T *b_re = re + (half - k) * width, *b_im = im + (half - k) * width;
+    const Value<Vector<T>> a = load<T>(a_re, a_im), b = conjugate(load<T>(b_re, b_im));
+    const Value<Vector<T>> sum = scaled(a + b, scale), turn = (a - b) * factor(k);
+    store<T>(conjugate(sum - turn), b_re, b_im);
+    store<T>(sum + turn, a_re, a_im);
   }
-  // These two are real whatever rounding says.
-  for (int64_t j = 0; j < width; ++j) out_im[j] = out_im[half * width + j] = 0;
+}
+
+// X[k] = (Z[k] + conj Z[h-k]) / 2 - i w^k (Z[k] - conj Z[h-k]) / 2, with Z[h] = Z[0]. X[0] and X[h]
+// are real whatever rounding says.
+template <typename T>
+void unpack(int64_t half, const T* roots, T* re, T* im) {
+  const Value<Vector<T>> first = load<T>(re, im);
+  store<T>({first.re + first.im, Vector<T>{}}, re, im);
+  store<T>({first.re - first.im, Vector<T>{}}, re + half * kLanes<T>, im + half * kLanes<T>);
+  combine_pairs(half, re, im, T(0.5), [=](int64_t k) {
+    return turned(Value<T>{T(0.5) * roots[2 * k], T(0.5) * roots[2 * k + 1]});
+  });
 }
 
 // Z[k] = X[k] + conj X[h-k] + i w^-k (X[k] - conj X[h-k]); the imaginary parts of X[0] and X[h]
 // count as 0. Without the factor 1/2, so that the backward transform of Z is that of X, unscaled.
 template <typename T>
-void pack(int64_t half, const T* roots, const T* re, const T* im, T* out_re, T* out_im) {
-  constexpr int64_t width = kLanes<T>;
-  for (int64_t k = 0; k < half; ++k) {
-    const int64_t a = k * width, b = (half - k) * width;
-    const T keep = k == 0 ? T(0) : T(1);
-    const Value<T> w{roots[2 * k], -roots[2 * k + 1]};
-#pragma omp simd
-    for (int64_t j = 0; j < width; ++j) {
-      const Value<T> x{re[a + j], keep * im[a + j]}, mirror{re[b + j], -keep * im[b + j]};
-      const Value<T> odd = (x - mirror) * w;
-      out_re[a + j] = x.re + mirror.re - odd.im;
-      out_im[a + j] = x.im + mirror.im + odd.re;
-    }
-  }
+void pack(int64_t half, const T* roots, T* re, T* im) {
+  const Vector<T> first = load<T>(re, im).re;
+  const Vector<T> last = load<T>(re + half * kLanes<T>, im + half * kLanes<T>).re;
+  combine_pairs(half, re, im, T(1), [=](int64_t k) {
+    return Value<T>{roots[2 * k + 1], roots[2 * k]};  // i conj(w^k)
+  });
+  store<T>({first + last, first - last}, re, im);
 }
 
 template <typename T>
