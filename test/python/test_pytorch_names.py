@@ -211,4 +211,22 @@ def results_with_names(torch):
     ]
 
 
+@scenario
+def ways_of_attention(torch):
+    ways = importlib.import_module(torch.__name__ + ".nn.attention")
+    masks = importlib.import_module(torch.__name__ + ".nn.attention.bias")
+    flags = torch.backends.cuda
+    before = [flags.math_sdp_enabled(), flags.flash_sdp_enabled()]
+    q, k = ((torch.arange(float(4 * n)) % 7 / 4).reshape(1, 1, n, 4) for n in (3, 5))
+    with ways.sdpa_kernel(ways.SDPBackend.MATH):
+        inside = [flags.math_sdp_enabled(), flags.flash_sdp_enabled()]
+        attend = torch.nn.functional.scaled_dot_product_attention
+        made = (masks.causal_upper_left(3, 5), masks.causal_lower_right(3, 5))
+        found = [attend(q.double(), k.double(), k.double(), attn_mask=mask) for mask in made]
+    after = [flags.math_sdp_enabled(), flags.flash_sdp_enabled()]
+    with ways.sdpa_kernel([ways.SDPBackend.MATH, ways.SDPBackend.FLASH_ATTENTION], set_priority=True):
+        both = [flags.math_sdp_enabled(), flags.flash_sdp_enabled()]
+    return [before == after, inside, both, [[round(v, 6) for v in f.flatten().tolist()] for f in found]]
+
+
 test_as_in_pytorch = scenario.test()

@@ -1,6 +1,6 @@
 """Networks: layers, losses, initial values and the functions behind them."""
 
-from flambeau.nn import functional, grad, init, utils
+from flambeau.nn import attention, functional, grad, init, utils
 from flambeau.nn.functional import LinearCrossEntropyOptions
 from flambeau.nn.modules.activation import (
     CELU,
