@@ -229,4 +229,13 @@ def ways_of_attention(torch):
     return [before == after, inside, both, [[round(v, 6) for v in f.flatten().tolist()] for f in found]]
 
 
+@scenario
+def whole_numbers_for_layers(torch):
+    slopes = torch.nn.PReLU(2, 3)
+    layers = [torch.nn.Softplus(2, 10), torch.nn.Hardtanh(-2, 2), torch.nn.ELU(2), torch.nn.LayerNorm(2, 1)]
+    x = torch.tensor([[-3.0, 0.5], [1.5, 4.0]], dtype=torch.float64)
+    found = [layer.double()(x) for layer in [slopes, *layers]]
+    return [str(slopes.weight.dtype).split(".")[1], slopes.weight, found, [repr(layer) for layer in layers]]
+
+
 test_as_in_pytorch = scenario.test()

@@ -223,7 +223,8 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(flambeau.full((num_parameters,), init, device=device, dtype=dtype))
+        self.weight = Parameter(flambeau.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Return to the first slope."""
