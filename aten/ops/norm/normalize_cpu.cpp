@@ -26,7 +26,7 @@ namespace {
 
 // Whether all dimensions but the channels are reduced, as batch norm does.
 bool is_per_channel(const Tensor& t, uint64_t mask) {
-  return mask == ((uint64_t{1} << t.dim()) - 1 & ~uint64_t{2});
+  return mask == (((uint64_t{1} << t.dim()) - 1) & ~uint64_t{2});
 }
 
 }  // namespace

@@ -103,11 +103,9 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
         T* values = out.data_as<T>() + p * g.out_size();
         int64_t* places = indices.data_as<int64_t>() + p * g.out_size();
         pool::for_each_window(g, [&](int64_t o, const auto& a, const auto& b, const auto& c) {
-          // Without branches, which data would decide at random.
           int64_t best = (a.begin * g.in[1] + b.begin) * g.in[2] + c.begin;
           pool::for_each_place(g, a, b, c, [&](int64_t i) {
-            const T x = plane[i], top = plane[best];
-            const bool better = (x > top) | ((x != x) & (top == top));
+            const bool better = pool::takes_place(plane[i], plane[best]);
             best ^= (best ^ i) & -static_cast<int64_t>(better);
           });
           values[o] = plane[best];

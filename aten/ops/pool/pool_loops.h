@@ -1,8 +1,21 @@
 #pragma once
 // Pooling over windows of planes, one table per instruction set.
+#include <type_traits>
+
 #include "aten/core/loop_types.h"
 
 namespace flambeau::pool {
+
+// Whether a later element is the maximum instead: NaN wins, ties go to the first. Without
+// branches, which data would decide at random.
+template <typename T>
+[[gnu::always_inline]] inline bool takes_place(T x, T top) {
+  if constexpr (std::is_integral_v<T>) {
+    return x > top;
+  } else {
+    return (x > top) | ((x != x) & (top == top));
+  }
+}
 
 // The input indices of one window along one dimension: begin, begin + step, ... < end; `padded`
 // counts the places including padding.

@@ -78,16 +78,6 @@ FLAMBEAU_WIDE_VECTORS void mean(const Windows& w, const Divisor& divisor, int64_
       });
 }
 
-// NaN wins, ties go to the first.
-template <typename T>
-[[gnu::always_inline]] inline bool is_better(T x, T top) {
-  if constexpr (is_integer<T>()) {
-    return x > top;
-  } else {
-    return (x > top) | ((x != x) & (top == top));
-  }
-}
-
 template <typename T>
 FLAMBEAU_WIDE_VECTORS void max(const Windows& w, int64_t channels, int64_t first, int64_t last,
                                const void* in, void* values, int64_t* places, void* scratch) {
@@ -108,7 +98,7 @@ FLAMBEAU_WIDE_VECTORS void max(const Windows& w, int64_t channels, int64_t first
 #pragma omp simd
                       for (int64_t j = 0; j < channels; ++j) {
                         const T x = row[j], top = to[j];
-                        const bool better = is_better(x, top);
+                        const bool better = pool::takes_place(x, top);
                         to[j] = better ? x : top;
                         best[j] = better ? place : best[j];
                       }
