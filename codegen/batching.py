@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from codegen.batch_rules import dim_kind
 from codegen.forms import tensor_args
 from codegen.model import (
+    BaseType,
     BatchMethod,
     BatchRule,
     Composite,
@@ -14,6 +15,7 @@ from codegen.model import (
     FormKind,
     Kind,
     Operator,
+    OptionalType,
     Pointwise,
     Reduce,
 )
@@ -78,6 +80,18 @@ def is_random(op: Operator) -> bool:
     """Whether the operator's own kernels draw random numbers."""
     generator = any("Generator" in str(a.type) for a in op.schema.args)
     return op.kind is not Kind.COMPOSITE and (generator or "random" in op.tags)
+
+
+def is_factory(op: Operator) -> bool:
+    """Whether the operator only makes a tensor of the dtype, layout and device asked for.
+
+    A conversion takes the same options: it returns its argument, or has a derivative.
+    """
+    types = [a.type.elem if isinstance(a.type, OptionalType) else a.type for a in op.schema.args]
+    takes_options = all(BaseType(name) in types for name in ("ScalarType", "Layout", "Device"))
+    is_fresh = all(result.alias is None for result in op.schema.returns)
+    formulas = () if op.derivative is None else op.derivative.formulas
+    return takes_options and is_fresh and all(formula.expr is None for formula in formulas)
 
 
 def status(op: Operator) -> tuple[str, str]:

@@ -66,6 +66,7 @@ struct OperatorTraits {
   std::span<const BatchRule> rules;  // none: the operator runs once per entry
   bool is_composite;                 // its kernels only call other operators
   bool is_random;                    // draws random numbers itself
+  bool is_factory;                   // only makes a tensor, of given sizes or like another one
   bool is_dynamic;                   // shapes or values of results are read from data
 };
 

@@ -63,18 +63,9 @@ int viewed_argument(const OperatorEntry& op, int result) {
   return op.traits->results[i].is_self ? -1 : op.traits->results[i].alias;
 }
 
-// Whether the operator only makes a tensor, of given sizes or like another one: that has no
-// derivative, but is batched if the other one is, which the parts of a composite would not see.
-bool is_factory(const OperatorEntry& op) {
-  if (!op.traits) return false;
-  bool found = false;
-  for (const ArgumentTraits& argument : op.traits->arguments) {
-    const std::string_view name = argument.name;
-    if (name == "non_blocking") return false;  // a conversion
-    found = found || name == "pin_memory";
-  }
-  return found;
-}
+// A factory has no derivative, but what it makes is batched if the tensor that it is like is, which
+// the parts of a composite would not see.
+bool is_factory(const OperatorEntry& op) { return op.traits && op.traits->is_factory; }
 
 // --- dead wrappers
 // ---------------------------------------------------------------------------------------------
@@ -118,9 +109,7 @@ void require_own(const OperatorEntry& op, const Tensor& t, const Layer& layer) {
   const Wrapper* seen = wrapper_at(base.defined() ? base : t, layer.level);
   if (seen && !seen->is_captured) return;
   check(!seen && is_internal(t), op.name,
-        ": during a grad (vjp, jvp, grad, etc) transform, the function attempted to call an "
-        "in-place operation that would mutate a captured Tensor. Pass the tensor as an argument "
-        "instead.");
+        ": a transformed function may not mutate a captured Tensor; pass it as an argument");
   become_wrapper(t, autograd::shallow_alias(t), -1, layer.level);
 }
 

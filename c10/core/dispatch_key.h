@@ -16,6 +16,7 @@ enum class DispatchKey : uint8_t {
   PrivateUse2,
   PrivateUse3,
   // Functionality, innermost first.
+  BackendMode,    // an operator mode that sees what the backend is asked for
   FuncTorchBack,  // below Autograd: leaves the innermost transform
   Autograd,
   Autocast,

@@ -19,6 +19,7 @@ _KEYS = (
     "PrivateUse1",
     "PrivateUse2",
     "PrivateUse3",
+    "BackendMode",
     "FuncTorchBack",
     "Autograd",
 )

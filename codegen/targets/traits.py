@@ -48,8 +48,6 @@ class TraitsDecl:
         """Take every decision about one entry."""
         struct = spelling.struct_name(form.name)
         rules = batching.rules(op, form)
-        composite = batching.is_composite(op, form)
-        flags = (composite, batching.is_random(op) and not composite, batching.is_dynamic(op))
         tables: list[TableDecl] = []
         rows: list[str] = []
         functions: list[FunctionDecl] = []
@@ -80,7 +78,7 @@ class TraitsDecl:
         spans = [table.name if table.rows else "{}" for table in own]
         return cls(
             struct=struct,
-            fields=", ".join([*spans, *("true" if flag else "false" for flag in flags)]),
+            fields=", ".join([*spans, *("true" if flag else "false" for flag in _flags(op, form))]),
             tables=tuple(table for table in (*tables, *own) if table.rows),
             functions=tuple(functions),
             externs=tuple(_externs(op, form, rules)),
@@ -89,6 +87,13 @@ class TraitsDecl:
 
 _PLACES = "constexpr BatchPlace"
 _DIM_KINDS = ("kOneDim", "kDims", "kOneDim", "kDimsOrAll", "kOrder", "kOrder", "kNewDim", "kNewDims")
+
+
+def _flags(op: Operator, form: Form) -> tuple[bool, ...]:
+    """The last fields of OperatorTraits, in their order."""
+    composite = batching.is_composite(op, form)
+    draws = batching.is_random(op) and not composite
+    return composite, draws, batching.is_factory(op), batching.is_dynamic(op)
 
 
 def _composite(op: Operator, form: Form) -> str:

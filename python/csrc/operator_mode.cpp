@@ -12,9 +12,7 @@
 namespace flambeau::python {
 namespace {
 
-// The backends' highest bit: below autograd, above every backend that computes. A mode below
-// autograd therefore hides a device that is registered as PrivateUse3.
-constexpr DispatchKey kBelow = DispatchKey::PrivateUse3;
+constexpr DispatchKey kBelow = DispatchKey::BackendMode;
 constexpr DispatchKey kAbove = DispatchKey::Python;
 
 // Innermost last; owns its objects.
