@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codegen import keys
 from codegen.copies import can_copy, copy_of
@@ -39,11 +39,10 @@ class Draft:
     aliases: tuple[str, ...]
     broken: bool  # a mistake was found that leaves the operator unusable
     forms: tuple[Form, ...] = ()
+    name: str = field(init=False)  # the operator's, with its overload
 
-    @property
-    def name(self) -> str:
-        """The operator's name with its overload."""
-        return str(self.schema.name)
+    def __post_init__(self) -> None:
+        self.name = str(self.schema.name)
 
     @property
     def position(self) -> Position:

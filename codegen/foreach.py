@@ -36,26 +36,15 @@ def foreach_of(
         if listed is None:  # reported by the schema's own check
             yield _entry(key, row, "", f"{base}({row.value}) -> Tensor[]", "")
             continue
-        if not schema.name.inplace:
-            called = _called(schema, listed, scalars)
-            yield _entry(
-                key,
-                row,
-                str(called.name),
-                show_schema(listed),
-                loop(listed, called, _pairs(called, listed), False),
-            )
-        if schema.name.inplace or any(variant.startswith("inplace") for variant in variants):
-            own = _called(schema, listed, scalars)
-            written = _written(listed)
-            called = own if schema.name.inplace else inplace_schema(own)
-            yield _entry(
-                key,
-                row,
-                str(called.name),
-                show_schema(written),
-                loop(written, called, _pairs(called, written), True),
-            )
+        called = _called(schema, listed, scalars)
+        forms = [] if schema.name.inplace else [(listed, called, False)]
+        if schema.name.inplace:
+            forms.append((_written(listed), called, True))
+        elif any(variant.startswith("inplace") for variant in variants):
+            forms.append((_written(listed), inplace_schema(called), True))
+        for own, one, writes in forms:
+            body = loop(own, one, _pairs(one, own), writes)
+            yield _entry(key, row, str(one.name), show_schema(own), body)
 
 
 def _listed(row: Text, name: OperatorName) -> Schema | None:

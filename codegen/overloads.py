@@ -51,11 +51,10 @@ _SPECIAL_VALUES = {"inf": float("inf"), "nan": float("nan")}
 
 def plain(type_: Type) -> Type:
     """SymInt and DeviceIndex are ints to expressions."""
-    if isinstance(type_, OptionalType):
-        return OptionalType(plain(type_.elem))
-    if isinstance(type_, ListType):
-        return ListType(plain(type_.elem), type_.size)
-    return INT if type_.name in ("SymInt", "DeviceIndex") else type_
+    if isinstance(type_, BaseType):
+        return INT if type_.name in ("SymInt", "DeviceIndex") else type_
+    elem = plain(type_.elem)
+    return type_ if elem is type_.elem else replace(type_, elem=elem)
 
 
 def is_tensor(type_: AnyType) -> bool:

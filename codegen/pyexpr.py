@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
@@ -44,6 +45,8 @@ UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.Not: "not", ast.Invert
 INFIX_SYMBOLS = (*BINARY.values(), *COMPARE.values(), "~", "and", "or", "not", "if")
 
 _CLOSING = {")": "(", "]": "[", "}": "{"}
+_PAIRS = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")
+_BRACKET = re.compile(r"[][(){}]")
 
 
 class Source:
@@ -78,6 +81,11 @@ class Source:
 
     def _balanced(self) -> bool:
         """Check brackets before Python does: it cannot know that we add a pair."""
+        rest, before = self.value, ""
+        while rest != before and "'" not in rest and '"' not in rest:
+            rest, before = _PAIRS.sub("", rest), rest
+        if rest == before and not _BRACKET.search(rest):
+            return True
         stack: list[tuple[str, int]] = []
         quote = ""
         for i, char in enumerate(self.value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -28,13 +28,44 @@ class SourceFile:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def position(self, offset: int) -> Position:
+        """Return the place of a character offset."""
+        return Position(self.name, *self.line_and_column(offset))
+
+    def line_and_column(self, offset: int) -> tuple[int, int]:
         """Return line and column (from 1) of a character offset."""
         row = bisect_right(self._starts, offset) - 1
-        return Position(self.name, row + 1, offset - self._starts[row] + 1)
+        return row + 1, offset - self._starts[row] + 1
 
     def offset(self, line: int, column: int) -> int:
         """Return the character offset of a line and column that count from 0."""
         return self._starts[line] + column
+
+
+class Place(Position):
+    """The position of a character in a scalar, looked up when it is asked for: few ever are."""
+
+    __slots__ = ("_offset", "_text")
+    _text: Text
+    _offset: int
+
+    def __init__(self, text: Text, offset: int) -> None:
+        object.__setattr__(self, "_text", text)
+        object.__setattr__(self, "_offset", offset)
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self._text.file
+
+    @property
+    def line(self) -> int:
+        """Counted from 1."""
+        return self._text.source_position(self._offset)[0]
+
+    @property
+    def column(self) -> int:
+        """Counted from 1."""
+        return self._text.source_position(self._offset)[1]
 
 
 class Text:
@@ -73,10 +104,19 @@ class Text:
 
     def at(self, offset: int) -> Position:
         """Return the place of character `offset` of the value."""
+        return Place(self, offset)
+
+    def source_position(self, offset: int) -> tuple[int, int]:
+        """Return line and column of character `offset` of the value."""
         if self._map is None:
             self._map = self._align()
         clamped = min(max(offset, 0), len(self._map) - 1)
-        return self._source.position(self._map[clamped])
+        return self._source.line_and_column(self._map[clamped])
+
+    @property
+    def file(self) -> str:
+        """The name of the file that the scalar stands in."""
+        return self._source.name
 
     def replaced(self, value: str) -> Text:
         """Return another value that stands in this one's place."""
@@ -143,13 +183,14 @@ class Mapping:
     items: tuple[tuple[Text, Node], ...]
     position: Position
     following: Mapping | None = None  # an entry whose '- ' is missing
+    _values: dict[str, Node] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_values", {text.value: node for text, node in self.items})
 
     def get(self, key: str) -> Node | None:
         """Return the value of `key`."""
-        for text, node in self.items:
-            if text.value == key:
-                return node
-        return None
+        return self._values.get(key)
 
     def key(self, key: str) -> Text | None:
         """Return the key itself, for its position."""
