@@ -9,10 +9,13 @@ numbers, never elements, so that it holds for meta tensors and costs next to not
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from codegen import keys, model
 from codegen.context import Context
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
+from codegen.forms import is_tensor
 from codegen.lets import parse_with_lets
 from codegen.model import BaseType, Check, Expr, ListType
 from codegen.overloads import BOOL, has_tensor, show, type_of
@@ -24,19 +27,50 @@ _SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device")
 
 def read_checks(draft: Draft, context: Context) -> tuple[Check, ...]:
     """Read the checks of an entry; each mistake is reported where it stands."""
-    found = [_read(fields, draft, context) for fields in draft.fields.maps("check")]
-    return tuple(check for check in found if check is not None)
+    return tuple(check for fields in draft.fields.maps("check") for check in _read(fields, draft, context))
 
 
-def _read(fields: Fields, draft: Draft, context: Context) -> Check | None:
+def _read(fields: Fields, draft: Draft, context: Context) -> Iterator[Check]:
     check_keys(fields, keys.CHECK)
     error = fields.choice("error", keys.ERRORS) or keys.ERRORS[0]
-    that, say = fields.scalar("that"), fields.scalar("say")
-    if that is None or say is None:
-        return None
-    condition = _host_value(that, (0, None), draft, context, f"check of {draft.name}", BOOL)
-    message = _message(say, draft, context)
-    return None if condition is None or message is None else Check(condition, error, message)
+    for that, say in _rows(fields, draft):
+        condition = _host_value(that, (0, None), draft, context, f"check of {draft.name}", BOOL)
+        message = _message(say, draft, context)
+        if condition is not None and message is not None:
+            yield Check(condition, error, message)
+
+
+def _rows(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
+    """Yield condition and message; `ndim` and `square` stand for those that many operators share."""
+    least = [] if (ndim := fields.map("ndim")) is None else list(ndim.node.items)
+    square, that, say = (fields.scalar(key) for key in ("square", "that", "say"))
+    if square is not None:
+        least.append((square, square.replaced("2")))
+    for name, number in least:
+        if not isinstance(number, Text) or not number.value.isdecimal():
+            message = f"ndim: expected a number of dimensions for {name.value}"
+            fields.collector.add(number.position, "FB0103", message, "write {self: 2}")
+            continue
+        noun = "dimension" if number.value == "1" else "dimensions"
+        text = f"expected at least {number.value} {noun}"
+        yield _row(draft, name, f"{name.value}.ndim >= {number.value}", text)
+    if square is not None:
+        sides = f"{square.value}.shape[-1] == {square.value}.shape[-2]"
+        yield _row(draft, square, sides, "expected square matrices")
+    elif that is not None and say is not None:
+        yield that, say
+    elif not least:
+        missing = "that" if that is None else "say"
+        message, hint = f"missing key '{missing}'", f"{missing}: {keys.CHECK[missing].doc}"
+        fields.collector.add(fields.node.position, "FB0102", message, hint)
+
+
+def _row(draft: Draft, name: Text, that: str, expected: str) -> tuple[Text, Text]:
+    tensors = [arg for arg in draft.schema.args if is_tensor(arg.type)]
+    where = f" in {name.value}" if len(tensors) > 1 else ""
+    operator = draft.schema.name.base.replace(f"{draft.namespace}_", f"{draft.namespace}.", 1)
+    say = f"{operator}: {expected}{where}, got shape {{{name.value}.shape}}"
+    return name.replaced(that), name.replaced(say)
 
 
 def _host_value(
