@@ -100,7 +100,8 @@ cpp-test: env  ## C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer a
 lint: env $(VENV)/.lint.installed  ## what CI lints
 	$(call say,Linting)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/mypy codegen python/build_support
+	@$(PY) -m codegen generate > /dev/null && cp torchgen_out/stubs/*.pyi python/flambeau/
+	@$(VENV)/bin/mypy codegen python/build_support python/flambeau
 	@$(VENV)/bin/yamllint -s native_functions.yaml derivatives.yaml codegen
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $(VENV)/bin/clang-format --dry-run --Werror
 	@$(VENV)/bin/gersemi --check --diff CMakeLists.txt test/cpp/CMakeLists.txt

@@ -33,7 +33,7 @@ def loop(listed: Schema, called: Schema, pairs: Sequence[tuple[Argument, Argumen
 
 
 def _checks(name: str, first: str, lists: Sequence[Argument]) -> Iterator[str]:
-    none = quoted(f"{name}: Tensor list must have at least one tensor.")
+    none = quoted(f"{name}: expected one tensor or more.")
     yield f"check({first}.size() > 0, {none});"
     for arg in lists:
         other = local(arg.name)
@@ -41,8 +41,8 @@ def _checks(name: str, first: str, lists: Sequence[Argument]) -> Iterator[str]:
             continue
         same = f"{other}.size() == {first}.size()"
         if arg.type == _TENSORS:
-            text = quoted(f"{name}: Tensor lists must have the same number of tensors, got ")
+            text = quoted(f"{name}: expected lists of equal length, got ")
             yield f'check({same}, {text}, {first}.size(), " and ", {other}.size());'
         else:
-            text = quoted(f"{name}: Tensor list must have same number of elements as scalar list, got ")
+            text = quoted(f"{name}: expected one number per tensor, got ")
             yield f'check({same}, {text}, {first}.size(), " and ", {other}.size());'

@@ -36,9 +36,9 @@ void set_anomaly_mode(bool on, bool check_nan) {
 void explain_failure(const Node& node) {
   std::string text = text_of("Error detected in ", node.name(), ".");
   for (const Node* n = &node; n && n->extras(); n = n->extras()->creator.get()) {
-    text += text_of(n == &node ? " Traceback of forward call that caused the error:\n"
-                               : "\nPrevious calculation, induced by ",
-                    n == &node ? "" : n->name(), "\n", n->extras()->creation_trace);
+    text += text_of(
+        n == &node ? " Traceback of forward call:\n" : "\nPrevious calculation, induced by ",
+        n == &node ? "" : n->name(), "\n", n->extras()->creation_trace);
   }
   if (report_anomaly) {
     report_anomaly(text);

@@ -67,10 +67,10 @@ void run_on_new_stack(GraphTask& task, ArrayRef<Edge> roots, Gradients&& grads, 
 }
 
 Tensor implicit_grad(const Tensor& output) {
-  check(output.numel() == 1, "grad can be implicitly created only for scalar outputs, got shape ",
-        output.sizes());
+  check(output.numel() == 1, "grad can be implicitly created for one element only, got shape ",
+        output.sizes(), "; pass gradient= for others");
   check(is_floating_type(output.dtype()),
-        "grad can be implicitly created only for real scalar outputs but got ", output.dtype());
+        "grad can be implicitly created for real outputs only, got dtype ", output.dtype());
   Tensor one = empty_like_tensor(output);
   if (!one.is_meta()) fill_with(one, 1);
   return one;
@@ -80,11 +80,8 @@ void check_given_grad(const Tensor& output, const Tensor& grad, size_t i) {
   check(grad.sizes() == output.sizes(), "Mismatch in shape: grad_output[", i, "] has a shape of ",
         grad.sizes(), " and output[", i, "] has a shape of ", output.sizes(), ".");
   check(is_complex_type(grad.dtype()) == is_complex_type(output.dtype()),
-        "For complex Tensors, both grad_output and output are required to have the same dtype. "
-        "Mismatch in dtype: "
-        "grad_output[",
-        i, "] has a dtype of ", grad.dtype(), " and output[", i, "] has a dtype of ",
-        output.dtype(), ".");
+        "expected a gradient of the output's dtype (Mismatch in dtype), got ", grad.dtype(),
+        " as grad_output[", i, "] of an output of ", output.dtype());
 }
 
 // Edges and gradients of the outputs.
@@ -94,7 +91,7 @@ Gradients make_roots(TensorList outputs, TensorList grads, std::vector<Edge>& ro
   Gradients root_grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
     check(requires_grad(outputs[i]), "element ", i,
-          " of tensors does not require grad and does not have a grad_fn");
+          " does not require grad: nothing that it was computed from does");
     const bool given = i < grads.size() && grads[i].defined();
     if (given) check_given_grad(outputs[i], grads[i], i);
     root_grads.push_back(given ? grads[i] : implicit_grad(outputs[i]));
@@ -106,7 +103,8 @@ Gradients make_roots(TensorList outputs, TensorList grads, std::vector<Edge>& ro
 std::vector<Edge> edges_of_inputs(TensorList inputs, bool accumulate) {
   std::vector<Edge> edges;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check(requires_grad(inputs[i]), "One of the differentiated Tensors does not require grad");
+    check(requires_grad(inputs[i]),
+          "expected inputs with a graph, got one that does not require grad");
     if (accumulate) retain_grad(inputs[i]);
     edges.push_back(gradient_edge(inputs[i]));
   }
@@ -151,10 +149,8 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
       captured[i] = empty_like_tensor(inputs[i]);
       if (!captured[i].is_meta()) fill_with(captured[i], 0);
     }
-    check(captured[i].defined() || options.allow_unused,
-          "One of the differentiated Tensors appears to not have been used in the graph. Set "
-          "allow_unused=True if this is the desired behavior. (Input ",
-          i, ")");
+    check(captured[i].defined() || options.allow_unused, "input ", i,
+          " was not used to compute the outputs; pass allow_unused=True to get None for it");
     result.push_back(std::move(captured[i]));
   }
   return result;

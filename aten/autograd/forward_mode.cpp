@@ -149,14 +149,15 @@ Tensor primal_of(const Tensor& t) {
 }
 
 int enter_forward_level() {
-  check(!plain_level.exchange(true), "Nested forward mode AD is not supported at the moment");
+  check(!plain_level.exchange(true),
+        "Nested forward mode is not supported: a level is entered already");
   ++forward_levels;
   return 0;
 }
 
 void exit_forward_level(int level) {
   check(level == 0 && plain_level.exchange(false),
-        "Trying to exit a forward AD level that was not entered: ", level);
+        "exit_dual_level: expected an entered forward AD level, got ", level);
   --forward_levels;
   std::vector<weak_intrusive_ptr<TensorImpl>> tensors;
   {
@@ -174,13 +175,10 @@ void exit_forward_level(int level) {
 Tensor make_dual(const Tensor& tensor, const Tensor& tangent) {
   const bool in_jvp = tensor.impl()->wrapper() && belongs_to_jvp(*tensor.impl());
   check(in_jvp || plain_level.load(),
-        "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
-        "enter_dual_level() first.");
+        "no level exists to hold a dual tensor: call enter_dual_level() first");
   check_value(is_floating_type(tensor.dtype()) || is_complex_type(tensor.dtype()),
-              "Expected primal to be floating point or complex, but got: ", tensor.dtype());
-  check(tensor.sizes() == tangent.sizes(),
-        "Trying to set a forward gradient that has a different size than that "
-        "of the original Tensor: expected ",
+              "Expected primal of a floating or complex dtype, got ", tensor.dtype());
+  check(tensor.sizes() == tangent.sizes(), "expected a tangent of its tensor's size ",
         tensor.sizes(), ", got ", tangent.sizes());
   check(!has_forward_grad_one(tensor),
         "Expected a primal without tangent: the tensor is dual already");

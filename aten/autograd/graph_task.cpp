@@ -182,8 +182,7 @@ void GraphTask::shape_gradient(const Node& node, size_t i, const OutputMetadata&
 void GraphTask::send(Node& node, Gradients&& grads) {
   const size_t n = node.num_edges();
   for (size_t i = n; i < grads.size(); ++i) {
-    check(!grads[i].defined(), "Function ", node.name(),
-          " returned an incorrect number of gradients (expected ", n, ", got ", grads.size(), ")");
+    check(!grads[i].defined(), node.name(), ": expected ", n, " gradients, got ", grads.size());
   }
   for (size_t i = 0; i < n; ++i) {
     const Edge& edge = node.edge(i);

@@ -20,9 +20,8 @@ Tensor with_tangent_of(const Tensor& t, Tensor alias) {
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_view) {
   if (!tensor.defined()) return;
   check(!tensor.impl()->is_inference(),
-        "Inference tensors cannot be saved for backward. Make a clone of the tensor outside of "
-        "inference "
-        "mode, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
+        "Inference tensors cannot be saved to compute gradients: use a clone() made outside of "
+        "inference mode, or compute under torch.no_grad() instead");
   version_ = tensor.impl()->version();
   requires_grad_ = requires_grad(tensor);
   is_leaf_ = requires_grad_ && is_leaf(tensor);
@@ -40,7 +39,7 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_v
 }
 
 void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
-  check(!hook_, "Calling register_hooks on a saved tensor whose hooks have already been set.");
+  check(!hook_, "register_hooks: the saved tensor has hooks already");
   if (!hook || !data_.defined()) return;
   {
     const GradModeGuard no_grad(false);
@@ -48,8 +47,8 @@ void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
     const uint32_t version = data_.impl()->version();
     hook->pack(is_leaf_ ? data_ : shallow_alias(data_));
     check(data_.impl()->version() == version,
-          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
-          "pack hook can not be modified by in-place operations: the graph reads them.");
+          "a saved tensor pack hook changed its input in place, which the graph still reads; pack "
+          "a copy");
   }
   hook_ = std::move(hook);
   if (is_leaf_) return;  // the leaf itself stays: its accumulator must be found again
@@ -92,25 +91,16 @@ void SavedTensor::check_version(const Node& owner) const {
     origin =
         text_of(", which is output ", meta->output_nr, " of ", forward_name(*meta->grad_fn), ",");
   }
-  fail(ErrorKind::Runtime,
-       "one of the variables needed for gradient computation has been modified by an inplace "
-       "operation: [",
+  fail(ErrorKind::Runtime, "a tensor that backward needs was modified by an inplace operation: [",
        name_of(data_.dtype()), " tensor of shape ", data_.sizes(), "]", origin, " is at version ",
-       version, "; expected version ", version_,
-       " instead. Hint: enable anomaly detection to find the forward operation whose gradient "
-       "needs it, "
-       "with torch.autograd.set_detect_anomaly(True).");
+       version, ", but was saved at version ", version_,
+       ". torch.autograd.set_detect_anomaly(True) shows the call that saved it.");
 }
 
 Tensor SavedTensor::unpack(Node& owner) const {
   if (released_) [[unlikely]] {
-    fail(ErrorKind::Runtime,
-         "Trying to backward through the graph a second time (or directly access saved tensors "
-         "after they "
-         "have already been freed): ",
-         owner.name(),
-         " has no saved tensors left, since .backward() and "
-         "autograd.grad() free them. Specify retain_graph=True in the first call.");
+    fail(ErrorKind::Runtime, "backward through the graph for a second time: ", owner.name(),
+         " has freed its saved tensors; pass retain_graph=True to the first pass");
   }
   if (hook_) [[unlikely]] {
     Tensor data;

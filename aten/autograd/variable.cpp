@@ -67,15 +67,14 @@ void set_history(const Tensor& t, Node& node, uint32_t output_nr) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   check(!value || is_differentiable_type(t.dtype()),
-        "only Tensors of floating point dtype can require gradients (or complex ones), got ",
+        "only Tensors of floating point dtypes, or complex ones, require gradients, got ",
         t.dtype());
   check(!value || !t.impl()->is_inference() || thread_state.inference_mode,
-        "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+        "requires_grad=True on an inference tensor: set it on a clone() made outside of inference "
+        "mode");
   if (!is_leaf(t)) {
-    check(
-        value,
-        "you can only change requires_grad flags of leaf variables. For a computed tensor without "
-        "history use var.detach().");
+    check(value,
+          "requires_grad flags change on leaves only; detach() gives a leaf of a computed tensor");
     return;
   }
   if (!value && !meta_of(t)) return;
@@ -97,14 +96,13 @@ void set_grad(const Tensor& t, const Tensor& grad) {
     if (AutogradMeta* meta = meta_of(t)) meta->grad.reset();
     return;
   }
-  check(!grad.is_same(t), "can't assign Variable as its own grad");
-  check(grad.sizes() == t.sizes(), "attempting to assign a gradient of size '", grad.sizes(),
-        "' to a tensor of size '", t.sizes(), "'");
-  check(grad.dtype() == t.dtype(), "attempting to assign a gradient with dtype '", grad.dtype(),
-        "' to a tensor with grad_dtype '", t.dtype(), "'");
-  check(grad.device() == t.device(),
-        "attempting to assign a gradient located on another device: expected ", t.device(),
-        ", got ", grad.device());
+  check(!grad.is_same(t), "can't take a tensor as its own grad");
+  check(grad.sizes() == t.sizes(), "expected a gradient of size ", t.sizes(), ", got ",
+        grad.sizes());
+  check(grad.dtype() == t.dtype(), "expected a gradient of dtype ", t.dtype(), ", got ",
+        grad.dtype());
+  check(grad.device() == t.device(), "expected a gradient on device ", t.device(), ", got ",
+        grad.device());
   make_meta(t).grad = grad;
 }
 
@@ -134,7 +132,7 @@ void detach_inplace(const Tensor& t) {
   AutogradMeta* meta = meta_of(t);
   if (!meta) return;
   check(!meta->is_view,
-        "Can't detach views in-place. Use detach() instead, which leaves the view as it is.");
+        "Can't detach views in-place: detach() makes another tensor and leaves the view as it is");
   meta->requires_grad = false;
   meta->grad_fn.reset();
   meta->output_nr = 0;
@@ -147,7 +145,7 @@ void set_data(const Tensor& t, const Tensor& data) {
   check(t.device().type == data.device().type || !requires_grad(t),
         "set_data: expected a tensor of the same device type, got ", data.device());
   check(!requires_grad(t) || is_differentiable_type(data.dtype()),
-        "data set to a tensor that requires gradients must be floating point or complex dtype");
+        "expected data of a floating or complex dtype, as the tensor requires gradients");
   // The accumulator knows the old shape.
   if (AutogradMeta* meta = meta_of(t)) {
     const MetaLock lock(*meta);
@@ -157,7 +155,7 @@ void set_data(const Tensor& t, const Tensor& data) {
 }
 
 void retain_grad(const Tensor& t) {
-  check(requires_grad(t), "can't retain_grad on Tensor that has requires_grad=False");
+  check(requires_grad(t), "can't retain_grad: the tensor has requires_grad=False");
   if (is_leaf(t) || meta_of(t)->retains_grad) return;
   const intrusive_ptr<Node> node = grad_fn(t);
   AutogradMeta& meta = *meta_of(t);
@@ -172,7 +170,7 @@ bool retains_grad(const Tensor& t) {
 }
 
 HookList<TensorHook>* tensor_hooks_of(const Tensor& t) {
-  check(requires_grad(t), "cannot register a hook on a tensor that doesn't require gradient");
+  check(requires_grad(t), "cannot register a hook: no gradient is computed for this tensor");
   if (const intrusive_ptr<Node> node = grad_fn(t)) return &node->make_extras().tensor_hooks;
   return &make_meta(t).make_extras().leaf_hooks;
 }
@@ -182,8 +180,9 @@ uint64_t add_tensor_hook(const Tensor& t, intrusive_ptr<TensorHook> hook) {
 }
 
 uint64_t add_accumulate_hook(const Tensor& leaf, intrusive_ptr<AccumulateHook> hook) {
-  check(requires_grad(leaf), "cannot register a hook on a tensor that doesn't require gradient");
-  check(is_leaf(leaf), "post accumulate grad hooks cannot be registered on non-leaf tensors");
+  check(requires_grad(leaf), "cannot register a hook: no gradient is computed for this tensor");
+  check(is_leaf(leaf),
+        "register_post_accumulate_grad_hook: expected a leaf, got a non-leaf tensor");
   return make_meta(leaf).make_extras().accumulate_hooks.add(std::move(hook));
 }
 

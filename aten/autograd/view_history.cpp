@@ -206,8 +206,7 @@ void move_retained(const Tensor& t, const AutogradMeta& meta, Node& to, uint32_t
   to.make_extras().retained.push_back({output_nr, weak_intrusive_ptr<TensorImpl>(t.impl_ptr())});
 }
 
-constexpr const char* kReplace =
-    " You should replace the inplace operation by an out-of-place one.";
+constexpr const char* kReplace = "; compute a new tensor instead";
 
 // `done`: what happened to the view itself, or to its base so that the view's history is to be
 // rebased.
@@ -222,14 +221,10 @@ void check_view_origin(const ViewMeta& view, const char* done) {
            "enabled, which is ambiguous. Move both into the no_grad block, or both out of it.");
     case ViewOrigin::MultiOutput:
       fail(ErrorKind::Runtime, what, " is a view and ", done,
-           ". This view is the output of a "
-           "function that returns multiple views, which may not be modified inplace.",
-           kReplace);
+           "; its function returns multiple views, none of which may change", kReplace);
     case ViewOrigin::CustomFunction:
       fail(ErrorKind::Runtime, what, " is a view and ", done,
-           ". This view was created inside a "
-           "custom Function, whose backward would be lost.",
-           kReplace);
+           "; a custom Function made it, whose backward would be lost", kReplace);
     default:
       break;
   }
@@ -267,7 +262,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
     return view.grad_fn;
   if (view.requires_grad) return {};  // a leaf by the user's word
   if (view.origin == ViewOrigin::MultiOutput) {
-    check_view_origin(view, "its base or another view of its base has been modified inplace");
+    check_view_origin(view, "another view of its memory has been modified inplace");
   }
   check(holds_same_numbers(view.base.dtype(), t.dtype()),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
@@ -283,8 +278,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
 void check_inplace_grad(const Tensor& self, bool records) {
   if (self.impl()->is_inference()) {
     check(thread_state.inference_mode,
-          "Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone "
-          "first.");
+          "Inplace update to inference tensor: change a clone() made outside of inference mode");
     return;
   }
   if (!records || !thread_state.grad_enabled) return;
@@ -292,13 +286,15 @@ void check_inplace_grad(const Tensor& self, bool records) {
   if (view && is_differentiable_type(self.dtype())) {
     check_view_origin(*view, "is being modified inplace");
     check(!requires_grad(view->base) || !is_leaf(view->base),
-          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+          "in-place operation on a view of a leaf; leaf Variable that requires grad: compute under "
+          "no_grad()");
     check(holds_same_numbers(view->base.dtype(), self.dtype()),
           "in-place operation on a view with another dtype: expected ", view->base.dtype(),
           ", got ", self.dtype());
   }
   check(!requires_grad(self) || !is_leaf(self),
-        "a leaf Variable that requires grad is being used in an in-place operation.");
+        "in-place operation on leaf Variable that requires grad: compute under no_grad(), or on a "
+        "copy");
 }
 
 void rebase_history(const Tensor& self, Node& node) {

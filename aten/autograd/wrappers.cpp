@@ -4,9 +4,8 @@ namespace flambeau::autograd {
 
 void refuse_out(const char* op) {
   fail(ErrorKind::Runtime, op,
-       "(): functions with out=... arguments don't support automatic differentiation, but one of "
-       "the "
-       "arguments requires grad.");
+       "(): tensors given as out= don't support automatic differentiation; detach the arguments "
+       "that require grad");
 }
 
 void refuse_gradient(const char* op, const char* argument) {
@@ -14,8 +13,7 @@ void refuse_gradient(const char* op, const char* argument) {
 }
 
 void refuse_forward_mode(const char* op) {
-  fail(ErrorKind::NotImplemented, "Trying to use forward AD with ", op,
-       " that does not support it because it has not been implemented yet.");
+  fail(ErrorKind::NotImplemented, op, " has no rule for forward AD yet");
 }
 
 std::vector<SavedTensor> save_list(TensorList list, bool are_outputs) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "aten/core/memory_order.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "c10/core/thread_state.h"
 
@@ -13,7 +14,7 @@ Tensor over_new_storage(int64_t elements, IntArrayRef sizes, ScalarType dtype, D
   int64_t bytes = 0;
   const auto item = static_cast<int64_t>(element_size(dtype));
   check(!__builtin_mul_overflow(elements, item, &bytes),
-        "Storage size calculation overflowed with sizes=", sizes);
+        "Storage size calculation overflowed: sizes ", sizes);
   auto impl = make_intrusive<TensorImpl>(
       make_intrusive<StorageImpl>(static_cast<size_t>(bytes), device), dtype, device);
   if (thread_state.inference_mode) [[unlikely]] {
@@ -34,8 +35,7 @@ Tensor empty_tensor(IntArrayRef sizes, ScalarType dtype, Device device) {
 
 Tensor empty_strided_tensor(IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
                             Device device) {
-  check(sizes.size() == strides.size(), "mismatch in length of strides and shape: got sizes ",
-        sizes, " and strides ", strides);
+  check(sizes.size() == strides.size(), LengthMismatch{sizes, strides});
   Tensor t = over_new_storage(extent_of(sizes, strides), sizes, dtype, device);
   t.impl()->set_geometry(sizes, strides, 0);
   return t;

@@ -86,7 +86,7 @@ inline int64_t length(TensorList list) { return static_cast<int64_t>(list.size()
 inline int64_t wrap(int64_t dim, int64_t ndim) { return wrap_dim(dim, ndim); }
 inline int64_t place(int64_t index, size_t size) {
   const auto n = static_cast<int64_t>(size);
-  check_index(index >= -n && index < n, "index ", index, " is out of range for a list of ", n);
+  check_index(index >= -n && index < n, "index ", index, " is outside of a list of ", n);
   return index < 0 ? index + n : index;
 }
 inline int64_t at(IntArrayRef list, int64_t index) {

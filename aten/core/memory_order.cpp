@@ -32,8 +32,8 @@ MemoryFormat memory_format_of(const Tensor& self) {
 DimVector strides_of_format(IntArrayRef sizes, MemoryFormat format) {
   if (format == MemoryFormat::Contiguous) return {};
   const bool volume = format == MemoryFormat::ChannelsLast3d;
-  check(sizes.size() == (volume ? 5 : 4), "required rank ", volume ? 5 : 4,
-        " tensor to use channels_last", volume ? "_3d" : "", " format, got shape ", sizes);
+  check(sizes.size() == (volume ? 5 : 4), "channels_last", volume ? "_3d" : "", ": expected ",
+        volume ? 5 : 4, " dimensions, got shape ", sizes);
   return channels_last_strides(sizes);
 }
 

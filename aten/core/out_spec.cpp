@@ -1,14 +1,15 @@
 #include "aten/core/out_spec.h"
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 
 namespace flambeau {
 namespace {
 
 void check_castable(ScalarType from, ScalarType to) {
-  check(can_cast(from, to), "result type ", pytorch_name_of(from),
-        " can't be cast to the desired output type ", pytorch_name_of(to));
+  check(can_cast(from, to), "a result of type ", pytorch_name_of(from),
+        " can't be cast to out's type ", pytorch_name_of(to));
 }
 
 void resize_output(Tensor& out, const OutSpec& spec) {
@@ -47,10 +48,7 @@ void prepare_out(const char* op, Tensor& out, const OutSpec& spec) {
     resize_output(out, spec);
     return;
   }
-  check(
-      !has_internal_overlap(out), op,
-      ": unsupported operation: more than one element of the written-to tensor refers to a single "
-      "memory location. Please clone() the tensor before performing the operation.");
+  check(!has_internal_overlap(out), op, ": ", kWrittenTwice);
 }
 
 OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec,
@@ -67,13 +65,9 @@ void OutTarget::commit() {
 }
 
 void check_inplace(const char* op, const Tensor& self, const OutSpec& spec) {
-  check(self.sizes() == spec.sizes.ref(), "output with shape ", self.sizes(),
-        " doesn't match the broadcast shape ", spec.sizes);
+  check(self.sizes() == spec.sizes.ref(), WrongOutputShape{self.sizes(), spec.sizes});
   check_castable(spec.dtype, self.dtype());
-  check(
-      !has_internal_overlap(self), op,
-      ": unsupported operation: more than one element of the written-to tensor refers to a single "
-      "memory location. Please clone() the tensor before performing the operation.");
+  check(!has_internal_overlap(self), op, ": ", kWrittenTwice);
 }
 
 }  // namespace flambeau

@@ -19,10 +19,10 @@ Tensor allocate(const OutSpec& spec);
 // argument and resizes it when its size differs.
 void prepare_out(const char* op, Tensor& out, const OutSpec& spec);
 
-// An out= argument for a kernel: checks dtype (RuntimeError "result type Float can't be cast to
-// ...") and device, resizes when the size differs, and offers `target()`, which the kernel fills:
-// the tensor itself when dtype and strides fit and it does not overlap an input, else a temporary
-// that `commit()` copies.
+// An out= argument for a kernel: checks dtype (RuntimeError "a result of type Float can't be
+// cast ...") and device, resizes when the size differs, and offers `target()`, which the kernel
+// fills: the tensor itself when dtype and strides fit and it does not overlap an input, else a
+// temporary that `commit()` copies.
 class OutTarget {
  public:
   OutTarget(const char* op, Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs);
@@ -34,8 +34,8 @@ class OutTarget {
   Tensor target_;
 };
 
-// In-place on `self`: RuntimeError when sizes differ from the spec's ("output with shape [3]
-// doesn't match the broadcast shape [2, 3]") or its dtype can't be cast back.
+// In-place on `self`: RuntimeError when sizes differ from the spec's, or its dtype can't be cast
+// back.
 void check_inplace(const char* op, const Tensor& self, const OutSpec& spec);
 
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "aten/core/memory_order.h"
+#include "aten/core/messages.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 
@@ -75,14 +76,11 @@ DimVector strides_in_operand_order(ArrayRef<Operand> operands, IntArrayRef sizes
 
 void check_param(const char* name, const Scalar& value, ScalarType compute) {
   if (is_integral_type(compute, true)) {
-    check(value.is_integral(true),
-          "For integral input tensors, argument alpha must not be a floating "
-          "point number: ",
-          name, " got ", value);
+    check(value.is_integral(true), name, ": expected an integer alpha for integer inputs, got ",
+          value);
   }
-  check(is_complex_type(compute) || !value.is_complex(),
-        "For non-complex input tensors, argument alpha must not be a complex number: ", name,
-        " got ", value);
+  check(is_complex_type(compute) || !value.is_complex(), name,
+        ": expected a real alpha for real inputs, got ", value);
 }
 
 }  // namespace
@@ -145,8 +143,7 @@ OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands) {
     const bool moves = placed && placed->dim() == 0 && placed->is_cpu();
     const bool fits = !placed || placed->device() == o.tensor->device() || moves ||
                       (o.tensor->dim() == 0 && o.tensor->is_cpu());
-    check(fits, "Expected all tensors to be on the same device, but found at least two devices, ",
-          placed ? placed->device() : Device(), " and ", o.tensor->device(), "! (", op.name, ")");
+    check(fits, OtherDevice{op.name, placed ? placed->device() : Device(), o.tensor->device()});
     if (!placed || moves) placed = o.tensor;
   }
   check(placed != nullptr, op.name, ": expected at least one tensor");

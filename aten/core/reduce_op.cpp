@@ -1,5 +1,6 @@
 #include "aten/core/reduce_op.h"
 
+#include "aten/core/messages.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 
@@ -16,8 +17,7 @@ PointwiseDTypes reduce_dtypes(const ReduceOp& op, ArrayRef<const Tensor*> operan
       !(op.allowed >> index_of(common) & 1) && op.allowed >> index_of(ScalarType::Float32) & 1 &&
       !widens) {
     fail(ErrorKind::Runtime, op.name,
-         "(): could not infer output dtype. Input dtype must be either a "
-         "floating point or complex dtype. Got: ",
+         "(): could not infer output dtype: expected a floating or complex input, got ",
          pytorch_name_of(common));
   }
   PointwiseDTypes types = dtypes_by_rule(op.name, op.rule, op.allowed, common);
@@ -36,10 +36,8 @@ namespace {
 void check_not_empty(const ReduceOp& op, IntArrayRef sizes, uint64_t mask, bool all) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] != 0 || !(mask >> d & 1)) continue;
-    check(!all, op.name,
-          "(): Expected reduction dim to be specified for input.numel() == 0. "
-          "Specify the reduction dim with the 'dim' argument.");
-    check_index(false, op.name, "(): Expected reduction dim ", d, " to have non-zero size.");
+    check(!all, op.name, "(): Expected reduction dim for an input without elements: pass 'dim'");
+    check_index(false, EmptyReduction{op.name, d});
   }
 }
 
@@ -52,8 +50,7 @@ OutSpec reduce_spec(const ReduceOp& op, ArrayRef<const Tensor*> operands,
   for (const Tensor* t : operands.slice(1, operands.size() - 1)) {
     sizes = broadcast_sizes(sizes, t->sizes());
     check(t->device() == operands[0]->device(),
-          "Expected all tensors to be on the same device, but found at least two devices, ",
-          operands[0]->device(), " and ", t->device(), "! (", op.name, ")");
+          OtherDevice{op.name, operands[0]->device(), t->device()});
   }
   const bool all = !dim || dim->empty();
   const uint64_t mask = all ? ~uint64_t{0} : dim_mask(*dim, static_cast<int64_t>(sizes.size()));

@@ -10,8 +10,8 @@ DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b) {
   for (size_t back = 1; back <= ndim; ++back) {
     const int64_t x = back <= a.size() ? a[a.size() - back] : 1;
     const int64_t y = back <= b.size() ? b[b.size() - back] : 1;
-    check(x == y || x == 1 || y == 1, "The size of tensor a (", x,
-          ") must match the size of tensor b (", y, ") at non-singleton dimension ", ndim - back);
+    check(x == y || x == 1 || y == 1, "shapes do not broadcast: at dimension ", ndim - back,
+          " the size of tensor a is ", x, ", that of tensor b ", y);
     out[ndim - back] = x == 1 ? y : x;
   }
   return out;
@@ -28,18 +28,18 @@ bool is_broadcastable_to(IntArrayRef from, IntArrayRef to) {
 
 int64_t wrap_dim(int64_t dim, int64_t ndim) {
   const int64_t range = ndim > 0 ? ndim : 1;
-  check_index(dim >= -range && dim < range, "Dimension out of range (expected to be in range of [",
-              -range, ", ", range - 1, "], but got ", dim, ")");
+  check_index(dim >= -range && dim < range, "Dimension out of range: expected one in range of [",
+              -range, ", ", range - 1, "], got ", dim);
   return dim < 0 ? dim + range : dim;
 }
 
 uint64_t dim_mask(IntArrayRef dims, int64_t ndim) {
-  check(ndim <= 64, "only tensors with up to 64 dims are supported, got ", ndim);
+  check(ndim <= 64, "expected at most 64 dimensions, got ", ndim);
   uint64_t mask = 0;
   for (const int64_t dim : dims) {
     const int64_t d = wrap_dim(dim, ndim);
     const uint64_t bit = uint64_t{1} << d;
-    check(!(mask & bit), "dim ", d, " appears multiple times in the list of dims");
+    check(!(mask & bit), "dim ", d, " appears multiple times in dims");
     mask |= bit;
   }
   return mask;
@@ -50,12 +50,12 @@ int64_t numel_of(IntArrayRef sizes) {
   bool overflow = false;
   bool empty = false;
   for (const int64_t s : sizes) {
-    check(s >= 0, "Trying to create tensor with negative dimension ", s, ": ", sizes);
+    check(s >= 0, "negative dimension ", s, " in shape ", sizes);
     empty |= s == 0;
     overflow |= __builtin_mul_overflow(n, s, &n);
   }
   if (empty) return 0;
-  check(!overflow, "Storage size calculation overflowed with sizes=", sizes);
+  check(!overflow, "Storage size calculation overflowed: sizes ", sizes);
   return n;
 }
 
@@ -70,8 +70,7 @@ int64_t extent_of(IntArrayRef sizes, IntArrayRef strides) {
     overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach);
     overflow |= __builtin_add_overflow(extent, reach, &extent);
   }
-  check(!overflow, "Storage size calculation overflowed with sizes=", sizes,
-        " and strides=", strides);
+  check(!overflow, "Storage size calculation overflowed: sizes ", sizes, ", strides ", strides);
   return empty ? 0 : extent;
 }
 
@@ -110,8 +109,7 @@ DimVector contiguous_strides(IntArrayRef sizes) {
 
 DimVector channels_last_strides(IntArrayRef sizes) {
   check(sizes.size() == 4 || sizes.size() == 5,
-        "required rank 4 tensor to use channels_last format (5 for channels_last_3d), got ",
-        sizes.size());
+        "channels_last: expected 4 dimensions (5 for channels_last_3d), got ", sizes.size());
   DimVector strides(sizes.size());
   int64_t step = 1;
   const auto assign = [&](size_t d) {
@@ -131,7 +129,7 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
   size_t unknown = shape.size();
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == -1) {
-      check(unknown == shape.size(), "only one dimension can be inferred");
+      check(unknown == shape.size(), "only one dimension can be -1");
       unknown = d;
     } else {
       check(shape[d] >= 0, "invalid shape dimension ", shape[d], " at index ", d, " of shape ",
@@ -145,10 +143,10 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
   const bool infers = unknown != shape.size();
   const bool divides = infers ? (known == 0 ? numel == 0 : numel % known == 0) : known == numel;
   const bool fits = divides && !overflow;
-  check(fits, "shape '", shape, "' is invalid for input of size ", numel);
+  check(fits, "shape ", shape, " has another number of elements: invalid for input of size ",
+        numel);
   if (infers) {
-    check(known != 0, "cannot reshape tensor of 0 elements into shape ", shape,
-          " because the unspecified dimension size -1 can be any value and is ambiguous");
+    check(known != 0, "cannot reshape no elements into ", shape, ": any size could stand for -1");
     out[unknown] = numel / known;
   }
   return out;

@@ -1,20 +1,18 @@
 #pragma once
-// Arithmetic on sizes and dims, with the error messages that users match on.
+// Arithmetic on sizes and dims, with the key phrases that users match on.
 #include <optional>
 
 #include "aten/core/tensor.h"
 
 namespace flambeau {
 
-// Result of broadcasting; RuntimeError "The size of tensor a (3) must match the size of tensor b
-// (4) at non-singleton dimension 1".
+// Result of broadcasting; RuntimeError "shapes do not broadcast: ...".
 DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b);
 bool is_broadcastable_to(IntArrayRef from, IntArrayRef to);
 // dim in [-ndim, ndim) -> [0, ndim); 0-dim tensors accept -1 and 0. IndexError "Dimension out of
-// range (expected to be in range of [-2, 1], but got 5)".
+// range: ...".
 int64_t wrap_dim(int64_t dim, int64_t ndim);
-// Wraps all, RuntimeError "dim 1 appears multiple times in the list of dims" on a repeat; the
-// result as a mask.
+// Wraps all, RuntimeError "dim 1 appears multiple times ..." on a repeat; the result as a mask.
 uint64_t dim_mask(IntArrayRef dims, int64_t ndim);
 int64_t numel_of(IntArrayRef sizes);  // RuntimeError on negative sizes or overflow
 // Elements from the first to the last of (sizes, strides), 0 if there is none. RuntimeError on
@@ -30,7 +28,7 @@ int64_t window_room(const char* what, int64_t in, int64_t kernel, int64_t paddin
                     int64_t dilation);
 DimVector contiguous_strides(IntArrayRef sizes);
 DimVector channels_last_strides(IntArrayRef sizes);
-// Replaces one -1 and checks the element count: "shape '[2, 3]' is invalid for input of size 5".
+// Replaces one -1 and checks the element count: RuntimeError "... invalid for input of size 5".
 DimVector infer_size(IntArrayRef shape, int64_t numel);
 // Strides with which storage of (sizes, strides) can be seen as `shape`; nullopt when it needs a
 // copy.

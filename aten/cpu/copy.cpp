@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
@@ -77,9 +78,8 @@ void copy_cpu(const Tensor& self, const Tensor& source) {
 
 void copy_into(const Tensor& self, const Tensor& source) {
   if (self.is_same(source)) return;
-  check(is_broadcastable_to(source.sizes(), self.sizes()), "The expanded size of the tensor ",
-        self.sizes(), " must match the existing size ", source.sizes(),
-        " at non-singleton dimensions");
+  check(is_broadcastable_to(source.sizes(), self.sizes()), "copy_: a source of shape ",
+        source.sizes(), " does not expand to ", self.sizes());
   if (self.numel() == 0 || self.is_meta()) return;
   check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(),
         " and ", source.device());
@@ -150,8 +150,7 @@ Tensor cast_tensor(const Tensor& self, ScalarType dtype) {
 }
 
 Scalar item_of(const Tensor& self) {
-  check(self.numel() == 1, "a Tensor with ", self.numel(),
-        " elements cannot be converted to Scalar");
+  check(self.numel() == 1, NotOneElement{self.numel()});
   check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
   return Scalar::load(self.dtype(), self.data());
 }

@@ -253,8 +253,8 @@ CpuGenerator& default_cpu_generator() {
 
 CpuGenerator& cpu_generator_or_default(GeneratorImpl* generator) {
   if (!generator) return default_cpu_generator();
-  check(generator->device().is_cpu(), "Expected a 'cpu' device type for generator but found '",
-        generator->device(), "'");
+  check(generator->device().is_cpu(), "expected a generator on device cpu, got one on ",
+        generator->device());
   return static_cast<CpuGenerator&>(*generator);
 }
 

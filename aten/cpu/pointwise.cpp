@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
@@ -296,11 +297,7 @@ void run_over(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operan
     tensors[i] = operands[i].tensor;
     if (!operands[i].tensor) continue;
     const Overlap overlap = overlap_of(out, *operands[i].tensor);
-    check(overlap != Overlap::Partial,
-          "unsupported operation: some elements of the input tensor and the "
-          "written-to tensor refer to a single memory location. Please clone() the tensor before "
-          "performing the operation. (",
-          op.name, ")");
+    check(overlap != Overlap::Partial, op.name, ": ", kReadAndWritten);
     if (overlap != Overlap::TooHard) continue;
     copies[i] = empty_tensor(operands[i].tensor->sizes(), operands[i].tensor->dtype());
     copy_into(copies[i], *operands[i].tensor);

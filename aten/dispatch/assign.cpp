@@ -1,6 +1,7 @@
 #include "aten/dispatch/assign.h"
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/dispatch/operator_entry.h"
 
 namespace flambeau {
@@ -9,8 +10,7 @@ void assign_inplace(Tensor& self, const Tensor& result) {
   using Copy = Tensor& (*)(DispatchKeySet, Tensor&, const Tensor&, bool);
   static const OperatorEntry* const copy = find_operator("copy_");
   check(copy != nullptr, "assign_inplace: the operator copy_ is not registered");
-  check(self.sizes() == result.sizes(), "output with shape ", self.sizes(),
-        " doesn't match the broadcast shape ", result.sizes());
+  check(self.sizes() == result.sizes(), WrongOutputShape{self.sizes(), result.sizes()});
   const DispatchKeySet keys = effective_keys(keys_of(self) | keys_of(result));
   reinterpret_cast<Copy>(copy->lookup(keys))(keys, self, result, false);
 }
@@ -25,9 +25,7 @@ void assign_out(const char* op, Tensor& out, const Tensor& result) {
 namespace {
 
 void require_meta(const char* op, Device device) {
-  check(device.is_meta(), op,
-        ": Expected all tensors to be on the same device, but found at least two devices, ", device,
-        " and meta");
+  check(device.is_meta(), OtherDevice{op, Device{DeviceType::Meta}, device});
 }
 
 }  // namespace

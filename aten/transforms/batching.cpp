@@ -132,9 +132,9 @@ void draw_once(BatchedCall& call) {
 
 // Returns whether the call was answered.
 bool run_random(BatchedCall& call, bool batched) {
-  check(call.layer.randomness != Randomness::Error,
-        "vmap: called random operation while in randomness error mode: ", call.op.name,
-        ". Choose randomness='same' or 'different' in vmap, or draw outside of it.");
+  check(call.layer.randomness != Randomness::Error, "vmap: ", call.op.name,
+        " draws random numbers, which randomness error mode refuses. Choose randomness='same' or "
+        "'different', or draw outside of vmap.");
   if (call.layer.randomness == Randomness::Different || call.layer.batch_size == 0) return false;
   if (batched) {
     draw_once(call);

@@ -24,8 +24,8 @@ void warn_once(const OperatorEntry& op) {
     const std::lock_guard lock(*mutex);
     if (!told->insert(&op).second) return;
   }
-  warn_of_loop(std::string("vmap: there is a performance drop because ") + op.name +
-               " has no batching rule: it is called once per entry of the batch");
+  warn_of_loop(std::string("vmap: performance drop: ") + op.name +
+               " has no batching rule and is called once per entry of the batch");
 }
 
 // Entry `b` of a batched tensor; of an empty batch zeros of the same shape.

@@ -2,6 +2,7 @@
 // where the rule says, and each result is told where it has got it.
 #include <algorithm>
 
+#include "aten/core/shape.h"
 #include "aten/transforms/batching_rules.h"
 #include "torchgen_out/aten/view_ops.h"
 
@@ -124,10 +125,7 @@ void flatten(Places& places) {
 // ----------------------------------------------------------------------------------------------
 
 int64_t moved(const Places& places, int64_t dim) {
-  const int64_t rank = std::max<int64_t>(places.rank + places.added, 1);
-  check_index(dim >= -rank && dim < rank, "Dimension out of range (expected to be in range of [",
-              -rank, ", ", rank - 1, "], but got ", dim, ")");
-  return (dim < 0 ? dim + rank : dim) + 1;
+  return wrap_dim(dim, places.rank + places.added) + 1;
 }
 
 void place_dims(Places& places, IValue& value, int8_t kind) {

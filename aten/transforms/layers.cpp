@@ -148,8 +148,9 @@ const Tensor& bottom_of(const Tensor& t) {
 }
 
 Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
-  check_index(batch_dim >= -value.dim() && batch_dim < value.dim(), "batch dimension ", batch_dim,
-              " is out of bounds for a tensor of ", value.dim(), " dimensions");
+  check_index(batch_dim >= -value.dim() && batch_dim < value.dim(),
+              "expected a batch dimension of a tensor of ", value.dim(), " dimensions, got ",
+              batch_dim);
   const Layer& layer = layer_at(level);
   check(layer.kind == LayerKind::Vmap, "transform level ", level, " is not a vmap");
   const int64_t dim = batch_dim < 0 ? batch_dim + value.dim() : batch_dim;

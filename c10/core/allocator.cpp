@@ -167,8 +167,7 @@ class CpuAllocator final : public Allocator {
       data = map_huge(rounded);
     }
     if (!data) {
-      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
-           bytes, " bytes");
+      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate ", bytes, " bytes");
     }
     count(static_cast<int64_t>(bytes), hit);
     return data;
@@ -176,8 +175,7 @@ class CpuAllocator final : public Allocator {
 
   static void check_size(size_t bytes) {
     if (bytes > (size_t{1} << 62)) {
-      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
-           bytes, " bytes");
+      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate ", bytes, " bytes");
     }
   }
 

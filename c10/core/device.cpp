@@ -42,8 +42,7 @@ Device Device::parse(std::string_view text) {
     if (!known.empty()) known.append(", ");
     known.append(name);
   }
-  fail(ErrorKind::Runtime, "Expected one of ", known,
-       " device type at start of device string: ", text);
+  fail(ErrorKind::Runtime, "device: expected one of ", known, " at the beginning, got ", text);
 }
 
 void append_text(std::string& out, Device d) {

@@ -61,8 +61,8 @@ template <typename T>
   static constexpr const char* kNames[] = {"bool",  "uint8_t", "int8_t",    "int16_t",
                                            "int",   "int64_t", "c10::Half", "c10::BFloat16",
                                            "float", "double"};
-  fail(ErrorKind::Runtime, "value cannot be converted to type ",
-       kNames[index_of(scalar_type_of<T>)], " without overflow");
+  fail(ErrorKind::Runtime, "value does not fit type ", kNames[index_of(scalar_type_of<T>)],
+       " without overflow");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Scalar {
   ScalarType dtype() const;
 
   // Conversions. Real from complex fails unless the imaginary part is zero; integers that do not
-  // fit fail with "value cannot be converted to type <t> without overflow".
+  // fit fail with "value does not fit type <t> without overflow".
   template <typename T>
   T to() const;
   double to_double() const { return is_integral(true) ? static_cast<double>(int_) : re_; }

@@ -69,10 +69,7 @@ bool can_cast(ScalarType from, ScalarType to) { return category(from) <= categor
 ScalarType default_dtype() { return default_type.load(std::memory_order_relaxed); }
 
 void set_default_dtype(ScalarType t) {
-  check_type(is_floating_type(t),
-             "set_default_dtype: only floating-point types are supported as the "
-             "default type, got ",
-             t);
+  check_type(is_floating_type(t), "set_default_dtype: expected a floating dtype, got ", t);
   default_type.store(t, std::memory_order_relaxed);
 }
 

@@ -43,8 +43,7 @@ void* pop(FreeBlock*& head, uint32_t& count) {
 }
 
 [[noreturn]] void fail_memory(size_t bytes) {
-  fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate memory: you tried to allocate ",
-       bytes, " bytes");
+  fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate ", bytes, " bytes");
 }
 
 void* system_allocate(int index) {

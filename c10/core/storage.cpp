@@ -33,7 +33,7 @@ void StorageImpl::free_data() noexcept {
 }
 
 void StorageImpl::resize(size_t nbytes) {
-  check(resizable(), "Trying to resize storage that is not resizable");
+  check(resizable(), "the storage is not resizable");
   if (nbytes == nbytes_) return;
   if (!device_.is_meta()) {
     check(device_.is_cpu(), "resizing a storage is only possible on the CPU, got device ", device_);

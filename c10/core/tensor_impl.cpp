@@ -43,7 +43,7 @@ int64_t count_elements(IntArrayRef sizes) {
     overflow |= __builtin_mul_overflow(n, s, &n);
   }
   if (negative) [[unlikely]]
-    fail(ErrorKind::Runtime, "Trying to create tensor with negative dimension: ", sizes);
+    fail(ErrorKind::Runtime, "negative dimension in shape ", sizes);
   if (empty) return 0;
   if (overflow) [[unlikely]]
     fail(ErrorKind::Runtime, "numel: integer multiplication overflow, got sizes ", sizes);
@@ -66,9 +66,8 @@ bool strides_follow(IntArrayRef sizes, IntArrayRef strides, ArrayRef<int64_t> or
 
 void* TensorImpl::no_data() const {
   check(numel_ == 0 || !wrapper_,
-        "vmap: It looks like you're calling .item() on a Tensor, or reading its elements in "
-        "another way. Under vmap a tensor stands for a whole batch, so there is no single value "
-        "to read.");
+        "vmap: .item() and its like cannot read elements of a batched Tensor, which stands for a "
+        "whole batch and has no single value");
   check(numel_ == 0, "Cannot access data pointer of a tensor on ", device_,
         " that doesn't have storage for its ", numel_, " elements");
   return nullptr;

@@ -214,7 +214,7 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
     else:
         yield f"  std::vector<Tensor> outs = p.tensor_list({position});"
         op = spelling.quoted(
-            f"{signature.op.schema.name.base}(): expected out= to be a tuple of {len(outs)} tensors, got "
+            f"{signature.op.schema.name.base}(): expected {len(outs)} tensors in a tuple as out=, got "
         )
         yield f"  check_type(outs.size() == {len(outs)}, {op}, int64_t(outs.size()));"
         for i, arg in enumerate(outs):

@@ -142,8 +142,7 @@ std::string shown_type(PyObject* o) {
   if (overloads.count == 1) {
     message += text_of(why, "\n    expected: ", overloads.list[0].text, "\n    got: (", got, ")");
   } else {
-    message += text_of("received an invalid combination of arguments - got (", got,
-                       "), but expected one of:");
+    message += text_of("invalid combination of arguments: got (", got, "), expected one of:");
     for (int i = 0; i < overloads.count; ++i) message += text_of("\n * ", overloads.list[i].text);
   }
   PyErr_SetString(PyExc_TypeError, message.c_str());

@@ -44,15 +44,13 @@ Gradients gradients_from(const FunctionNode& node, PyObject* values) {
   for (size_t i = expected; fits && i < given; ++i) {
     fits = PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) == Py_None;
   }
-  check(fits, "function ", node.name(), " returned an incorrect number of gradients (expected ",
-        expected, ", got ", given, ")");
+  check(fits, node.name(), ": expected ", expected, " gradients from backward, got ", given);
   Gradients grads;
   for (size_t i = 0; i < expected; ++i) {
     PyObject* value = PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i));
     if (!ctx.is_tensor_input[i]) {
-      check(value == Py_None, "function ", node.name(),
-            " returned a gradient different than None at position ", i + 1,
-            ", but the corresponding forward input was not a Variable");
+      check(value == Py_None, node.name(), ": backward returned a gradient at position ", i + 1,
+            ", where forward got no tensor; return None there");
       continue;
     }
     check(value == Py_None || is_tensor(value), "function ", node.name(),
@@ -152,11 +150,8 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     ContextObject& ctx = context_object(self);
     if (ctx.saved_for_forward) return Py_NewRef(ctx.saved_for_forward);
     check(!ctx.saved_are_released,
-          "Trying to backward through the graph a second time (or directly access saved tensors "
-          "after they have already been freed): ",
-          Py_TYPE(self)->tp_name,
-          " has no saved tensors left, since .backward() and autograd.grad() free them. Specify "
-          "retain_graph=True in the first call.");
+          "backward through the graph for a second time: ", Py_TYPE(self)->tp_name,
+          " has freed its saved tensors; pass retain_graph=True to the first pass");
     std::vector<Tensor> tensors;
     if (!ctx.saved.empty()) {
       const intrusive_ptr<autograd::Node> node = node_of(self);

@@ -141,13 +141,13 @@ void count_changes(const ContextObject& ctx, PyObject* arguments) {
   if (!ctx.dirty) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ctx.dirty); ++i) {
     PyObject* item = PyTuple_GET_ITEM(ctx.dirty, i);
-    check_type(is_tensor(item), "mark_dirty can only accept variables, but argument ", i,
-               " is of type ", Py_TYPE(item)->tp_name);
+    check_type(is_tensor(item), "mark_dirty: expected tensors, got ", Py_TYPE(item)->tp_name,
+               " as argument ", i);
     tensor_of(item).impl()->bump_version();
     if (holds(arguments, item)) continue;
     checked(PyErr_WarnEx(PyExc_UserWarning,
-                         "ctx.mark_dirty() received a tensor that was not an input: only inputs "
-                         "that forward has changed should be given to it.",
+                         "ctx.mark_dirty() was given a tensor that forward did not take; it is for "
+                         "inputs that forward has changed.",
                          1));
   }
 }
@@ -158,8 +158,8 @@ void check_dirty_are_outputs(const FunctionCall& call, PyObject* outputs) {
   for (Py_ssize_t i = 0; dirty && call.node && i < PyTuple_GET_SIZE(dirty); ++i) {
     PyObject* item = PyTuple_GET_ITEM(dirty, i);
     check(!holds(call.arguments, item) || holds(outputs, item), call.node->name(),
-          ": Some elements marked as dirty during the forward method were not returned as output. "
-          "All inputs that are modified inplace must be outputs of the Function.");
+          ": forward marked a tensor as dirty and did not return it; what it changes in place must "
+          "be among its outputs");
   }
 }
 
@@ -187,8 +187,8 @@ void save_tensors(const FunctionCall& call) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(to_save.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(to_save.get(), i);
     check_type(item == Py_None || is_tensor(item),
-               "save_for_backward can only save variables, but argument ", i, " is of type ",
-               Py_TYPE(item)->tp_name);
+               "save_for_backward: expected tensors or None, got ", Py_TYPE(item)->tp_name,
+               " as argument ", i);
     if (item == Py_None) {
       ctx.saved.emplace_back();
       continue;

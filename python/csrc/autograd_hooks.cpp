@@ -36,10 +36,10 @@ Tensor replacement(PyObject* result, const Tensor& grad) {
   if (result == Py_None) return {};
   check_type(is_tensor(result), "expected Variable, but hook returned '", type_name(result), "'");
   const Tensor& given = tensor_of(result);
-  check(!grad.defined() || given.sizes() == grad.sizes(),
-        "hook: has changed the size of value, expected ", grad.sizes(), ", got ", given.sizes());
-  check(!grad.defined() || given.dtype() == grad.dtype(),
-        "hook: has changed the type of value, expected ", grad.dtype(), ", got ", given.dtype());
+  check(!grad.defined() || given.sizes() == grad.sizes(), "hook: expected a gradient of size ",
+        grad.sizes(), ", got ", given.sizes());
+  check(!grad.defined() || given.dtype() == grad.dtype(), "hook: expected a gradient of dtype ",
+        grad.dtype(), ", got ", given.dtype());
   return given;
 }
 
@@ -54,8 +54,8 @@ void replace_all(PyObject* result, Gradients& grads) {
   check_type(PyTuple_Check(result) || PyList_Check(result),
              "hook: expected a tuple of gradients or None to be returned, got ", type_name(result));
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(result);
-  check(static_cast<size_t>(n) == grads.size(),
-        "hook: has returned an incorrect number of values, expected ", grads.size(), ", got ", n);
+  check(static_cast<size_t>(n) == grads.size(), "hook: expected ", grads.size(), " values, got ",
+        n);
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(result, i);
     Tensor& grad = grads[static_cast<size_t>(i)];
@@ -82,7 +82,8 @@ struct PythonAccumulateHook final : autograd::AccumulateHook {
     const Ref result = carried(PyObject_CallOneArg(function.get(), argument.get()));
     check_type(result.get() == Py_None || is_tensor(result.get()),
                "expected None, but hook returned '", type_name(result.get()), "'");
-    check(result.get() == Py_None, "Tensor post accumulate grad hooks should return None.");
+    check(result.get() == Py_None,
+          "register_post_accumulate_grad_hook: expected None from the hook");
   }
   Held function;
 };

@@ -27,8 +27,7 @@ struct PythonSavedHook final : autograd::SavedTensorHook {
   Tensor unpack() override {
     const WithGil gil;
     const Ref result = carried(PyObject_CallOneArg(unpack_function.get(), packed->get()));
-    check_type(is_tensor(result.get()),
-               "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ",
+    check_type(is_tensor(result.get()), "unpack_hook: expected a Tensor, got ",
                Py_TYPE(result.get())->tp_name);
     return tensor_of(result.get());
   }

@@ -21,12 +21,10 @@ PyObject* get_grad(PyObject* self, void*) {
     const Tensor grad = autograd::grad_of(t);
     if (grad.defined()) return wrap(grad);
     if (!autograd::is_leaf(t) && !autograd::retains_grad(t)) {
-      checked(PyErr_WarnEx(
-          PyExc_UserWarning,
-          "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. It is not "
-          "filled by backward(); call .retain_grad() on the tensor first if its gradient is "
-          "wanted.",
-          1));
+      checked(PyErr_WarnEx(PyExc_UserWarning,
+                           "This tensor is not a leaf Tensor: backward() fills its .grad only if "
+                           ".retain_grad() was called on it before.",
+                           1));
     }
     Py_RETURN_NONE;
   });
@@ -34,7 +32,7 @@ PyObject* get_grad(PyObject* self, void*) {
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
     const bool none = !value || value == Py_None;
-    check_type(none || is_tensor(value), "assigned grad expected to be a Tensor or None but got ",
+    check_type(none || is_tensor(value), "grad: expected a Tensor or None, got ",
                none ? "" : Py_TYPE(value)->tp_name);
     autograd::set_grad(tensor_of(self), none ? Tensor() : tensor_of(value));
     return 0;
@@ -67,7 +65,7 @@ PyObject* get_retains_grad(PyObject* self, void*) {
 PyObject* get_version(PyObject* self, void*) {
   return guarded([&] {
     const TensorImpl& impl = *tensor_of(self).impl();
-    check(!impl.is_inference(), "Inference tensors do not track version counter.");
+    check(!impl.is_inference(), "Inference tensors do not track versions");
     return wrap(static_cast<int64_t>(impl.version()));
   });
 }
@@ -85,7 +83,7 @@ PyObject* get_data(PyObject* self, void*) {
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
-    check_type(value && is_tensor(value), "Variable data has to be a tensor, but got ",
+    check_type(value && is_tensor(value), "data: expected a Tensor, got ",
                value ? Py_TYPE(value)->tp_name : "nothing");
     autograd::set_data(tensor_of(self), tensor_of(value));
     return 0;
@@ -124,12 +122,12 @@ PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     refuse_backward_in_transforms();
     if (nargs || kwnames) parse_backward(a, args, nargs, kwnames);
     check_type(a.gradient == Py_None || is_tensor(a.gradient),
-               "gradients can be either Tensors or None, but got ", Py_TYPE(a.gradient)->tp_name);
+               "gradient: expected Tensors or None, got ", Py_TYPE(a.gradient)->tp_name);
     std::vector<Tensor> inputs;
     if (a.inputs != Py_None) {
       inputs = is_tensor(a.inputs) ? std::vector<Tensor>{tensor_of(a.inputs)}
                                    : tensors_from(a.inputs, "backward");
-      check(!inputs.empty(), "`inputs` argument to `backward()` cannot be empty.");
+      check(!inputs.empty(), "backward(): expected one tensor or more as `inputs`, got none");
     }
     BackwardOptions options;
     options.create_graph = truth(a.create_graph);
@@ -201,7 +199,7 @@ PyObject* register_accumulate_hook(PyObject* self, PyObject* function) {
 
 std::vector<Tensor> tensors_from(PyObject* sequence, const char* what) {
   check_type(PyTuple_Check(sequence) || PyList_Check(sequence), what,
-             ": expected a tuple or list of Tensors, got ", Py_TYPE(sequence)->tp_name);
+             ": expected a sequence of Tensors, got ", Py_TYPE(sequence)->tp_name);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
   std::vector<Tensor> tensors;
   tensors.reserve(static_cast<size_t>(n));

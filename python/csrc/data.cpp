@@ -98,7 +98,7 @@ void fill(PyObject* o, const Tensor& out, size_t depth, char* data) {
     if (is_integral_type(out.dtype(), false) && value.is_integral(true)) {
       dispatch_integral(out.dtype(), "tensor", [&]<typename T>() {
         const int64_t n = value.to_int64();
-        check(static_cast<int64_t>(static_cast<T>(n)) == n, "value cannot be converted to type ",
+        check(static_cast<int64_t>(static_cast<T>(n)) == n, "value does not fit dtype ",
               out.dtype(), " without overflow");
       });
     }

@@ -79,8 +79,7 @@ PyObject* to_dlpack(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
   return guarded([&] {
     const Tensor& t = readable(self);
     if (tensor_of(self).requires_grad()) {
-      PyErr_SetString(PyExc_BufferError,
-                      "Can't export tensors that require gradient, use tensor.detach()");
+      PyErr_SetString(PyExc_BufferError, "DLPack: the tensor requires grad; export its detach()");
       throw PythonError();
     }
     if (!t.is_cpu()) {

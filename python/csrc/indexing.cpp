@@ -3,6 +3,7 @@
 #include "python/csrc/indexing.h"
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
@@ -80,8 +81,9 @@ class Indexer {
       used += dims_used(items[i]);
       ellipses += items[i] == Py_Ellipsis;
     }
-    check_index(used <= result.dim(), "too many indices for tensor of dimension ", result.dim());
-    check_index(ellipses <= 1, "an index can only have a single ellipsis ('...')");
+    check_index(used <= result.dim(), "too many indices: the tensor has ", result.dim(),
+                " dimensions");
+    check_index(ellipses <= 1, "expected one ellipsis ('...') at most");
     const int64_t free = result.dim() - used;
     for (Py_ssize_t i = 0; i < n; ++i) apply_one(items[i], free);
   }
@@ -104,16 +106,14 @@ class Indexer {
       tensor(tensor_from_index(o));
     } else {
       fail(ErrorKind::Index,
-           "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
-           "valid indices (got ",
-           Py_TYPE(o)->tp_name, ")");
+           "expected integers, slices, ..., None or tensors of integers or bool as indices, got ",
+           Py_TYPE(o)->tp_name);
     }
   }
 
   void select(int64_t i) {
     const int64_t size = result.size(dim_);
-    check_index(i >= -size && i < size, "index ", i, " is out of bounds for dimension ", dim_,
-                " with size ", size);
+    check_index(i >= -size && i < size, OutOfBounds{i, dim_, size});
     result = ops::select_int::call(result, dim_, i);
   }
 
@@ -129,7 +129,7 @@ class Indexer {
   void slice(PyObject* o) {
     const auto* s = reinterpret_cast<PySliceObject*>(o);
     const int64_t step = bound(s->step, 1);
-    check_value(step > 0, "step must be greater than zero");
+    check_value(step > 0, "slice: expected a step above 0");
     const int64_t size = result.size(dim_);
     const int64_t start = bound(s->start, 0);
     const int64_t stop = bound(s->stop, INT64_MAX);
@@ -146,8 +146,7 @@ class Indexer {
       select(item_of(t).to_int64());
     } else {
       check_index(is_integral_type(t.dtype(), true),
-                  "tensors used as indices must be long, int, byte or bool tensors, got ",
-                  t.dtype());
+                  "expected indices of dtype bool or an integer one, got ", t.dtype());
       gather(t);
     }
   }
@@ -182,11 +181,9 @@ PyObject* get_item(PyObject* self, PyObject* index) {
     const Tensor& t = tensor_of(self);
     if (PyLong_CheckExact(index)) {
       check_index(t.dim() > 0,
-                  "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor "
-                  "to a number");
+                  "invalid index: a 0-dim tensor holds one number, which item() gives");
       const int64_t i = integer_from(index);
-      check_index(i >= -t.size(0) && i < t.size(0), "index ", i,
-                  " is out of bounds for dimension 0 with size ", t.size(0));
+      check_index(i >= -t.size(0) && i < t.size(0), OutOfBounds{i, 0, t.size(0)});
       return wrap(ops::select_int::call(t, 0, i));
     }
     Indexer indexer(t);
@@ -200,7 +197,7 @@ PyObject* get_item(PyObject* self, PyObject* index) {
 
 int set_item(PyObject* self, PyObject* index, PyObject* value) {
   return guarded_int([&] {
-    check_type(value != nullptr, "Tensor does not support deleting items");
+    check_type(value != nullptr, "items of a Tensor cannot be deleted");
     Indexer indexer(tensor_of(self));
     indexer.apply(index);
     Tensor& target = indexer.result;

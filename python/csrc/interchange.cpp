@@ -26,14 +26,12 @@ ScalarType from_array_type(const char* text) {
       return static_cast<ScalarType>(i);
   }
   fail(ErrorKind::Type, "can't convert an array of type '", text,
-       "'. The supported types are: float64, float32, float16, complex64, complex128, int64, "
-       "int32, int16, "
-       "int8, uint8, and bool.");
+       "': expected bool, an integer, floating or complex type");
 }
 
 void check_exportable(const Tensor& t, const char* what) {
   check(!t.requires_grad(), "Can't call ", what,
-        " on Tensor that requires grad. Use tensor.detach().", what, " instead.");
+        ": the tensor requires grad; call it on its detach()");
   check_type(t.is_cpu(), "can't convert a ", name_of(t.device().type),
              " tensor to memory of the host. Use Tensor.cpu() to copy it there first.");
 }
@@ -105,12 +103,11 @@ PyObject* from_array_interface(PyObject*, PyObject* array) {
       steps = integers_of(strides);
       for (int64_t& step : steps) {
         check_value(step >= 0,
-                    "At least one stride in the given numpy array is negative, and tensors with "
-                    "negative strides are not currently supported. (You can probably work around "
-                    "this by making a copy of your array with array.copy().)");
+                    "from_numpy: expected strides of 0 or more, got a negative one; pass a copy() "
+                    "of the array");
         check_value(step % width == 0,
-                    "given numpy array strides not a multiple of the element byte size. Copy "
-                    "the numpy array to reallocate the memory.");
+                    "from_numpy: expected strides in multiples of the element size; pass a copy() "
+                    "of the array");
         step /= width;
       }
     }

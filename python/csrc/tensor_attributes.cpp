@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
@@ -117,7 +118,7 @@ PyObject* storage_id(PyObject* self, PyObject*) {
 PyObject* item(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = readable(self);
-    check(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+    check(t.numel() == 1, NotOneElement{t.numel()});
     return wrap(item_of(t));
   });
 }
@@ -156,18 +157,19 @@ PyObject* nested(PyObject* self, PyObject* edge) {
 
 Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = readable(self);
-  check(t.numel() == 1, "only one element tensors can be converted to Python ", what, "s; got ",
-        t.numel(), " elements");
+  check(t.numel() == 1, "only one element can be converted to a Python ", what, ", got ",
+        t.numel());
   return item_of(t);
 }
 int tensor_bool(PyObject* self) {
   return guarded_int([&] {
     const Tensor& t = readable(self);
-    check(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
-    check(t.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
+    check(t.numel() != 0, "the Boolean value of no elements is ambiguous");
+    check(t.numel() == 1,
+          "the Boolean value of several elements is ambiguous; any() and all() reduce them");
     check(!transforms::is_batched(t),
-          "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
-          "flow. Under vmap it stands for a whole batch; flambeau.where chooses per entry.");
+          "vmap: data-dependent control flow is not possible: the Tensor stands for a whole batch. "
+          "flambeau.where chooses per entry.");
     return item_of(t).to_bool() ? 1 : 0;
   });
 }
@@ -185,7 +187,7 @@ PyObject* tensor_index(PyObject* self) {
   return guarded([&] {
     const Tensor& t = readable(self);
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
-               "only integer tensors of a single element can be converted to an index");
+               "only an integer tensor of one element can be an index");
     return wrap(item_of(t).to_int64());
   });
 }
@@ -227,7 +229,7 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"numel", numel, METH_NOARGS, "Number of elements."},
     {"nelement", numel, METH_NOARGS, "Number of elements."},
     {"storage_offset", storage_offset, METH_NOARGS,
-     "Place of the first element in the storage, in elements."},
+     "Elements of the storage before the tensor's first."},
     {"element_size", method_element_size, METH_NOARGS, "Bytes of one element."},
     {"data_ptr", data_ptr, METH_NOARGS, "Address of the first element."},
     {"is_floating_point", is_floating_point, METH_NOARGS,

@@ -114,7 +114,7 @@ PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_
     if (result.get() != Py_NotImplemented) return result.release();
   }
   PyErr_Format(PyExc_TypeError,
-               "no implementation found for '%s' on types that implement __torch_function__: %R",
+               "no implementation found for '%s': __torch_function__ of %R returned NotImplemented",
                name.name, types.get());
   throw PythonError();
 }
@@ -130,7 +130,7 @@ PyObject* call_overridden(const char* name, PyObject* a, PyObject* b) {
 Tensor with_requires_grad(Tensor tensor, bool requires_grad) {
   if (requires_grad) {
     check(is_differentiable_type(tensor.dtype()),
-          "Only Tensors of floating point and complex dtype can require gradients");
+          "only Tensors of floating point dtypes, or complex ones, require gradients");
     autograd::set_requires_grad(tensor, true);
   }
   return tensor;

@@ -23,7 +23,7 @@ Randomness randomness_from(const char* name) {
   if (randomness == "error") return Randomness::Error;
   if (randomness == "same") return Randomness::Same;
   check_value(randomness == "different",
-              "Only allowed values for randomness are 'error', 'different', or 'same'. Got ", name);
+              "randomness: expected 'different', 'error' or 'same', got ", name);
   return Randomness::Different;
 }
 
@@ -163,8 +163,8 @@ const Tensor& readable(PyObject* object) {
 
 void refuse_backward_in_transforms() {
   check(!innermost_layer(),
-        "backward() called inside a functorch transform. This is not supported, please use "
-        "func.grad or func.vjp instead, or call backward() outside of all transforms.");
+        "backward() inside of a transform: use func.grad or func.vjp, or call it outside of all "
+        "transforms");
 }
 
 void add_transforms(PyObject* module) {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/value_types.h"
 
@@ -42,7 +43,7 @@ Scalar scalar_from(PyObject* o) {
   }
   if (is_tensor(o)) {
     const Tensor& t = tensor_of(o);
-    check(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+    check(t.numel() == 1, NotOneElement{t.numel()});
     return item_of(t);
   }
   Ref number;

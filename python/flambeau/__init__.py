@@ -20,13 +20,11 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau import optim as optim
     from flambeau import special as special
     from flambeau import utils as utils
-    from flambeau._C import *  # noqa: F403
     from flambeau._calculus import *  # noqa: F403
     from flambeau._conversion import *  # noqa: F403
     from flambeau._defaults import *  # noqa: F403
     from flambeau._determinism import *  # noqa: F403
     from flambeau._einsum import *  # noqa: F403
-    from flambeau._functions import *  # noqa: F403
     from flambeau._grouping import *  # noqa: F403
     from flambeau._info import *  # noqa: F403
     from flambeau._inquiry import *  # noqa: F403
@@ -39,6 +37,11 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau.functional import *  # noqa: F403
     from flambeau.random import *  # noqa: F403
     from flambeau.serialization import *  # noqa: F403
+
+    # isort: split
+    # Handwritten functions stand before what they call.
+    from flambeau._C import *  # type: ignore[assignment]  # noqa: F403
+    from flambeau._functions import *  # type: ignore[assignment]  # noqa: F403
 
 from flambeau import _C
 from flambeau._C import (

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._dims import wrapped_dims
 
 
 def gradient(
@@ -34,24 +35,14 @@ def gradient(
     dims = _dims(input, dim)
     steps = _steps(spacing, len(dims))
     if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+        raise RuntimeError("gradient: expected edge_order 1 or 2")
     return tuple(_along(input, d, h, edge_order) for d, h in zip(dims, steps, strict=True))
 
 
 def _dims(input: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return list(range(input.dim()))
-    given = [dim] if isinstance(dim, int) else list(dim)
-    for d in given:
-        if not -input.dim() <= d < input.dim():
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], "
-                f"but got {d})"
-            )
-    wrapped = [d % input.dim() for d in given]
-    if len(set(wrapped)) != len(wrapped):
-        raise RuntimeError(f"dim {given} appears multiple times in the list of dims")
-    return wrapped
+    return wrapped_dims(dim, input.dim())
 
 
 def _steps(spacing: Any, count: int) -> list[Any]:
@@ -59,29 +50,24 @@ def _steps(spacing: Any, count: int) -> list[Any]:
     single = not isinstance(spacing, list | tuple)
     steps = [spacing] * count if single else list(spacing)
     if len(steps) != count:
-        raise RuntimeError(
-            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length {count}, "
-            f"but got a list of length {len(steps)}"
-        )
+        raise RuntimeError(f"gradient: expected one spacing, or a list of {count}, got {len(steps)}")
     return steps
 
 
 def _along(input: Tensor, d: int, step: Any, order: int) -> Tensor:
     n = input.size(d)
     if n < order + 1:
-        raise RuntimeError(
-            "torch.gradient expected each dimension size to be at least edge_order+1, "
-            f"but got size {n} along dim {d}"
-        )
+        raise RuntimeError(f"gradient: expected more than edge_order samples in dim {d}, got {n}")
+    before: Any = None
+    after: Any = None
     if isinstance(step, Tensor):
         if step.dim() != 1 or step.numel() != n:
             raise RuntimeError(
-                "torch.gradient expected each element of spacing to have one dimension and as many "
-                f"elements as the dimension has samples ({n}), but got a tensor of shape {tuple(step.shape)}"
+                f"gradient: expected {n} coordinates for a dimension of {n} samples, got shape "
+                f"{tuple(step.shape)}"
             )
         before = after = step.diff().reshape([-1 if i == d else 1 for i in range(input.dim())])
     else:
-        before = after = None
         uniform = step
     whole = not (input.is_floating_point() or input.is_complex())
     f = input.to(_C.get_default_dtype()) if whole else input

@@ -47,7 +47,7 @@ def set_default_tensor_type(t: Any) -> None:
     if chosen is None:
         raise TypeError(f"invalid type object: expected a floating type of tensors, got {t!r}")
     if not chosen.dtype.is_floating_point:
-        raise TypeError("only floating-point types are supported as the default type")
+        raise TypeError("set_default_dtype: expected a floating dtype")
     _C.set_default_dtype(chosen.dtype)
 
 
@@ -94,7 +94,9 @@ def _decorate(self: device, function: Any) -> Any:
     return inner
 
 
-device.__enter__, device.__exit__, device.__call__ = _enter, _exit, _decorate  # type: ignore[attr-defined]
+for _name, _method in (("__enter__", _enter), ("__exit__", _exit), ("__call__", _decorate)):
+    setattr(device, _name, _method)
+del _name, _method
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -103,9 +105,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     The CPU's are always computed in full.
     """
     if precision not in ("highest", "high", "medium"):
-        warnings.warn(
-            f"{precision} is not one of 'highest', 'high', or 'medium'; it has no effect", stacklevel=2
-        )
+        warnings.warn(f"{precision!r} has no effect: expected 'highest', 'high' or 'medium'", stacklevel=2)
         return
     _state["precision"] = precision
 
@@ -120,7 +120,7 @@ def set_num_interop_threads(n: int) -> None:
     if n <= 0:
         raise RuntimeError("set_num_interop_threads: expected a positive number")
     if _state["interop"] is not None:
-        raise RuntimeError("cannot set number of interop threads after it was set")
+        raise RuntimeError("set_num_interop_threads: the number was set before")
     _state["interop"] = n
 
 

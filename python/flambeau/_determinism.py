@@ -45,16 +45,15 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Set both flags: 0 or "default" none, 1 or "warn" warnings, 2 or "error" errors."""
     if not isinstance(debug_mode, int | str):
-        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+        raise TypeError(f"debug_mode: expected str or int, got {type(debug_mode)}")
     if isinstance(debug_mode, str):
         if debug_mode not in _MODES:
             raise RuntimeError(
-                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, "
-                f"but got {debug_mode}"
+                f"invalid value of debug_mode: expected 'default', 'warn' or 'error', got {debug_mode!r}"
             )
         debug_mode = _MODES.index(debug_mode)
     if debug_mode not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+        raise RuntimeError(f"invalid value of debug_mode: expected 0 to 2, got {debug_mode}")
     _state["mode"] = int(debug_mode)
     _settle()
 

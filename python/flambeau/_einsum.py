@@ -35,19 +35,16 @@ def _labels_of(text: str, start: int, place: str) -> Labels:
     while i < len(text):
         if text[i] == ".":
             if text[i : i + 3] != "...":
-                raise RuntimeError(f"einsum(): found '.' {place} that is not part of any ellipsis")
+                raise RuntimeError(f"einsum(): found a '.' {place} outside of an ellipsis")
             if "..." in labels:
-                raise RuntimeError(f"einsum(): found '.' {place} for which an ellipsis was already found")
+                raise RuntimeError(f"einsum(): found a '.' {place} after the ellipsis")
             labels.append("...")
             i += 3
             continue
         if text[i] in _LETTERS:
             labels.append(text[i])
         elif text[i] != " ":
-            raise RuntimeError(
-                f"einsum(): invalid subscript given at index {start + i} in the equation string, "
-                "subscripts must be in [a-zA-Z]"
-            )
+            raise RuntimeError(f"einsum(): expected a letter at index {start + i} of the equation")
         i += 1
     return labels
 
@@ -57,7 +54,7 @@ def _letters_of(sublist: Sequence[Any]) -> Labels:
     labels: Labels = []
     for item in sublist:
         if item is not Ellipsis and not 0 <= item < len(_LETTERS):
-            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+            raise ValueError("einsum(): expected subscripts from 0 to 51")
         labels.append("..." if item is Ellipsis else _LETTERS[item])
     return labels
 
@@ -69,10 +66,9 @@ def _expand_ellipses(terms: list[Labels], operands: list[Tensor]) -> tuple[list[
     for k, (term, operand) in enumerate(zip(terms, operands, strict=True)):
         covered = operand.dim() - (len(term) - ("..." in term))
         if covered < 0 or (covered > 0 and "..." not in term):
-            note = "but no ellipsis was given" if covered > 0 else "for its dimensions"
+            note = " and no ellipsis" if covered > 0 else ""
             raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the "
-                f"number of dimensions ({operand.dim()}) for operand {k} {note}"
+                f"einsum(): expected {operand.dim()} subscripts for operand {k}, got {len(term)}{note}"
             )
         numbered = [f"{i}." for i in range(covered - 1, -1, -1)]
         width = max(width, covered if "..." in term else 0)
@@ -87,11 +83,9 @@ def _output_of(output: Labels | None, terms: list[Labels], ellipsis: Labels) -> 
     expanded = [n for label in output for n in (ellipsis if label == "..." else [label])]
     for label in expanded:
         if expanded.count(label) > 1:
-            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+            raise RuntimeError(f"einsum(): the output names subscript {label} more than once")
         if label not in counts:
-            raise RuntimeError(
-                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
-            )
+            raise RuntimeError(f"einsum(): the output's subscript {label} belongs to no operand")
     return expanded
 
 
@@ -119,8 +113,7 @@ def _check_sizes(operands: list[Tensor], terms: list[Labels]) -> None:
             known = seen.get(label, 1)
             if known != 1 and size not in (1, known):
                 raise RuntimeError(
-                    f"einsum(): subscript {label} has size {size} for operand {k} which does not broadcast "
-                    f"with previously seen size {known}"
+                    f"einsum(): subscript {label} has size {size} in operand {k}, but {known} before"
                 )
             seen[label] = known if size == 1 else size
 
@@ -193,8 +186,7 @@ def einsum(*args: Any) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand "
-            "and its subscripts list"
+            "einsum(): expected an equation and its operands, or operands each with a list of subscripts"
         )
     if isinstance(args[0], str):
         single = len(args) == 2 and isinstance(args[1], list | tuple)
@@ -206,7 +198,7 @@ def einsum(*args: Any) -> Tensor:
         output = _letters_of(args[-1]) if len(args) % 2 else None
     if len(terms) != len(operands):
         relation = "fewer" if len(operands) < len(terms) else "more"
-        raise RuntimeError(f"einsum(): {relation} operands were provided than specified in the equation")
+        raise RuntimeError(f"einsum(): got {relation} operands than the equation has terms")
     return _contract(operands, terms, output)
 
 
@@ -258,18 +250,18 @@ def tensordot(
         dims = dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
-            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+            raise RuntimeError(f"tensordot: expected dims >= 0, got {dims}")
         if dims > min(a.dim(), b.dim()):
-            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+            raise RuntimeError(f"tensordot: expected dims of at most the operands' dimensions, got {dims}")
         dims = (list(range(-dims, 0)), list(range(dims)))
     of_a, of_b = ([side] if isinstance(side, int) else list(side) for side in dims)
     if len(of_a) != len(of_b):
-        raise RuntimeError(f"both dimension lists should have same length, got {of_a} and {of_b}")
+        raise RuntimeError(f"tensordot: expected equally many dims of both operands, got {of_a} and {of_b}")
     for d, e in zip(of_a, of_b, strict=True):
         if a.size(d) != b.size(e) and 1 not in (a.size(d), b.size(e)):
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {a.size(d)} in dim {d} and "
-                f"second has size {b.size(e)} in dim {e}"
+                f"contracted dimensions need to match: got size {a.size(d)} in dim {d} and "
+                f"{b.size(e)} in dim {e}"
             )
     term_a, term_b = list(_LETTERS[: a.dim()]), list(_LETTERS[a.dim() : a.dim() + b.dim()])
     for d, e in zip(of_a, of_b, strict=True):

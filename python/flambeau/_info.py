@@ -24,10 +24,7 @@ class finfo:
         wanted = _C.get_default_dtype() if type is None else type
         name = str(wanted.to_real()).removeprefix("flambeau.")
         if name not in _FLOATING:
-            raise TypeError(
-                "flambeau.finfo() requires a floating point input type. "
-                f"Use flambeau.iinfo to handle '{wanted}'"
-            )
+            raise TypeError(f"finfo(): expected a floating dtype, got '{wanted}'; iinfo is for integers")
         mantissa, high, low = _FLOATING[name]
         self.dtype = name
         self.bits = wanted.to_real().itemsize * 8
@@ -56,7 +53,7 @@ class iinfo:
             raise TypeError("flambeau.bool is not supported by flambeau.iinfo")
         if type.is_floating_point or type.is_complex:
             raise TypeError(
-                f"flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle '{type}'"
+                f"iinfo(): expected an integer dtype, got '{type}'; finfo is for floating numbers"
             )
         self.dtype = str(type).removeprefix("flambeau.")
         self.bits = type.itemsize * 8

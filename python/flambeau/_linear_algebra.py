@@ -39,7 +39,7 @@ def norm(
             input, "nuc", (-2, -1) if dims is None else dims, keepdim, **more
         )
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+        raise RuntimeError(f"expected 'fro' or 'nuc' as p, the only valid string values, got {p!r}")
     order = 2 if p is None or p == "fro" else p
     return _C._linalg.linalg_vector_norm(input, order, dims, keepdim, **more)
 
@@ -82,7 +82,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _DISTANCE_
     tensor([[5.]])
     """
     if compute_mode not in _DISTANCE_MODES:
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+        raise ValueError(f"cdist: unknown compute_mode {compute_mode!r}")
     return _C._functions.cdist(x1, x2, p, None)
 
 
@@ -152,9 +152,9 @@ def pca_lowrank(
     least = min(A.shape[-2:])
     count = min(6, least) if q is None else q
     if not 0 <= count <= least:
-        raise ValueError(f"q(={count}) must be non-negative integer and not greater than min(m, n)={least}")
+        raise ValueError(f"expected q from 0 to {least}, got {count}")
     if niter < 0:
-        raise ValueError(f"niter(={niter}) must be non-negative integer")
+        raise ValueError(f"expected niter >= 0, got {niter}")
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, count, niter)
 
 

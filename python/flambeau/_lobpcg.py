@@ -59,10 +59,7 @@ def lobpcg(
     count = k if k is not None else X.shape[-1] if X is not None else 1
     width = max(count, n if n is not None else X.shape[-1] if X is not None else count)
     if size < 3 * width:
-        raise ValueError(
-            "LPBPCG algorithm is not applicable when the number of A rows "
-            f"(={size}) is smaller than 3 x the number of requested eigenpairs (={width})"
-        )
+        raise ValueError(f"lobpcg: {width} eigenpairs need a matrix of {3 * width} rows or more, got {size}")
     top = largest is None or largest
     if A.requires_grad or (B is not None and B.requires_grad):
         return _dense(A, B, count, top)
@@ -72,10 +69,11 @@ def lobpcg(
     if A.dim() == 2:
         return _iterate(A, B, start, iK, count, steps, bound, top)
     flat = [None if t is None else t.reshape(-1, *t.shape[-2:]) for t in (A, B, start, iK)]
-    found = [
-        _iterate(*(None if t is None else t[i] for t in flat), count, steps, bound, top)  # type: ignore[arg-type]
-        for i in range(flat[0].shape[0])  # type: ignore[union-attr]
-    ]
+    found = []
+    for i in range(A.shape[:-2].numel()):
+        one: Any = (None if t is None else t[i] for t in flat)
+        a, b, x, inverse = one
+        found.append(_iterate(a, b, x, inverse, count, steps, bound, top))
     values, vectors = (_C._functions.stack([pair[i] for pair in found]) for i in (0, 1))
     return values.reshape(*A.shape[:-2], count), vectors.reshape(*A.shape[:-1], count)
 
@@ -90,7 +88,8 @@ def _chosen(values: Tensor, vectors: Tensor, count: int, top: bool) -> tuple[Ten
 def _dense(A: Tensor, B: Tensor | None, count: int, top: bool) -> tuple[Tensor, Tensor]:
     """All eigenpairs of L^-1 A L^-H for B = L L^H, of which some are returned."""
     if B is None:
-        return _chosen(*_C._linalg.linalg_eigh(A), count, top)
+        values, vectors = _C._linalg.linalg_eigh(A)
+        return _chosen(values, vectors, count, top)
     L = _C._linalg.linalg_cholesky(B)
     half = _C._linalg.linalg_solve_triangular(L, A, upper=False)
     values, vectors = _C._linalg.linalg_eigh(
@@ -125,7 +124,8 @@ def _iterate(
     basis = _orthonormal(X, B)
     values = X.new_empty(0)
     for _ in range(max(steps, 1)):
-        values, within = _chosen(*_C._linalg.linalg_eigh(basis.mH @ (A @ basis)), width, top)
+        values, within = _C._linalg.linalg_eigh(basis.mH @ (A @ basis))
+        values, within = _chosen(values, within, width, top)
         previous, X = X, basis @ within
         residual = A @ X - (X if B is None else B @ X) * values
         error = norm(residual, 2, 0) / (norm(X, 2, 0) * (size_a + values.abs() * size_b))

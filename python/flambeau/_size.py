@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from flambeau import _C
 
@@ -27,7 +27,14 @@ class Size(tuple[int, ...]):
             count *= size
         return count
 
-    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:  # type: ignore[override]
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, index: SupportsIndex, /) -> int: ...
+        @overload
+        def __getitem__(self, index: slice, /) -> Size: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
         found = tuple.__getitem__(self, index)
         return Size(found) if isinstance(found, tuple) else found
 

@@ -20,10 +20,10 @@ def _check(holds: bool, name: str, text: str) -> None:
 
 def _check_sizes(name: str, n_fft: int, hop: int, length: int, window: Tensor | None) -> None:
     _check(hop > 0, name, f"expected hop_length > 0, but got hop_length={hop}")
-    _check(0 < length <= n_fft, name, f"expected 0 < win_length <= n_fft, but got win_length={length}")
+    _check(0 < length <= n_fft, name, f"expected win_length from 1 to n_fft, got {length}")
     fits = window is None or (window.dim() == 1 and window.shape[0] == length)
     got = "" if window is None else str(list(window.shape))
-    text = f"expected a 1D window tensor of size equal to win_length={length}, but got window with size {got}"
+    text = f"expected a 1D window of {length} elements (win_length), got size {got}"
     _check(fits, name, text)
 
 
@@ -58,7 +58,7 @@ def _shown(result: Tensor, return_complex: bool | None) -> Tensor:
 
 def _has_onesided(onesided: bool | None, complex_output: bool) -> bool:
     if onesided and complex_output:
-        raise RuntimeError("Cannot have onesided output if window or input is complex")
+        raise RuntimeError("onesided=True is for real signals and windows")
     return not complex_output if onesided is None else onesided
 
 
@@ -101,18 +101,18 @@ def stft(
     """
     if center:
         if align_to_window is not None:
-            raise RuntimeError("stft align_to_window should only be set when center = false")
+            raise RuntimeError("stft: align_to_window is for center=False")
         input = _padded(input, n_fft, pad_mode)
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     if window is None:
-        warnings.warn("A window was not provided. A rectangular window will be applied.", stacklevel=2)
+        warnings.warn("no window was given: all samples of a frame weigh the same", stacklevel=2)
     complex_output = input.is_complex() or (window is not None and window.is_complex())
     if return_complex is None and not complex_output:
-        raise RuntimeError("stft requires the return_complex parameter be given for real inputs.")
+        raise RuntimeError("stft: a real signal needs return_complex=True")
     kinds = input.is_floating_point() or input.is_complex()
-    _check(kinds, "stft", "expected a tensor of floating point or complex values")
-    _check(input.dim() in (1, 2), "stft", "expected a 1D or 2D tensor")
+    _check(kinds, "stft", "expected a floating or complex tensor")
+    _check(input.dim() in (1, 2), "stft", "expected 1 or 2 dimensions")
     signal = input.unsqueeze(0) if input.dim() == 1 else input
     if not center and align_to_window:
         from flambeau.nn.functional import pad
@@ -169,14 +169,11 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     points = n_fft if win_length is None else win_length
     if not input.is_complex():
-        raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft "
-            "with return_complex=True."
-        )
+        raise RuntimeError("istft: expected complex values, as stft gives with return_complex=True")
     _check(input.numel() > 0, "istft", "input tensor cannot be empty.")
-    _check(input.dim() in (2, 3), "istft", "expected a tensor with 2 or 3 dimensions")
+    _check(input.dim() in (2, 3), "istft", "expected 2 or 3 dimensions")
     if window is None:
-        warnings.warn("A window was not provided. A rectangular window will be applied.", stacklevel=2)
+        warnings.warn("no window was given: all samples of a frame weigh the same", stacklevel=2)
     _check_sizes("istft", n_fft, hop, points, window)
     _check(hop <= points, "istft", f"expected 0 < hop_length <= win_length, but got hop_length={hop}")
     onesided = _inverse_onesided(input, n_fft, onesided, return_complex, window)
@@ -203,12 +200,11 @@ def _inverse_onesided(
         if onesided
         else (n_fft, "n_fft when onesided=False")
     )
-    place = "(3rd to the last) of the input tensor"
-    _check(have == want, "istft", f"expected the frequency dimension {place} to match {text}, but got {have}")
+    _check(have == want, "istft", f"expected {text} frequencies, got {have}")
     if return_complex and onesided:
-        raise RuntimeError("Cannot have onesided output if window or input is complex")
+        raise RuntimeError("onesided=True is for real signals and windows")
     if not return_complex and window is not None and window.is_complex():
-        raise RuntimeError("Complex windows are incompatible with return_complex=False")
+        raise RuntimeError("return_complex=False is for real windows")
     return onesided
 
 
@@ -224,8 +220,6 @@ def _overlapped(frames: Tensor, weights: Tensor, hop: int, center: bool, length:
     _check(smallest > _SMALLEST_ENVELOPE, "istft", "window overlap add min: 1")
     result = summed / envelope
     if end > whole:
-        warnings.warn(
-            "The signal is shorter than the length parameter: zeros are added at its end.", stacklevel=3
-        )
+        warnings.warn("istft: length is beyond the signal's end, where zeros are added", stacklevel=3)
         result = _f.cat([result, result.new_zeros(batch, end - whole)], 1)
     return result

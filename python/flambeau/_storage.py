@@ -89,7 +89,8 @@ class Storage:
         return f"{rows}[flambeau.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __bytes__(self) -> bytes:
-        return bytes(memoryview(self.tensor)) if self.nbytes() else b""
+        values: Any = self.tensor  # offers its memory, which stubs can say from Python 3.12 on
+        return bytes(memoryview(values)) if self.nbytes() else b""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Storage) and self.tensor._storage_id() == other.tensor._storage_id()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau import _C, _typed
@@ -70,9 +70,7 @@ class _TensorMethods:
 
     def __contains__(self: Any, element: Any) -> bool:
         if not isinstance(element, Tensor | int | float | complex):
-            raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-            )
+            raise RuntimeError(f"in: expected a Tensor or a number, got {type(element)}")
         return bool((self == element).any().item())
 
     def __abs__(self: Any) -> Tensor:
@@ -312,10 +310,7 @@ class _TensorMethods:
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) "
-                "support the deepcopy protocol at the moment"
-            )
+            raise RuntimeError("deepcopy: expected a leaf; copy the detach() of a computed tensor")
         if id(self) in memo:
             return memo[id(self)]
         import copy
@@ -351,28 +346,21 @@ class _TensorMethods:
     def mT(self: Any) -> Tensor:
         """The last two dimensions swapped."""
         if self.dim() < 2:
-            raise RuntimeError(
-                f"tensor.mT is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."
-            )
+            raise RuntimeError(f"mT: expected matrices, got {self.dim()} dimensions")
         return self.transpose(-2, -1)
 
     @property
     def mH(self: Any) -> Tensor:
         """The last two dimensions swapped, complex numbers conjugated."""
         if self.dim() < 2:
-            raise RuntimeError(
-                f"tensor.mH is only supported on matrices or batches of matrices. Got {self.dim()}-D tensor."
-            )
+            raise RuntimeError(f"mH: expected matrices, got {self.dim()} dimensions")
         return self.mT.conj()
 
     @property
     def H(self: Any) -> Tensor:
         """The conjugate transpose of a matrix; a tensor without dimensions is its own."""
         if self.dim() not in (0, 2):
-            raise RuntimeError(
-                "tensor.H is only supported on matrices (2-D tensors). "
-                f"Got {self.dim()}-D tensor. For batches of matrices, consider using tensor.mH"
-            )
+            raise RuntimeError(f"H: expected a matrix, got {self.dim()} dimensions; mH is for batches")
         return self.mH if self.dim() else self.conj()
 
     # --- groups ------------------------------------------------------------------------------------
@@ -405,7 +393,7 @@ def _as_source(value: Any) -> Tensor:
 def _fill_from(target: Any, values: Iterable[Any]) -> Tensor:
     """Write one value per element, in row-major order."""
     if target.requires_grad:
-        raise RuntimeError("expected a tensor that does not require grad: the values have no history")
+        raise RuntimeError("expected a tensor without requires_grad: its values have no history")
     import flambeau
 
     flat = flambeau.tensor(list(values), dtype=target.dtype)
@@ -436,6 +424,10 @@ def _caster(name: str, to: dtype) -> Any:
     return cast
 
 
+def _always(value: Any) -> Callable[[Tensor], Any]:
+    return lambda self: value
+
+
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
     for name, value in [*vars(_TensorMethods).items(), *vars(MemoryMethods).items()]:
@@ -453,7 +445,7 @@ def _install() -> None:
             )
     for name, value in (("name", None), ("volatile", False)):  # of PyTorch's first versions
         if name not in vars(Tensor):
-            setattr(Tensor, name, property(lambda self, value=value: value))
+            setattr(Tensor, name, property(_always(value)))
     for name, to in [*((n, getattr(_C, n)) for n in names), ("char", _C.int8), ("byte", _C.uint8)]:
         if name not in vars(Tensor):
             setattr(Tensor, name, _caster(name, to))

@@ -78,7 +78,7 @@ class MemoryMethods:
         """
         order = sorted(range(self.dim()), key=lambda d: (-self.stride(d), d))
         if ambiguity_check and len({self.stride(d) for d in order}) < len(order):
-            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one")
+            raise RuntimeError("dim_order: the strides allow several orders")
         return tuple(order)
 
     def fill_diagonal_(self: Any, fill_value: float, wrap: bool = False) -> Tensor:
@@ -92,7 +92,7 @@ class MemoryMethods:
         if self.dim() < 2:
             raise RuntimeError("dimensions must larger than 1")
         if self.dim() > 2 and len(set(self.shape)) > 1:
-            raise RuntimeError("all dimensions of input must be of equal length")
+            raise RuntimeError("expected dimensions of equal length")
         if self.dim() > 2:
             count, step = self.shape[0], sum(self.stride())
             self.as_strided((count,), (step,), self.storage_offset()).fill_(fill_value)

@@ -22,11 +22,11 @@ def _made(
     if how:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(how))}'")
     if layout not in (None, _C.strided):
-        raise RuntimeError(f"{name} is not implemented for sparse types, got: {layout}")
+        raise RuntimeError(f"{name}: expected a strided layout, got {layout}")
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if window_length < 0:
-        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={window_length}")
+        raise RuntimeError(f"{name}: expected window_length >= 0, got {window_length}")
     made = shape(window_length, sym=not periodic, dtype=_C.float64, device=device)
     return made.to(dtype).requires_grad_(requires_grad)
 

@@ -29,11 +29,10 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     for row in rows:
         for place, size in enumerate(row, start=len(result) - len(row)):
             if size < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({size}): ({size})")
+                raise RuntimeError(f"negative dimension {size}")
             if size != 1 and result[place] not in (1, size):
                 raise RuntimeError(
-                    f"Attempting to broadcast a dimension of length {size} at {place - len(result)}: "
-                    f"expected 1 or {result[place]}"
+                    f"sizes {size} and {result[place]} do not broadcast at dimension {place - len(result)}"
                 )
             result[place] = result[place] if size == 1 else size
     return Size(result)
@@ -90,12 +89,12 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     (tensor([1]), tensor([2]))
     """
     if indices.is_complex() or indices.is_floating_point() or indices.dtype is _C.bool:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise ValueError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
     if not isinstance(shape, int | _C.Tensor) and not all(isinstance(n, int) for n in shape):
-        raise TypeError(f"expected shape to be int or sequence of ints, but got {type(shape)}")
+        raise TypeError(f"unravel_index: expected ints as shape, got {type(shape)}")
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(n < 0 for n in sizes):
-        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+        raise ValueError(f"unravel_index: expected sizes of 0 or more, got {tuple(sizes)}")
     coordinates, step = [], 1
     for n in reversed(sizes):
         coordinates.append((indices // step if n else indices) % (n or 1))

@@ -79,12 +79,14 @@ class _Pickler(pickle._Pickler):
         return _REBUILD_TENSOR, (storage, *geometry, obj.requires_grad, OrderedDict())
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        own: Any = self  # the class's stubs leave out what subclasses may use
+        base: Any = super()
         if isinstance(obj, _C.dtype):
             obj = _Global("torch", str(obj).removeprefix("flambeau."))
         if isinstance(obj, _Global):
-            self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+            own.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
             return
-        super().save(obj, save_persistent_id)
+        base.save(obj, save_persistent_id)
 
 
 def save(obj: Any, f: str | Path | IO[bytes], pickle_module: Any = None, pickle_protocol: int = 2) -> None:

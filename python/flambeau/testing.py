@@ -74,14 +74,12 @@ class _Mismatch(Exception):
 def _compare(actual: Any, expected: Any, bounds: Any, equal_nan: bool, checks: Any, where: str) -> None:
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
-            raise _Mismatch(
-                f"The keys of the mappings do not match:{where} {list(actual)} and {list(expected)}"
-            )
+            raise _Mismatch(f"Mappings differ in their keys:{where} {list(actual)} and {list(expected)}")
         for key in actual:
             _compare(actual[key], expected[key], bounds, equal_nan, checks, f"{where} item [{key!r}]")
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            raise _Mismatch(f"The length of the sequences mismatch:{where} {len(actual)} != {len(expected)}")
+            raise _Mismatch(f"Sequences differ in length:{where} {len(actual)} != {len(expected)}")
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             _compare(a, b, bounds, equal_nan, checks, f"{where} item [{i}]")
     elif isinstance(actual, Tensor) and isinstance(expected, Tensor):
@@ -94,8 +92,7 @@ def _compare(actual: Any, expected: Any, bounds: Any, equal_nan: bool, checks: A
         return
     else:
         raise TypeError(
-            "No comparison pair was able to handle inputs of type "
-            f"{type(actual).__name__} and {type(expected).__name__}.{where}"
+            f"No comparison pair takes {type(actual).__name__} and {type(expected).__name__}.{where}"
         )
 
 
@@ -125,7 +122,7 @@ def _check_attributes(actual: Tensor, expected: Tensor, checks: Any, where: str)
     ]
     for wanted, name, a, b in asked:
         if wanted and a != b:
-            raise _Mismatch(f"The values for attribute '{name}' do not match:{where} {a} != {b}.")
+            raise _Mismatch(f"attribute '{name}' differs:{where} {a} != {b}")
 
 
 def _tolerances(actual: Tensor, expected: Tensor, bounds: Any) -> tuple[float, float]:
@@ -216,14 +213,12 @@ def make_tensor(
     ends = (0, 2) if dtype == fb.bool else (0, 9) if dtype == fb.uint8 else (-9, 9)
     first, last = ends[0] if low is None else low, ends[1] if high is None else high
     if first >= last:
-        raise ValueError(f"make_tensor: low must be less than high, got {first} >= {last}")
+        raise ValueError(f"make_tensor: expected low < high, got {first} and {last}")
     real = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not real:
         raise ValueError("make_tensor: requires_grad needs a floating or complex dtype")
     if noncontiguous and memory_format is not None:
-        raise ValueError(
-            "make_tensor: The parameters `noncontiguous` and `memory_format` are mutually exclusive"
-        )
+        raise ValueError("make_tensor: `noncontiguous` and `memory_format` exclude each other")
     count = math.prod(sizes) * (2 if noncontiguous else 1)
     if real:
         parts = [fb.rand(count, dtype=fb.float64) * (last - first) + first for _ in range(2)]

@@ -1,21 +1,5 @@
 """Intel GPUs: there are none."""
 
-from __future__ import annotations
+from flambeau._absent_device import device_count, empty_cache, is_available, manual_seed
 
-
-def is_available() -> bool:
-    """Whether there is a device: never."""
-    return False
-
-
-def device_count() -> int:
-    """Return the number of devices: 0."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Seed every device: there is none."""
-
-
-def empty_cache() -> None:
-    """Free memory of every device: there is none."""
+__all__ = ["device_count", "empty_cache", "is_available", "manual_seed"]

@@ -89,7 +89,7 @@ def of_a_module_with_parameters(torch):
 def reentrant_without_inputs_that_want_a_gradient(torch):
     x = torch.ones(2)
     run = lambda: of(torch).checkpoint(lambda t: t.exp(), x, use_reentrant=True)  # noqa: E731
-    return [warned("None of the inputs have requires_grad=True", run), run().requires_grad]
+    return [warned("gradients will be None", run), run().requires_grad]
 
 
 @scenario
@@ -103,10 +103,10 @@ def reentrant_refuses_grad_and_inputs(torch):
     x = leaf(torch, 1)
     make = lambda: of(torch).checkpoint(lambda t: t.exp(), x, use_reentrant=True)  # noqa: E731
     return [
-        raised("incompatible with", torch.autograd.grad, make(), x),
-        raised("incompatible with", lambda: make().backward(inputs=[x])),
+        raised("use_reentrant=True", torch.autograd.grad, make(), x),
+        raised("use_reentrant=True", lambda: make().backward(inputs=[x])),
         raised(
-            "only supported when use_reentrant=False",
+            "use_reentrant=False",
             of(torch).checkpoint,
             torch.exp,
             x,
@@ -114,7 +114,7 @@ def reentrant_refuses_grad_and_inputs(torch):
             debug=True,
         ),
         raised(
-            "is not necessary",
+            "checkpoint",
             of(torch).checkpoint(lambda t: t.detach(), x, use_reentrant=True).sum().backward,
         ),
     ]
@@ -204,14 +204,14 @@ def calls_that_differ(torch):
         return checkpoint(run, leaf(torch, 1, 2), use_reentrant=False, **options).sum()
 
     more = make(lambda t: t.sin().exp(), lambda t: t.sin())
-    found.append(raised("different number of tensors was saved", more.backward))
+    found.append(raised("different number", more.backward))
     wider = make(lambda t: t.sin().exp(), lambda t: t.repeat(2).sin().exp())
     found.append(raised("different metadata", wider.backward))
     narrow = make(lambda t: t.sin().exp(), lambda t: t.float().sin().exp())
     found.append(raised("different metadata", narrow.backward))
     unchecked = make(lambda t: t.sin(), lambda t: t.float().sin(), determinism_check="none")
     found.append(raised("", unchecked.backward))
-    found.append(raised("determinism_check should be", make, torch.sin, torch.sin, determinism_check="no"))
+    found.append(raised("determinism_check", make, torch.sin, torch.sin, determinism_check="no"))
     return found
 
 
@@ -307,7 +307,7 @@ def custom_functions_inside(torch):
     x = leaf(torch, 3)
     of(torch).checkpoint(lambda t: Square.apply(t).sin(), x, use_reentrant=False).backward()
     again = of(torch).checkpoint(lambda t: Twice.apply(t).sin(), x, use_reentrant=False)
-    return [x.grad, raised("already unpacked once", again.backward)]
+    return [x.grad, raised("ctx.saved_tensors", again.backward)]
 
 
 @scenario

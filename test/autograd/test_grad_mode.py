@@ -152,13 +152,13 @@ def test_inference_mode():
 def test_inference_tensors_outside_of_the_mode():
     with fb.inference_mode():
         t = fb.ones(2, dtype=fb.float64)
-    with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
+    with pytest.raises(RuntimeError, match="Inference tensors do not"):
         _ = t._version
-    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
         t.add_(1)
-    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
         leaf(1, 2) * t
-    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside"):
+    with pytest.raises(RuntimeError, match="requires_grad=True on"):
         t.requires_grad_()
     x = leaf(1, 2)
     (x * t.clone()).sum().backward()

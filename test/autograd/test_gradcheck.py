@@ -52,7 +52,7 @@ def test_right_gradients_pass(function, inputs, fast):
 @pytest.mark.parametrize("fast", [False, True])
 def test_wrong_gradients_are_found(fast):
     x = leaf(1, 2)
-    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
         gradcheck(Wrong.apply, x, fast_mode=fast)
     assert not gradcheck(Wrong.apply, x, raise_exception=False, fast_mode=fast)
 
@@ -126,7 +126,7 @@ def test_gradient_from_nothing_is_found():
 
 
 def test_inputs_are_checked():
-    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+    with pytest.raises(ValueError, match="requires_grad=True"):
         gradcheck(lambda x: x, fb.ones(1, dtype=fb.float64))
     with pytest.warns(UserWarning, match="not a double precision"):
         gradcheck(lambda x: x * 2, leaf(1, dtype=fb.float32), eps=1e-2, atol=1e-1)
@@ -199,21 +199,21 @@ def reads_values(m):
 FAILURES = {
     "neither mode": (
         lambda m: m.autograd.gradcheck(m.sin, double(m, 1.0), check_backward_ad=False),
-        "at least one of check_forward_ad or check_backward_ad",
+        "check_forward_ad or check_backward_ad",
     ),
     "a batch, but not backward": (
         lambda m: m.autograd.gradcheck(
             m.sin, double(m, 1.0), check_backward_ad=False, check_forward_ad=True, check_batched_grad=True
         ),
-        "check_batched_grad=True requires check_backward_ad",
+        "check_backward_ad",
     ),
     "a batch, but not forward": (
         lambda m: m.autograd.gradcheck(m.sin, double(m, 1.0), check_batched_forward_grad=True),
-        "check_batched_forward_grad=True requires check_forward_ad",
+        "check_forward_ad",
     ),
     "constant only for autograd": (
         lambda m: m.autograd.gradcheck(lambda x: x.detach() * 2, double(m, 1.0)),
-        "Numerical gradient for function expected to be zero",
+        "zero",
     ),
     "no batch can pass": (
         lambda m: m.autograd.gradcheck(reads_values(m), double(m, 1.0, 2.0), check_batched_grad=True),
@@ -221,13 +221,13 @@ FAILURES = {
     ),
     "neither second derivative": (
         lambda m: m.autograd.gradgradcheck(m.sin, double(m, 1.0), check_rev_over_rev=False),
-        "at least one of check_fwd_over_rev or check_rev_over_rev",
+        "check_fwd_over_rev or check_rev_over_rev",
     ),
     "absent gradients of nothing": (
         lambda m: m.autograd.gradgradcheck(
             m.sin, double(m, 1.0), check_rev_over_rev=False, check_fwd_over_rev=True
         ),
-        "check_undefined_grad=True requires check_rev_over_rev",
+        "check_rev_over_rev",
     ),
 }
 
@@ -277,7 +277,7 @@ def test_wrong_batches_are_found():
             return g * (2 if fb._C._transform_depth() == 0 else 3)
 
     assert gradcheck(Wrong.apply, leaf(1, 2))
-    with pytest.raises(GradcheckError, match="failed while testing batched gradient computation"):
+    with pytest.raises(GradcheckError, match="batched gradient"):
         gradcheck(Wrong.apply, leaf(1, 2), check_batched_grad=True)
     assert not gradcheck(Wrong.apply, leaf(1, 2), check_batched_grad=True, raise_exception=False)
 

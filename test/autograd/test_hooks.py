@@ -61,8 +61,8 @@ def test_hook_that_removes_itself():
     ("result", "error", "match"),
     [
         (3, TypeError, "expected Variable, but hook returned 'int'"),
-        (fb.ones(2, dtype=fb.float64), RuntimeError, "has changed the size of value"),
-        (fb.ones(1), RuntimeError, "has changed the type of value"),
+        (fb.ones(2, dtype=fb.float64), RuntimeError, "gradient of size"),
+        (fb.ones(1), RuntimeError, "gradient of dtype"),
     ],
 )
 def test_hook_must_return_a_gradient(result, error, match):
@@ -73,7 +73,7 @@ def test_hook_must_return_a_gradient(result, error, match):
 
 
 def test_hook_needs_a_tensor_with_gradient():
-    with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require grad"):
+    with pytest.raises(RuntimeError, match="cannot register a hook"):
         fb.ones(1).register_hook(lambda g: g)
 
 
@@ -108,7 +108,7 @@ def test_post_accumulate_hook_may_step_and_clear():
 
 
 def test_post_accumulate_hook_is_for_leaves():
-    with pytest.raises(RuntimeError, match="cannot be registered on non-leaf tensors"):
+    with pytest.raises(RuntimeError, match="non-leaf"):
         (leaf(1) * 2).register_post_accumulate_grad_hook(lambda t: None)
 
 

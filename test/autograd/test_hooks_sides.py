@@ -116,7 +116,7 @@ def wrong_results_of_hooks(torch):
         handle.remove()
     y = x * 2
     handle = y.grad_fn.register_hook(lambda gi, go: (gi[0], gi[0], gi[0]))
-    found.append(raised("incorrect number of values", y.backward))
+    found.append(raised("values", y.backward))
     return [
         *found,
         raised("", torch.ones(1).register_hook, print),

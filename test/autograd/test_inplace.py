@@ -35,7 +35,7 @@ def test_saved_tensor_changed_in_place():
     c = b * 1
     d = a * c
     c.zero_()
-    with pytest.raises(RuntimeError, match=r"is at version 1; expected version 0 instead"):
+    with pytest.raises(RuntimeError, match="is at version 1"):
         d.sum().backward()
 
 
@@ -50,9 +50,9 @@ def test_tensor_that_is_not_saved_may_change():
 
 def test_leaf_changed_in_place():
     x = leaf(1, 2)
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         x.add_(1)
-    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+    with pytest.raises(RuntimeError, match="view of a leaf"):
         x[0].mul_(2)
     with fb.no_grad():
         x.add_(1)
@@ -137,7 +137,7 @@ def test_base_and_is_view():
 def test_views_of_several_outputs_cannot_change_in_place():
     x = leaf(1, 2)
     first, _ = (x * 1).unbind(0)
-    with pytest.raises(RuntimeError, match="is the output of a function that returns multiple views"):
+    with pytest.raises(RuntimeError, match="returns multiple views"):
         first.mul_(2)
 
 
@@ -145,7 +145,7 @@ def test_view_made_without_recording_cannot_change_in_place():
     base = leaf(1, 2) * 1
     with fb.no_grad():
         view = base[0:1]
-    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified"):
+    with pytest.raises(RuntimeError, match="no_grad mode"):
         view.mul_(2)
 
 
@@ -194,5 +194,5 @@ def test_expanded_view_has_a_summed_gradient():
 
 
 def test_out_cannot_be_recorded():
-    with pytest.raises(RuntimeError, match=r"out=\.\.\. arguments don't support automatic diff"):
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         fb.add(leaf(1), leaf(1), out=fb.zeros(1, dtype=fb.float64))

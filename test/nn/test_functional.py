@@ -35,10 +35,10 @@ def test_padding_is_numpys(dims, mode):
 @pytest.mark.parametrize(
     ("pad", "mode", "error", "message"),
     [
-        ((1,), "constant", RuntimeError, "divisible by 2"),
-        ((1,) * 10, "constant", RuntimeError, "two times the input dimension"),
+        ((1,), "constant", RuntimeError, "even number"),
+        ((1,) * 10, "constant", RuntimeError, "at most"),
         ((-3, -3), "constant", RuntimeError, "negative output size"),
-        ((4, 0), "reflect", RuntimeError, "Padding size should be less than"),
+        ((4, 0), "reflect", RuntimeError, "padding"),
         ((5, 0), "circular", RuntimeError, "wrapping around more than once"),
         ((1, 1), "mirror", NotImplementedError, "Unrecognised padding mode"),
         ((1, 1) * 4, "reflect", NotImplementedError, "Only 2D, 3D, 4D, 5D"),

@@ -163,15 +163,15 @@ def test_unpooling_is_the_inverse_of_pooling():
 @pytest.mark.parametrize(
     "make, phrase",
     [
-        (lambda: fb.nn.MultiheadAttention(7, 2), "divisible"),
+        (lambda: fb.nn.MultiheadAttention(7, 2), "embed_dim"),
         (lambda: fb.nn.ReflectionPad2d((1, 2)), "expected one int or 4"),
-        (lambda: fb.nn.Dropout2d(1.5), "between 0 and 1"),
+        (lambda: fb.nn.Dropout2d(1.5), "p from 0 to 1"),
         (lambda: fb.nn.ConvTranspose2d(2, 2, 3, padding_mode="reflect"), "zeros"),
         (
             lambda: fb.nn.ConvTranspose2d(1, 1, 3, stride=2)(fb.ones(1, 1, 3, 3), [20, 20]),
             "expected output_size",
         ),
-        (lambda: fb.nn.InstanceNorm2d(3)(fb.ones(2, 3)), "3D or 4D"),
+        (lambda: fb.nn.InstanceNorm2d(3)(fb.ones(2, 3)), "3 or 4 dimensions"),
         (lambda: fb.nn.TripletMarginLoss(reduction="most"), "reduction"),
     ],
 )

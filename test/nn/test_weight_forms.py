@@ -184,9 +184,9 @@ def test_orthogonal_takes_a_new_value():
 def test_orthogonal_refuses_what_is_no_matrix():
     for m in (fb, torch):
         orthogonal = m.nn.utils.parametrizations.orthogonal
-        with pytest.raises(ValueError, match="matrix"):
+        with pytest.raises(ValueError, match="matri"):
             orthogonal(m.nn.Linear(3, 3), "bias")
-        with pytest.raises(ValueError, match="no parameter or buffer"):
+        with pytest.raises(ValueError, match="no parameter"):
             orthogonal(m.nn.Linear(3, 3), "nothing")
-        with pytest.raises(ValueError, match="one of"):
+        with pytest.raises(ValueError, match="householder"):
             orthogonal(m.nn.Linear(3, 3), orthogonal_map="other")

@@ -84,8 +84,8 @@ def test_nan_spreads_over_its_row_only():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: F.scaled_dot_product_attention(x[0], x[0], x[0]), "at least 2 dimensional"),
-        (lambda x: F.scaled_dot_product_attention(x, x.float(), x), "same dtype"),
+        (lambda x: F.scaled_dot_product_attention(x[0], x[0], x[0]), "at least 2 dimensions"),
+        (lambda x: F.scaled_dot_product_attention(x, x.float(), x), "of one dtype"),
         (lambda x: F.scaled_dot_product_attention(x, x, x, fb.ones(4, 4) > 0, is_causal=True), "is_causal"),
         (lambda x: F.scaled_dot_product_attention(x, x, x, fb.ones(3, 3) > 0), "broadcasts to"),
     ],

@@ -74,17 +74,17 @@ def test_tensordot_equals_numpy(dims: object):
 @pytest.mark.parametrize(
     ("equation", "count", "words"),
     [
-        ("ij,jk", 1, "fewer operands were provided"),
-        ("ij", 2, "more operands were provided"),
-        ("i", 1, r"number of subscripts in the equation \(1\) does not match"),
-        ("ijk", 1, r"number of subscripts in the equation \(3\) does not match"),
-        ("ij->k", 1, "output subscript k does not appear"),
-        ("ij->ii", 1, "output subscript i appears more than once"),
-        ("i1", 1, "invalid subscript given at index 1"),
-        ("i.j", 1, "not part of any ellipsis"),
-        ("...i...", 1, "for which an ellipsis was already found"),
+        ("ij,jk", 1, "fewer operands"),
+        ("ij", 2, "more operands"),
+        ("i", 1, r"expected 2 subscripts for operand 0, got 1"),
+        ("ijk", 1, r"expected 2 subscripts for operand 0, got 3"),
+        ("ij->k", 1, "subscript k belongs to no operand"),
+        ("ij->ii", 1, "subscript i more than once"),
+        ("i1", 1, "a letter at index 1"),
+        ("i.j", 1, "outside of an ellipsis"),
+        ("...i...", 1, "after the ellipsis"),
         ("ii", 1, "subscript i is repeated for operand 0 but the sizes don't match"),
-        ("ij,ki", 2, "does not broadcast with previously seen size 2"),
+        ("ij,ki", 2, "size 3 in operand 1, but 2"),
     ],
 )
 def test_errors(equation: str, count: int, words: str):

@@ -108,16 +108,16 @@ def test_nan_stays_in_its_sequence():
     ("call", "error", "words"),
     [
         (lambda: fb.fft.fft(fb.zeros(4, dtype=fb.float16)), RuntimeError, "Unsupported dtype Half"),
-        (lambda: fb.fft.fft(fb.zeros(())), IndexError, "tensor has no dimensions"),
+        (lambda: fb.fft.fft(fb.zeros(())), IndexError, "the tensor has none"),
         (lambda: fb.fft.fft(fb.zeros(4), n=0), RuntimeError, r"Invalid number of data points \(0\)"),
         (lambda: fb.fft.fft(fb.zeros(4), norm="x"), RuntimeError, "Invalid normalization mode"),
-        (lambda: fb.fft.rfft(fb.zeros(4) * 1j), RuntimeError, "expects a real input tensor"),
+        (lambda: fb.fft.rfft(fb.zeros(4) * 1j), RuntimeError, "expected a real input"),
         (lambda: fb.fft.fftn(fb.zeros(2, 2), dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
-        (lambda: fb.fft.fftn(fb.zeros(2), s=(1, 2)), RuntimeError, "Got shape with 2 values"),
-        (lambda: fb.fft.fftn(fb.zeros(2, 2), s=(1, 2), dim=(0,)), RuntimeError, "must have the same length"),
-        (lambda: fb.fft.rfftn(fb.zeros(2, 2), dim=()), RuntimeError, "must transform at least one axis"),
+        (lambda: fb.fft.fftn(fb.zeros(2), s=(1, 2)), RuntimeError, "at most 1 dimensions, got 2"),
+        (lambda: fb.fft.fftn(fb.zeros(2, 2), s=(1, 2), dim=(0,)), RuntimeError, "as many sizes as dims"),
+        (lambda: fb.fft.rfftn(fb.zeros(2, 2), dim=()), RuntimeError, "at least one dim"),
         (lambda: fb.fft.fft2(fb.zeros(3)), IndexError, "Dimension out of range"),
-        (lambda: fb.fft.fftfreq(4, dtype=fb.int64), RuntimeError, "floating point or complex dtype"),
+        (lambda: fb.fft.fftfreq(4, dtype=fb.int64), RuntimeError, "floating or complex dtype"),
     ],
 )
 def test_wrong_arguments(call, error, words):

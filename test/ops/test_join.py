@@ -64,12 +64,12 @@ def test_out_may_be_strided() -> None:
             [(2, 3), (2, 4)],
             0,
             RuntimeError,
-            r"Expected size 3 but got size 4 for tensor number 1",
+            r"expected 3 and got 4 in tensor 1",
         ),
-        ([(2, 3), (2,)], 0, RuntimeError, "same number of dimensions: got 2 and 1"),
+        ([(2, 3), (2,)], 0, RuntimeError, "number of dimensions, got 2 and 1"),
         ([(), (2,)], 0, RuntimeError, r"zero-dimensional tensor \(at position 0\) cannot be concatenated"),
-        ([(2, 3), (2, 3)], 2, IndexError, r"range of \[-2, 1\], but got 2"),
-        ([], 0, ValueError, "expected a non-empty list of Tensors"),
+        ([(2, 3), (2, 3)], 2, IndexError, r"range of \[-2, 1\], got 2"),
+        ([], 0, ValueError, "non-empty TensorList"),
     ],
 )
 def test_cat_errors(parts: list[tuple[int, ...]], dim: int, error: type[Exception], message: str) -> None:
@@ -80,9 +80,9 @@ def test_cat_errors(parts: list[tuple[int, ...]], dim: int, error: type[Exceptio
 @pytest.mark.parametrize(
     ("parts", "dim", "error", "message"),
     [
-        ([(2,), (3,)], 0, RuntimeError, r"equal size, but got \[2\] at entry 0 and \[3\] at entry 1"),
-        ([(2,), (2,)], 2, IndexError, r"range of \[-2, 1\], but got 2"),
-        ([], 0, RuntimeError, "expects a non-empty TensorList"),
+        ([(2,), (3,)], 0, RuntimeError, r"equal size, got \[2\] first and \[3\] at place 1"),
+        ([(2,), (2,)], 2, IndexError, r"range of \[-2, 1\], got 2"),
+        ([], 0, RuntimeError, "non-empty TensorList"),
     ],
 )
 def test_stack_errors(parts: list[tuple[int, ...]], dim: int, error: type[Exception], message: str) -> None:

@@ -50,5 +50,5 @@ def test_masks_are_boolean(method: str) -> None:
 
 
 def test_masked_scatter_needs_enough_values() -> None:
-    with pytest.raises(RuntimeError, match="Number of elements of source < number of ones in mask"):
+    with pytest.raises(RuntimeError, match="source"):
         fb.zeros(3).masked_scatter(fb.ones(3, dtype=fb.bool), fb.zeros(2))

@@ -68,10 +68,10 @@ def test_a_place_that_is_nan_or_far_away_reads_no_memory():
 @pytest.mark.parametrize(
     ("x", "grid", "message"),
     [
-        ((1, 1, 3, 3), (2, 1, 1, 2), "same batch size"),
-        ((1, 1, 3, 3), (1, 1, 1, 3), "size 2 in last dimension"),
-        ((1, 1, 0, 3), (1, 1, 1, 2), "non-empty spatial"),
-        ((1, 1, 3), (1, 1, 2), "4D or 5D"),
+        ((1, 1, 3, 3), (2, 1, 1, 2), "batches of equal size"),
+        ((1, 1, 3, 3), (1, 1, 1, 3), "ends in size 2"),
+        ((1, 1, 0, 3), (1, 1, 1, 2), "elements in all spatial dimensions"),
+        ((1, 1, 3), (1, 1, 2), "4 dimensions each, or of 5"),
     ],
 )
 def test_errors(x, grid, message):

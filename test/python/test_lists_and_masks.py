@@ -18,9 +18,9 @@ def test_lists() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], 1), "at least one tensor"),
+        (([], 1), "expected one tensor"),
         (([fb.ones(1)], [fb.ones(1), fb.ones(1)]), "got 1 and 2"),
-        (([fb.ones(1)], [1, 2]), "scalar list"),
+        (([fb.ones(1)], [1, 2]), "one number per tensor"),
     ],
 )
 def test_lists_must_fit(arguments: tuple[object, ...], message: str) -> None:
@@ -67,7 +67,7 @@ def test_pieces_of_a_base_that_changed_have_no_gradient() -> None:
 
 
 def test_clamp_needs_a_bound() -> None:
-    with pytest.raises(RuntimeError, match="At least one of 'min' or 'max' must not be None"):
+    with pytest.raises(RuntimeError, match="'min' or 'max'"):
         fb.ones(2).clamp()
 
 

@@ -45,16 +45,16 @@ def test_windows_of_the_top_level_are_periodic_and_of_any_dtype(name):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: fb.signal.windows.hann(-1), ValueError, "requires non-negative window length, got M=-1"),
-        (lambda: fb.signal.windows.hann(4, dtype=fb.int64), ValueError, "expects float32 or float64 dtypes"),
-        (lambda: fb.signal.windows.gaussian(4, std=0), ValueError, "Standard deviation must be positive"),
-        (lambda: fb.signal.windows.exponential(4, tau=0), ValueError, "Tau must be positive"),
-        (lambda: fb.signal.windows.exponential(4, center=1), ValueError, "Center must be None"),
+        (lambda: fb.signal.windows.hann(-1), ValueError, "M"),
+        (lambda: fb.signal.windows.hann(4, dtype=fb.int64), ValueError, "float32 or float64"),
+        (lambda: fb.signal.windows.gaussian(4, std=0), ValueError, "got:? 0"),
+        (lambda: fb.signal.windows.exponential(4, tau=0), ValueError, "(?i)tau"),
+        (lambda: fb.signal.windows.exponential(4, center=1), ValueError, "(?i)center"),
         (lambda: fb.signal.windows.general_cosine(4, a=[]), ValueError, "Coefficients cannot be empty"),
-        (lambda: fb.signal.windows.general_cosine(4, a=3), TypeError, "must be a list/tuple"),
-        (lambda: fb.signal.windows.kaiser(4, beta=-1), ValueError, "beta must be non-negative"),
+        (lambda: fb.signal.windows.general_cosine(4, a=3), TypeError, "list"),
+        (lambda: fb.signal.windows.kaiser(4, beta=-1), ValueError, "beta"),
         (lambda: fb.hann_window(4, dtype=fb.int64), RuntimeError, "expects floating point dtypes"),
-        (lambda: fb.hann_window(-1), RuntimeError, "requires non-negative window_length"),
+        (lambda: fb.hann_window(-1), RuntimeError, "window_length"),
     ],
 )
 def test_wrong_windows(call, error, words):
@@ -108,13 +108,13 @@ SIGNAL = fb.ones(2, 20)
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: fb.stft(SIGNAL, 8), "requires the return_complex parameter"),
+        (lambda: fb.stft(SIGNAL, 8), "return_complex"),
         (lambda: fb.stft(SIGNAL, 8, 0, return_complex=True), "expected hop_length > 0"),
-        (lambda: fb.stft(SIGNAL, 8, win_length=9, return_complex=True), "expected 0 < win_length <= n_fft"),
-        (lambda: fb.stft(SIGNAL, 8, window=fb.ones(5), return_complex=True), "expected a 1D window tensor"),
-        (lambda: fb.stft(SIGNAL.to(fb.complex64), 8, onesided=True), "Cannot have onesided output"),
+        (lambda: fb.stft(SIGNAL, 8, win_length=9, return_complex=True), "win_length"),
+        (lambda: fb.stft(SIGNAL, 8, window=fb.ones(5), return_complex=True), "expected a 1D window"),
+        (lambda: fb.stft(SIGNAL.to(fb.complex64), 8, onesided=True), "onesided"),
         (lambda: fb.stft(SIGNAL, 30, center=False, return_complex=True), "expected 0 < n_fft <"),
-        (lambda: fb.istft(SIGNAL, 8), "requires a complex-valued input"),
+        (lambda: fb.istft(SIGNAL, 8), "complex"),
         (
             lambda: fb.istft(fb.ones(5, 4).to(fb.complex64), 8, window=fb.zeros(8)),
             "window overlap add min: 1",

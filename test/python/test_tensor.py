@@ -49,7 +49,7 @@ def test_index_assignment_is_numpys(place):
 
 def test_index_errors():
     x = fb.zeros(2, 3)
-    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 2"):
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
         x[5]
     with pytest.raises(IndexError, match="too many indices"):
         x[0, 0, 0]
@@ -136,17 +136,15 @@ def test_identity_survives_the_graph():
 def test_argument_errors_show_signatures():
     with pytest.raises(TypeError, match=r"softmax"):
         fb.softmax(fb.zeros(2), "a")
-    with pytest.raises(
-        RuntimeError, match=r"The size of tensor a \(2\) must match the size of tensor b \(3\)"
-    ):
+    with pytest.raises(RuntimeError, match="size of tensor a is 2, that of tensor b 3"):
         fb.zeros(2) + fb.zeros(3)
-    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         fb.zeros(2, 3) @ fb.zeros(2, 3)
 
 
 def test_truth_needs_one_element():
     assert fb.tensor(1)
-    with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
+    with pytest.raises(RuntimeError, match="Boolean value of"):
         bool(fb.zeros(2))
 
 

@@ -24,8 +24,8 @@ def test_accepts_what_is_close():
         (fb.ones(2), fb.ones(2, dtype=fb.float64), "attribute 'dtype'"),
         (fb.tensor(float("nan")), fb.tensor(float("nan")), "not close"),
         (1.0, 1.5, "Scalars are not close"),
-        ([1, 2], [1], "length of the sequences"),
-        ({"a": 1}, {"b": 1}, "keys of the mappings"),
+        ([1, 2], [1], "Sequences differ in length"),
+        ({"a": 1}, {"b": 1}, "Mappings differ in their keys"),
         ([fb.ones(1), fb.ones(1)], [fb.ones(1), fb.zeros(1)], r"item \[1\]"),
     ],
 )

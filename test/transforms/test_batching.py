@@ -65,7 +65,7 @@ def test_results_of_functional_forms_may_be_written():
 
 
 def test_random_operators_need_a_choice():
-    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+    with pytest.raises(RuntimeError, match="randomness error mode"):
         vmap(lambda x: x + fb.rand(2))(fb.zeros(3, 2))
 
 
@@ -133,7 +133,7 @@ def test_inner_batch_dimensions(dim: int):
 
 
 def test_dimensions_are_checked_without_the_batch():
-    with pytest.raises(IndexError, match=r"range of \[-1, 0\], but got 1"):
+    with pytest.raises(IndexError, match=r"range of \[-1, 0\].* got 1"):
         vmap(lambda row: row.softmax(1))(fb.zeros(3, 2))
 
 

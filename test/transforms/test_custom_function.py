@@ -149,9 +149,9 @@ FAILURES = {
     "two rules": (lambda m, x: m.vmap(by_numpy(m, generate=True))(x), "has both generate_vmap_rule=True and"),
     "old style in grad": (
         lambda m, x: m.func.grad(lambda a: old(m)(a).sum())(x),
-        "must override the setup_c",
+        "setup_context",
     ),
-    "old style in vmap": (lambda m, x: m.vmap(old(m))(x), "must override the setup_context"),
+    "old style in vmap": (lambda m, x: m.vmap(old(m))(x), "setup_context"),
 }
 
 

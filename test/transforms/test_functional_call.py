@@ -54,15 +54,15 @@ FAILURES = {
         lambda m, w, x: call(m, {"weight": w, "bias": w[:, 0], "o": w}, x, strict=True),
         "Unexpected key.*'o'",
     ),
-    "twice": (lambda m, w, x: call(m, ({"weight": w}, {"weight": w}), x), "appeared in multiple dict"),
-    "no dict": (lambda m, w, x: call(m, 3, x), "to be a dict"),
-    "no dicts": (lambda m, w, x: call(m, (3,), x), "to be dictionaries"),
+    "twice": (lambda m, w, x: call(m, ({"weight": w}, {"weight": w}), x), "dict"),
+    "no dict": (lambda m, w, x: call(m, 3, x), "a dict"),
+    "no dicts": (lambda m, w, x: call(m, (3,), x), "dict"),
     "no tensor": (lambda m, w, x: call(m, {"weight": 3}, x), "not an instance of"),
     "no module": (lambda m, w, x: m.func.functional_call(3, {"weight": w}, x), "named_parameters"),
     "no argument": (lambda m, w, x: call(m, {"weight": w}), "missing 1 required"),
     "tied names differ": (
         lambda m, w, x: m.func.functional_call(tied(m), {"a.weight": m.eye(2), "b.weight": m.eye(2)}, x),
-        "which are tied",
+        "are tied",
     ),
 }
 
@@ -122,11 +122,11 @@ def test_stacked_state():
 
 
 STACK_FAILURES = {
-    "none": (lambda m: [], "at least one model, got 0"),
-    "modes": (lambda m: [linear(m), linear(m).eval()], "same training/eval mode"),
-    "classes": (lambda m: [linear(m), m.nn.ReLU()], "same class"),
-    "sizes": (lambda m: [linear(m), m.nn.Linear(2, 4)], "stack expects each tensor to be equal size"),
-    "frozen": (lambda m: [linear(m), linear(m).requires_grad_(False)], "same .requires_grad"),
+    "none": (lambda m: [], "one model"),
+    "modes": (lambda m: [linear(m), linear(m).eval()], "training"),
+    "classes": (lambda m: [linear(m), m.nn.ReLU()], "class"),
+    "sizes": (lambda m: [linear(m), m.nn.Linear(2, 4)], "equal size"),
+    "frozen": (lambda m: [linear(m), linear(m).requires_grad_(False)], "requires_grad"),
 }
 
 

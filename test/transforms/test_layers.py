@@ -209,10 +209,10 @@ def test_captured_tensors_are_not_written_to(write):
 
 
 READS = {
-    "item": (lambda a: a.sum().item(), r"calling \.item\(\)"),
-    "float": (lambda a: float(a.sum()), r"calling \.item\(\)"),
+    "item": (lambda a: a.sum().item(), r"\.item\(\)"),
+    "float": (lambda a: float(a.sum()), r"\.item\(\)"),
     "a branch": (lambda a: a if a.sum() > 0 else -a, "data-dependent control flow"),
-    "an index": (lambda a: [1, 2][a.long()[0]], r"calling \.item\(\)"),
+    "an index": (lambda a: [1, 2][a.long()[0]], r"\.item\(\)"),
 }
 
 
@@ -236,7 +236,7 @@ def test_data_cannot_be_exchanged_within_a_transform():
 
 
 def test_backward_has_no_meaning_within_a_transform():
-    match = "backward\\(\\) called inside a functorch transform"
+    match = "backward\\(\\)"
     fail_alike(lambda m, a: m.func.grad(lambda x: (x.sum().backward(), x.sum())[1])(a), X, match=match)
     fail_alike(lambda m, a: m.vmap(lambda x: (m.autograd.backward(x), x)[1])(a), X, match=match)
 
@@ -313,7 +313,7 @@ def test_layers_are_popped_in_order():
             _C._call_below(_C._pop_layer)
         with pytest.raises(ValueError, match="batch size 3"):
             _C._make_batched(fb.ones(2), 0, 2)
-        with pytest.raises(IndexError, match="out of bounds"):
+        with pytest.raises(IndexError, match="batch dimension"):
             _C._make_batched(fb.ones(3), 1, 2)
         with pytest.raises(RuntimeError, match="not a vmap"):
             _C._make_batched(fb.ones(3), 0, 1)

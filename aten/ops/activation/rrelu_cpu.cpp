@@ -10,9 +10,7 @@ namespace flambeau::ops {
 void rrelu_noise_cpu(const Tensor& self, const Scalar& lower, const Scalar& upper,
                      GeneratorImpl* generator, Tensor& out) {
   const double low = lower.to_double(), high = upper.to_double();
-  check(low <= high,
-        "Lower bound should be less than or equal to the upper bound, but got lower=", low,
-        " and upper=", high);
+  check(low <= high, "rrelu: expected lower <= upper, got lower=", low, " and upper=", high);
   const Tensor in = contiguous_tensor(self);
   CpuGenerator& source = cpu_generator_or_default(generator);
   const std::lock_guard lock(source.mutex());

@@ -11,8 +11,8 @@ void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding,
                   IntArrayRef dilation, IntArrayRef output_padding, bool transposed) {
   const auto dims = static_cast<size_t>(input.dim() - 2);
   const auto check_list = [&](const char* name, IntArrayRef list, int64_t least) {
-    check(list.size() == dims, "expected ", name, " to be a single integer value or a list of ",
-          int64_t(dims), " values to match the convolution dimensions, but got ", name, "=", list);
+    check(list.size() == dims, name, ": expected one number or a list of ", int64_t(dims), ", got ",
+          list);
     for (const int64_t v : list)
       check(v >= least, "convolution: expected ", name, " >= ", least, ", got ", list);
   };
@@ -29,25 +29,24 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
   check(input.dim() == weight.dim(), "Expected ", weight.dim(),
         "D input to convolution with weight ", weight.sizes(),
         ", but got input of size: ", input.sizes());
-  check(input.dtype() == weight.dtype(), "Input type (", input.dtype(), ") and weight type (",
-        weight.dtype(), ") should be the same");
+  check(input.dtype() == weight.dtype(), "expected input and weight of one dtype, got Input type (",
+        input.dtype(), ") and weight type (", weight.dtype(), ")");
   check(!bias.defined() || bias.dtype() == input.dtype(), "Input type (", input.dtype(),
         ") and bias type (", bias.defined() ? bias.dtype() : input.dtype(), ") should be the same");
-  check(groups > 0, "non-positive groups is not supported, got ", groups);
+  check(groups > 0, "non-positive groups: got ", groups);
   const int64_t channels =
       transposed ? weight.size(0) : product_of("convolution", weight.size(1), groups);
   check(input.size(1) == channels, "Given groups=", groups, ", weight of size ", weight.sizes(),
         ", expected input", input.sizes(), " to have ", channels, " channels, but got ",
         input.size(1), " channels instead");
-  check(weight.size(0) % groups == 0, "Given groups=", groups,
-        ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ",
-        weight.sizes(), " instead");
+  check(weight.size(0) % groups == 0,
+        "expected groups that divide the output channels, got groups=", groups,
+        " and a weight of shape ", weight.sizes());
   const int64_t out_channels =
       transposed ? product_of("convolution", weight.size(1), groups) : weight.size(0);
-  check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out_channels),
-        "Given weight of size ", weight.sizes(), ", expected bias to be 1-dimensional with ",
-        out_channels, " elements, but got bias of size ",
-        bias.defined() ? bias.sizes() : IntArrayRef(), " instead");
+  check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out_channels), "expected a bias of ",
+        out_channels, " elements for a weight of shape ", weight.sizes(), ", got shape ",
+        bias.defined() ? bias.sizes() : IntArrayRef());
 }
 
 }  // namespace
@@ -69,9 +68,8 @@ void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, 
           sum_of("convolution", product_of("convolution", in - 1, stride[d]), margin);
       size = sum_of("convolution", grown, sum_of("convolution", output_padding[d], 1));
     }
-    check(size >= 0, "Calculated padded input size per channel: (", in + 2 * padding[d],
-          "). Kernel size: (", dilation[d] * (kernel - 1) + 1,
-          "). Kernel size can't be greater than actual input size");
+    check(size >= 0, "expected a kernel that fits into the padded input, of ", in + 2 * padding[d],
+          " elements per channel; got one that spans ", dilation[d] * (kernel - 1) + 1);
     out->sizes.push_back(transposed ? size : size / stride[d] + 1);
   }
   out->dtype = input.dtype();

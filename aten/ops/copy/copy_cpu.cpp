@@ -23,8 +23,7 @@ void copy_cpu(Tensor& self, const Tensor& src, bool) { copy_into(self, src); }
 void fill_cpu(Tensor& self, const Scalar& value) { fill_with(self, value); }
 
 void fill_tensor_cpu(Tensor& self, const Tensor& value) {
-  check(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
-        value.dim(), " dimensions.");
+  check(value.dim() == 0, "fill_: expected a value of 0 dimensions, got ", value.dim());
   copy_into(self, value);
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "aten/core/memory_format.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/factory_kernels.h"
@@ -29,8 +30,7 @@ void empty(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Devi
 
 void empty_strided(IntArrayRef size, IntArrayRef stride, std::optional<ScalarType> dtype,
                    std::optional<Device> device, OutSpec* out) {
-  check(size.size() == stride.size(), "mismatch in length of strides and shape: got size ", size,
-        " and stride ", stride);
+  check(size.size() == stride.size(), LengthMismatch{size, stride});
   factory(size, dtype, device, out);
   out->strides = DimVector(stride);
 }
@@ -53,11 +53,12 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
   if (whole) {
     const int64_t first = start.to_int64(), last = end.to_int64(), by = step.to_int64();
     check(up ? last >= first : last <= first,
-          "upper bound and lower bound inconsistent with step sign");
+          "expected bounds in the step's direction, got some inconsistent with step sign");
     count = (last - first) / by + ((last - first) % by != 0);
   } else {
     const double span = end.to_double() - start.to_double();
-    check(up ? span >= 0 : span <= 0, "upper bound and lower bound inconsistent with step sign");
+    check(up ? span >= 0 : span <= 0,
+          "expected bounds in the step's direction, got some inconsistent with step sign");
     const double n = std::ceil(span / step.to_double());
     check(n < 0x1p62, "invalid size, possible overflow? got ", n, " elements");
     count = static_cast<int64_t>(n);
@@ -67,7 +68,7 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
 
 void linspace(const Scalar& start, const Scalar& end, int64_t steps,
               std::optional<ScalarType> dtype, std::optional<Device> device, OutSpec* out) {
-  check(steps >= 0, "number of steps must be non-negative");
+  check(steps >= 0, "number of steps must be 0 or more");
   const bool is_complex = start.is_complex() || end.is_complex();
   factory(IntArrayRef(steps),
           dtype.value_or(is_complex ? default_complex_dtype() : default_dtype()), device, out);
@@ -75,8 +76,8 @@ void linspace(const Scalar& start, const Scalar& end, int64_t steps,
 
 void eye(int64_t n, int64_t m, std::optional<ScalarType> dtype, std::optional<Device> device,
          OutSpec* out) {
-  check(n >= 0, "n must be greater or equal to 0, got ", n);
-  check(m >= 0, "m must be greater or equal to 0, got ", m);
+  check(n >= 0, "eye: expected n >= 0, got ", n);
+  check(m >= 0, "eye: expected m >= 0, got ", m);
   const int64_t sizes[] = {n, m};
   factory(sizes, dtype, device, out);
 }

@@ -23,10 +23,10 @@ struct Windows {
       in[d] = image[d];
       kernel[d] = kernels[d], dilation[d] = dilations[d];
       padding[d] = paddings[d], stride[d] = strides[d];
-      check(kernel[d] > 0, op, ": kernel size should be greater than zero, got ", kernels);
-      check(dilation[d] > 0, op, ": dilation should be greater than zero, got ", dilations);
+      check(kernel[d] > 0, op, ": expected kernels of positive sizes, got ", kernels);
+      check(dilation[d] > 0, op, ": expected positive dilations, got ", dilations);
       check(padding[d] >= 0, op, ": padding should be non-negative, got ", paddings);
-      check(stride[d] > 0, op, ": stride should be greater than zero, got ", strides);
+      check(stride[d] > 0, op, ": expected positive strides, got ", strides);
       const int64_t room = window_room(op, in[d], kernel[d], padding[d], dilation[d]);
       out[d] = room < 0 ? 0 : room / stride[d] + 1;
     }
@@ -108,9 +108,10 @@ namespace shape {
 
 void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
             IntArrayRef stride, OutSpec* out) {
-  check(self.dim() == 4 && self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0,
-        "unfold: Expected 3D or 4D (batch mode) tensor, empty in no dimension but the batch, got ",
-        self.sizes());
+  check(
+      self.dim() == 4 && self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0,
+      "unfold: expected shape (C, H, W) or (N, C, H, W), empty in no dimension but the batch, got ",
+      self.sizes());
   const Windows w("im2col", image_of(self), kernel_size, dilation, padding, stride);
   check(w.count() > 0, "unfold: no window fits into (", w.in[0], ", ", w.in[1],
         "): kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
@@ -124,12 +125,13 @@ void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, I
 void col2im(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size,
             IntArrayRef dilation, IntArrayRef padding, IntArrayRef stride, OutSpec* out) {
   check(self.dim() == 3 && self.size(1) > 0 && self.size(2) > 0,
-        "fold: Expected 2D or 3D (batch mode) tensor, empty in no dimension but the batch, got ",
+        "fold: expected shape (rows, blocks) or (N, rows, blocks), empty in no dimension but the "
+        "batch, got ",
         self.sizes());
   const Windows w("col2im", output_size, kernel_size, dilation, padding, stride);
   check(self.size(1) % w.taps() == 0,
-        "fold: expected rows divisible by the product of kernel_size ", kernel_size, ", got shape ",
-        self.sizes());
+        "fold: expected a multiple of the kernel's elements as rows, got kernel_size ", kernel_size,
+        " and shape ", self.sizes());
   check(w.count() > 0 && w.count() == self.size(2), "fold: expected as many columns as the number",
         " of sliding blocks, ", w.out[0], " * ", w.out[1], ", of output_size=", output_size,
         " with kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,

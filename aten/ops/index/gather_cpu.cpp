@@ -1,6 +1,7 @@
 // gather on CPU: result[i][j] = self[index[i][j]][j] for dim 0. Pure movement, exact in every
 // dtype. Negative indices are out of bounds.
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
@@ -31,8 +32,7 @@ void gather_row(const Row& row, const Steps& steps) {
   for (int64_t j = 0; j < row.count; ++j) {
     const int64_t at = *reinterpret_cast<const int64_t*>(row.positions + j * steps.positions);
     if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
-      fail(ErrorKind::Runtime, "index ", at, " is out of bounds for dimension ", steps.dim,
-           " with size ", size);
+      fail(ErrorKind::Runtime, OutOfBounds{at, steps.dim, size});
     }
     *reinterpret_cast<T*>(row.to + j * steps.to) =
         *reinterpret_cast<const T*>(row.from + j * steps.from + at * along);
@@ -108,13 +108,14 @@ void gather(const Tensor& self, int64_t dim, const Tensor& index, OutSpec* out) 
   const int64_t along = wrap_dim(dim, self.dim());
   if (index.numel() > 0) {
     check(index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32,
-          "gather(): Expected dtype int32/int64 for index");
+          WrongIndexDtype{"gather()", "int64 or int32", index.dtype()});
     check(std::max<int64_t>(self.dim(), 1) == std::max<int64_t>(index.dim(), 1),
-          "Index tensor must have the same number of dimensions as input tensor");
+          "gather(): expected index and input of one number of dimensions, got ", index.dim(),
+          " and ", self.dim());
     for (int64_t d = 0; d < std::min(self.dim(), index.dim()); ++d) {
-      check(d == along || index.size(d) <= self.size(d), "Size does not match at dimension ", d,
-            " expected index ", index.sizes(), " to be no larger than self ", self.sizes(),
-            " apart from dimension ", along);
+      check(d == along || index.size(d) <= self.size(d),
+            "gather(): expected an index that fits into self in all dimensions but ", along,
+            ", got shapes ", index.sizes(), " and ", self.sizes());
     }
   }
   sized(self, index.sizes(), out);

@@ -2,6 +2,7 @@
 // the end. Reads and writes move elements, exact in every dtype; sums are kept in the element type,
 // each rounded (half and bfloat16 add in float), in row-major order of the positions.
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/view.h"
@@ -16,12 +17,10 @@ namespace {
 void append_mask(const Tensor& self, const Tensor& mask, std::vector<Tensor>* positions) {
   const size_t dim = positions->size();
   check_index(dim + mask.sizes().size() <= self.sizes().size(),
-              "too many indices for tensor of dimension ", self.dim(), " (got ",
-              dim + mask.sizes().size(), ")");
+              TooManyIndices{static_cast<size_t>(dim) + mask.sizes().size(), self.dim()});
   for (size_t d = 0; d < mask.sizes().size(); ++d) {
-    check_index(mask.sizes()[d] == self.sizes()[dim + d], "The shape of the mask ", mask.sizes(),
-                " at index ", d, " does not match the shape of the indexed tensor ", self.sizes(),
-                " at index ", dim + d);
+    check_index(mask.sizes()[d] == self.sizes()[dim + d], "shape of the mask ", mask.sizes(),
+                " differs from that of the tensor, ", self.sizes(), ", at dimension ", dim + d);
   }
   const Tensor rows = nonzero_cpu(mask);
   for (int64_t d = 0; d < mask.dim(); ++d) {
@@ -48,13 +47,12 @@ std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) 
         positions.push_back(cast_tensor(index, ScalarType::Int64));
         break;
       default:
-        fail(ErrorKind::Index,
-             "tensors used as indices must be long, int, byte or bool tensors, got ",
+        fail(ErrorKind::Index, "expected indices of dtype bool or an integer one, got ",
              pytorch_name_of(index.dtype()));
     }
   }
-  check_index(positions.size() <= self.sizes().size(), "too many indices for tensor of dimension ",
-              self.dim(), " (got ", positions.size(), ")");
+  check_index(positions.size() <= self.sizes().size(),
+              TooManyIndices{positions.size(), self.dim()});
   return positions;
 }
 
@@ -75,13 +73,10 @@ void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {
 
 void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   const indexing::Plan plan = indexing::plan_of(self, indices);
-  check(self.dtype() == values.dtype(),
-        "Index put requires the source and destination dtypes match, got ",
-        pytorch_name_of(self.dtype()), " for the destination and ", pytorch_name_of(values.dtype()),
-        " for the source.");
-  check(is_broadcastable_to(values.sizes(), plan.result_sizes),
-        "shape mismatch: value tensor of shape ", values.sizes(),
-        " cannot be broadcast to indexing result of shape ", plan.result_sizes);
+  check(self.dtype() == values.dtype(), "index_put_: expected values of the destination's dtype ",
+        pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(values.dtype()));
+  check(is_broadcastable_to(values.sizes(), plan.result_sizes), "shape mismatch: values of shape ",
+        values.sizes(), " do not broadcast to the indexed shape ", plan.result_sizes);
   for (const Tensor& index : indices) {
     if (index.defined()) indexing::apart_from(self, index);
   }

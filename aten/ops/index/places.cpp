@@ -2,6 +2,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/memory_order.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
@@ -56,7 +57,7 @@ DimVector broadcast_indices(TensorList indices) {
       const int64_t own = index.sizes()[index.sizes().size() - back];
       int64_t& wide = sizes[ndim - back];
       check_index(own == wide || own == 1 || wide == 1,
-                  "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                  "shape mismatch: indices do not broadcast together, got shapes ",
                   shapes_of(indices));
       if (wide == 1) wide = own;
     }
@@ -91,8 +92,7 @@ void add_positions(const Tensor& index, const Plan& plan, int64_t dim, int64_t s
   parallel_for(0, wide.numel(), 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = positions[i];
-      check_index(at >= -size && at < size, "index ", at, " is out of bounds for dimension ", dim,
-                  " with size ", size);
+      check_index(at >= -size && at < size, OutOfBounds{at, dim, size});
       sums[i] = (is_first ? 0 : sums[i]) + (at < 0 ? at + size : at) * stride;
     }
   });
@@ -102,8 +102,7 @@ void add_positions(const Tensor& index, const Plan& plan, int64_t dim, int64_t s
 
 Plan plan_of(const Tensor& self, TensorList indices) {
   check_index(static_cast<int64_t>(indices.size()) <= self.dim(),
-              "too many indices for tensor of dimension ", self.dim(), " (got ", indices.size(),
-              ")");
+              TooManyIndices{indices.size(), self.dim()});
   Plan plan;
   plan.index_sizes = broadcast_indices(indices);
   size_t first = 0;
@@ -118,7 +117,7 @@ Plan plan_of(const Tensor& self, TensorList indices) {
     }
   }
   check_index(!nothing_to_index || numel_of(plan.index_sizes) == 0,
-              "index is out of bounds for dimension with size 0");
+              "index is out of bounds: the dimension has size 0");
   for (size_t i = 0; i < plan.index_sizes.size(); ++i) {
     plan.result_sizes.insert(plan.dims_before + i, plan.index_sizes[i]);
   }
@@ -223,20 +222,12 @@ Tensor as_positions(const Tensor& index) {
 Tensor apart_from(const Tensor& self, const Tensor& source) {
   const Overlap overlap = overlap_of(self, source);
   if (overlap == Overlap::No) return source;
-  check(overlap == Overlap::TooHard,
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
-        "to a "
-        "single memory location. Please clone() the tensor before performing the operation.");
+  check(overlap == Overlap::TooHard, kReadAndWritten);
   const Tensor copy = empty_tensor(source.sizes(), source.dtype());
   copy_into(copy, source);
   return copy;
 }
 
-void check_writable(const Tensor& self) {
-  check(!has_internal_overlap(self),
-        "unsupported operation: more than one element of the written-to tensor refers to a single "
-        "memory "
-        "location. Please clone() the tensor before performing the operation.");
-}
+void check_writable(const Tensor& self) { check(!has_internal_overlap(self), kWrittenTwice); }
 
 }  // namespace flambeau::indexing

@@ -40,8 +40,7 @@ struct Plan {
 };
 // IndexError where indices do not fit `self` or one another.
 Plan plan_of(const Tensor& self, TensorList indices);
-// IndexError "index 5 is out of bounds for dimension 0 with size 3"; negative indices count from
-// the end.
+// IndexError "index 5 is out of bounds: ..."; negative indices count from the end.
 Places places_of(const Tensor& self, TensorList indices, const Plan& plan);
 // The same for a result that lies in memory in another order; nullopt where that parts or turns the
 // dimensions of the indices, so that no three blocks describe it.

@@ -2,6 +2,7 @@
 // Only index_fill counts negative indices from the end. Sums as in index_cpu.cpp; alpha is a number
 // of the tensor's dtype, and alpha * source + self rounds once for the half types.
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/ops/index/movement.h"
@@ -29,67 +30,57 @@ std::string spaced(IntArrayRef sizes) {
 }
 
 void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_index(index.dim() <= 1,
-              "index_add_(): Index is supposed to be a vector, but got dim: ", index.dim(),
-              " with type: ", pytorch_name_of(index.dtype()), " and size: ", index.sizes());
+  check_index(index.dim() <= 1, "index_add_(): expected a vector of indices, got ",
+              pytorch_name_of(index.dtype()), " of shape ", index.sizes());
   check(is_index_type(index.dtype()),
-        "index_add_(): Expected dtype int32/int64 for index but got: ",
-        pytorch_name_of(index.dtype()));
-  check(self.dtype() == source.dtype(), "index_add_(): self (", pytorch_name_of(self.dtype()),
-        ") and source (", pytorch_name_of(source.dtype()), ") must have the same scalar type");
-  check(dim == 0 || dim < source.dim(), "index_add_(): Indexing dim ", dim,
-        " is out of bounds of the source tensor with dim ", source.dim());
-  check_index(source.dim() > 0 || index.numel() == 1, "Dimension specified as ", dim,
-              " but tensor has no dimensions");
+        WrongIndexDtype{"index_add_()", "int64 or int32", index.dtype()});
+  check(self.dtype() == source.dtype(), "index_add_(): expected a source of dtype ",
+        pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(source.dtype()));
+  check(dim == 0 || dim < source.dim(), "index_add_(): the source has ", source.dim(),
+        " dimensions and thus no dim ", dim);
+  check_index(source.dim() > 0 || index.numel() == 1, MissingDimension{dim});
   const int64_t slices = source.dim() ? source.size(dim) : 1;
-  check(index.numel() == slices, "index_add_(): Number of indices (", index.numel(),
-        ") should be equal to source.size(dim): (", slices, "), for dim: ", dim);
+  check(index.numel() == slices, "index_add_(): expected one index for each of the ", slices,
+        " slices of source along dim ", dim, ", got ", index.numel());
   check(self.dim() == source.dim() && without(self.sizes(), dim) == without(source.sizes(), dim),
-        "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-        "self.shape = ",
-        self.sizes(), " source.shape = ", source.sizes());
+        "index_add_(): expected equal shapes but along dim, got ", self.sizes(), " and source ",
+        source.sizes());
 }
 
 void check_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   const int64_t n = index.numel();
-  check_index(index.dim() <= 1, "index_copy_(): Index should have dimension 1 or 0 (got ",
-              index.dim(), ")");
+  check_index(index.dim() <= 1, "index_copy_(): expected an index of 0 or 1 dimensions, got ",
+              index.dim());
   check_index(source.dim() > 0 || n == 1,
-              "index_copy_(): When source is scalar, index should have one element (got ", n, ")");
+              "index_copy_(): expected one index for a scalar source, got ", n);
   check_index(source.dim() == 0 || self.dim() == 0 || source.dim() == self.dim(),
-              "index_copy_(): When source and destination are not scalars, their dimensionality "
-              "must match. "
-              "Source dimensionality (",
-              source.dim(), "), destination dimensionality (", self.dim(), ")");
+              "index_copy_(): expected a source of ", self.dim(), " dimensions, got ",
+              source.dim());
   check(index.dtype() == ScalarType::Int64,
-        "index_copy_(): Expected a long tensor for index, but got ",
-        pytorch_name_of(index.dtype()));
-  check(self.dtype() == source.dtype(),
-        "index_copy_(): self and source expected to have the same dtype, but "
-        "got (self) ",
-        pytorch_name_of(self.dtype()), " and (source) ", pytorch_name_of(source.dtype()));
+        WrongIndexDtype{"index_copy_()", "int64", index.dtype()});
+  check(self.dtype() == source.dtype(), "index_copy_(): expected a source of dtype ",
+        pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(source.dtype()));
   const DimVector ours = without(self.sizes(), dim), theirs = without(source.sizes(), dim);
-  check(ours == theirs,
-        "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
-        "slice shape: ",
-        spaced(ours), " at dimension ", dim, " and source slice shape: ", spaced(theirs),
-        " at dimension 0.");
-  check_index(source.dim() == 0 || n == source.size(dim), "index_copy_(): Number of indices (", n,
-              ") should be equal to source.size(dim) (", source.dim() ? source.size(dim) : 1, ")");
+  check(ours == theirs, "index_copy_(): expected slices of one shape, got ", spaced(ours),
+        " along dimension ", dim, " of self and ", spaced(theirs), " in source");
+  check_index(source.dim() == 0 || n == source.size(dim),
+              "index_copy_(): expected one index per slice of source, got ", n, " for ",
+              source.dim() ? source.size(dim) : 1);
 }
 
 void fill_slices(Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   dim = wrap_dim(dim, self.dim());
-  check_index(index.dtype() == ScalarType::Int64, "index_fill_(): Expected dtype int64 for index.");
+  check_index(index.dtype() == ScalarType::Int64,
+              WrongIndexDtype{"index_fill_()", "int64", index.dtype()});
   check(self.is_complex() || !value.is_complex(),
-        "index_fill_(): Converting complex Scalar to non-complex type is not supported");
-  check(index.dim() <= 1, "Index has to be a vector/scalar");
+        "index_fill_(): expected a real value for a real tensor");
+  check(index.dim() <= 1, "index_fill_(): expected indices of 0 or 1 dimensions, got ",
+        index.dim());
   indexing::apart_from(self, index);
   if (self.numel() == 0) return;
   const auto places =
       indexing::slices_of(self, dim, index, Negative::FromEnd, [&](int64_t i, int64_t size) {
-        check_index(i >= -size && i < size, "index ", i, " is out of bounds for dimension ", dim,
-                    " with size ", size);
+        check_index(i >= -size && i < size, OutOfBounds{i, dim, size});
       });
   dispatch_all(self.dtype(), "index_fill_", [&]<typename T>() {
     const T element = value.to<T>();
@@ -107,7 +98,7 @@ void select_elements(const Tensor& self, const Tensor& index, Tensor& result) {
     parallel_for(0, positions.numel(), 4, [&](int64_t begin, int64_t end) {
       const int64_t picked =
           indexing::pick(from, self.stride(0), self.size(0), at + begin, end - begin, to + begin);
-      check_index(picked == end - begin, "index out of range in self");
+      check_index(picked == end - begin, "index_select(): index out of range");
     });
   });
 }
@@ -122,9 +113,9 @@ void index_select_cpu(const Tensor& self, int64_t dim, const Tensor& index, Tens
   const auto places =
       indexing::slices_of(self, dim, index, Negative::Invalid, [by_range](int64_t i, int64_t size) {
         const bool inside = i >= 0 && i < size;
-        check(inside || !by_range, "INDICES element is out of DATA bounds, id=", i,
-              " axis_dim=", size);
-        check_index(inside, "index out of range in self");
+        check(inside || !by_range, "index_select(): expected indices from 0 to ", size - 1,
+              ", got ", i);
+        check_index(inside, "index_select(): index out of range: got ", i, " for size ", size);
       });
   if (result.numel() == 0) return;
   dispatch_by_size(element_size(self.dtype()), "index_select", [&]<typename T>() {
@@ -146,8 +137,9 @@ void index_add_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor&
   const auto places =
       indexing::slices_of(self, dim, index, Negative::Invalid, [&](int64_t i, int64_t size) {
         const bool inside = i >= 0 && i < size;
-        check_index(inside || scatters, "index out of range in self");
-        check(inside, "index ", i, " is out of bounds for dimension ", dim, " with size ", size);
+        check_index(inside || scatters, "index_add_(): index out of range: got ", i, " for size ",
+                    size);
+        check(inside, OutOfBounds{i, dim, size});
       });
   dispatch_all(self.dtype(), "index_add_", [&]<typename T>() {
     using Compute =
@@ -174,8 +166,7 @@ void index_copy_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor
   if (self.numel() == 0 || values.numel() == 0) return;
   const auto places =
       indexing::slices_of(self, dim, index, Negative::Invalid, [dim](int64_t i, int64_t size) {
-        check_index(i >= 0 && i < size, "index_copy_(): index ", i,
-                    " is out of bounds for dimension ", dim, " with size ", size);
+        check_index(i >= 0 && i < size, "index_copy_(): ", OutOfBounds{i, dim, size});
       });
   dispatch_by_size(element_size(self.dtype()), "index_copy_", [&]<typename T>() {
     indexing::write_places(places, self.data_as<T>(), values.data_as<T>(), 1,
@@ -188,9 +179,7 @@ void index_fill_cpu(Tensor& self, int64_t dim, const Tensor& index, const Scalar
 }
 
 void index_fill_tensor_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  check(value.dim() == 0,
-        "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
-        " dimension(s).");
+  check(value.dim() == 0, "index_fill_(): expected a value of 0 dimensions, got ", value.dim());
   fill_slices(self, dim, index, item_of(value));
 }
 
@@ -200,15 +189,16 @@ namespace flambeau::shape {
 
 void index_select(const Tensor& self, int64_t dim, const Tensor& index, OutSpec* out) {
   const int64_t along = wrap_dim(dim, self.dim());
-  check_index(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
+  check_index(index.dim() <= 1, "index_select(): expected indices of 0 or 1 dimensions, got ",
+              index.dim());
   check(self.dim() > 0 || index.numel() == 1,
-        "index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+        "index_select(): expected one index into a scalar, got ", index.numel());
   check(index.dtype() == ScalarType::Int32 || index.dtype() == ScalarType::Int64,
-        "index_select(): Expected dtype int32 or int64 for index");
+        WrongIndexDtype{"index_select()", "int64 or int32", index.dtype()});
   DimVector sizes(self.sizes());
   if (!sizes.empty()) {
     const bool nowhere = self.dim() > 1 && self.size(along) == 0 && index.numel() > 0;
-    check(!nowhere, "index_select(): self indexing axis dim should be positive");
+    check(!nowhere, "index_select(): the dimension has no elements to select");
     sizes[static_cast<size_t>(along)] = index.numel();
   }
   sized(self, sizes, out);

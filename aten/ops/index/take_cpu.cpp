@@ -1,6 +1,7 @@
 // take and put on CPU: positions of the flattened tensor, negative ones from the end. Elements move
 // exactly; put's sums as in index_cpu.cpp.
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/view.h"
@@ -18,8 +19,8 @@ Tensor flat(const Tensor& self) {
 indexing::Places flat_places(const Tensor& self, const Tensor& index) {
   return indexing::slices_of(
       self, 0, index, indexing::Negative::FromEnd, [](int64_t i, int64_t size) {
-        check_index(i >= -size && i < size, "out of range: tried to access index ", i,
-                    " on a tensor of ", size, " elements.");
+        check_index(i >= -size && i < size, "out of range: expected an index into ", size,
+                    " elements, got ", i);
       });
 }
 
@@ -41,18 +42,13 @@ void take_cpu(const Tensor& self, const Tensor& index, Tensor& result) {
 }
 
 void put_cpu(Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
-  check(index.dtype() == ScalarType::Int64, "put_(): Expected a long tensor for index, but got ",
-        pytorch_name_of(index.dtype()));
-  check(self.dtype() == source.dtype(),
-        "put_(): self and source expected to have the same dtype, but got "
-        "self.dtype = ",
-        pytorch_name_of(self.dtype()), " and source.dtype = ", pytorch_name_of(source.dtype()));
+  check(index.dtype() == ScalarType::Int64, WrongIndexDtype{"put_()", "int64", index.dtype()});
+  check(self.dtype() == source.dtype(), "put_(): expected a source of dtype ",
+        pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(source.dtype()));
   check_index(source.numel() == index.numel(),
-              "put_(): Expected source and index to have the same number of "
-              "elements, but got source.numel() = ",
-              source.numel(), ", index.numel() = ", index.numel());
-  check_index(self.numel() > 0 || index.numel() == 0,
-              "put_(): Tried to put elements into an empty tensor");
+              "put_(): expected one element of source per index, got ", source.numel(), " and ",
+              index.numel());
+  check_index(self.numel() > 0 || index.numel() == 0, "put_(): self has no elements to write to");
   indexing::check_writable(self);
   indexing::apart_from(self, index);
   const Tensor values = contiguous_tensor(indexing::apart_from(self, source));
@@ -78,9 +74,8 @@ void put_cpu(Tensor& self, const Tensor& index, const Tensor& source, bool accum
 namespace flambeau::shape {
 
 void take(const Tensor& self, const Tensor& index, OutSpec* out) {
-  check(index.dtype() == ScalarType::Int64, "take(): Expected a long tensor for index, but got ",
-        pytorch_name_of(index.dtype()));
-  check_index(self.numel() > 0 || index.numel() == 0, "take(): tried to take from an empty tensor");
+  check(index.dtype() == ScalarType::Int64, WrongIndexDtype{"take()", "int64", index.dtype()});
+  check_index(self.numel() > 0 || index.numel() == 0, "take(): self has no elements to take");
   sized(self, index.sizes(), out);
 }
 

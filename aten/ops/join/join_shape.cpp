@@ -1,5 +1,6 @@
 // Shape rules of cat and stack. The parts have one dtype: the operators promote before.
 #include "aten/core/memory_order.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/join_kernels.h"
@@ -17,19 +18,19 @@ bool all_channels_last(TensorList tensors) {
 }  // namespace
 
 void cat(TensorList tensors, int64_t dim, OutSpec* out) {
-  check_value(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
+  check_value(!tensors.empty(), NoTensors{"cat"});
   const Tensor& model = tensors[0];
   check(model.dim() > 0, "zero-dimensional tensor (at position 0) cannot be concatenated");
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim()));
   DimVector sizes(model.sizes());
   for (size_t i = 1; i < tensors.size(); ++i) {
     const IntArrayRef other = tensors[i].sizes();
-    check(other.size() == sizes.size(), "Tensors must have same number of dimensions: got ",
+    check(other.size() == sizes.size(), "cat: expected tensors of one number of dimensions, got ",
           sizes.size(), " and ", other.size());
     for (size_t d = 0; d < sizes.size(); ++d) {
-      check(d == along || other[d] == sizes[d], "Sizes of tensors must match except in dimension ",
-            along, ". Expected size ", sizes[d], " but got size ", other[d], " for tensor number ",
-            i, " in the list.");
+      check(d == along || other[d] == sizes[d],
+            "cat: Sizes of tensors must match but along dimension ", along, "; expected ", sizes[d],
+            " and got ", other[d], " in tensor ", i);
     }
     sizes[along] = sum_of("cat", sizes[along], other[along]);
   }
@@ -38,13 +39,12 @@ void cat(TensorList tensors, int64_t dim, OutSpec* out) {
 }
 
 void stack(TensorList tensors, int64_t dim, OutSpec* out) {
-  check(!tensors.empty(), "stack expects a non-empty TensorList");
+  check(!tensors.empty(), NoTensors{"stack"});
   const Tensor& model = tensors[0];
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim() + 1));
   for (size_t i = 1; i < tensors.size(); ++i) {
-    check(tensors[i].sizes() == model.sizes(),
-          "stack expects each tensor to be equal size, but got ", model.sizes(), " at entry 0 and ",
-          tensors[i].sizes(), " at entry ", i);
+    check(tensors[i].sizes() == model.sizes(), "stack: expected tensors of equal size, got ",
+          model.sizes(), " first and ", tensors[i].sizes(), " at place ", i);
   }
   DimVector sizes(model.sizes());
   const auto count = static_cast<int64_t>(tensors.size());

@@ -27,14 +27,12 @@ void clear_triangle(T* a, int64_t n, bool upper) {
 }
 
 void zero_pivot(std::string& text, int at) {
-  text +=
-      text_of("U[", at, ",", at,
-              "] is zero and using it on lu_solve would result in a division by zero. If you "
-              "still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
-              "linalg.lu_factor_ex(A, pivot)");
+  text += text_of("U[", at, ",", at,
+                  "] is zero: these factors solve no equations (linalg.lu and lu_factor_ex give "
+                  "them unchecked)");
 }
 void unsolvable(std::string& text, int) {
-  text += "The solver failed because the input matrix is singular.";
+  text += "the matrix is singular: its equations have no unique solution";
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, OutSpec*
   check_same_dtype(op, LD, B);
   check(LD.size(-1) == B.size(-2), op, ": expected matching sizes of LD and B, got ", LD.sizes(),
         " and ", B.sizes());
-  check(pivots.dtype() == ScalarType::Int32, op, ": Expected pivots to be integers. Got ",
+  check(pivots.dtype() == ScalarType::Int32, op, ": expected integer pivots, got ",
         pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LD.sizes().slice(0, LD.sizes().size() - 1), op,
         ": expected pivots of shape LD.shape[:-1], got ", pivots.sizes());
@@ -56,21 +56,21 @@ void factored_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, Out
   check_square_lapack(op, LU, "LU");
   check_matrices(op, B, "B");
   check_same_dtype(op, LU, B);
-  check(pivots.dtype() == ScalarType::Int32, op, ": pivots should be a Tensor of scalar type ",
-        "torch.int32, got ", pytorch_name_of(pivots.dtype()));
+  check(pivots.dtype() == ScalarType::Int32, op, ": expected pivots of dtype torch.int32, got ",
+        pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LU.sizes().slice(0, LU.sizes().size() - 1), op,
         ": expected one of the pivots per row of each matrix, got ", pivots.sizes(),
         " for LU of shape ", LU.sizes());
-  check(LU.size(-1) == B.size(-2), op, ": Incompatible shapes of A and B for the equation AX = B (",
-        LU.size(-2), "x", LU.size(-1), " and ", B.size(-2), "x", B.size(-1), ")");
+  check(LU.size(-1) == B.size(-2), op, ": Incompatible shapes for AX = B: A is ", LU.size(-2), "x",
+        LU.size(-1), ", B is ", B.size(-2), "x", B.size(-1));
   *out = by_columns(B, broadcast_sizes(batch_of(LU), batch_of(B)), B.size(-2), B.size(-1));
 }
 
 void pivots_to_permutation(const Tensor& pivots, int64_t rows, OutSpec* out) {
   check(pivots.dim() >= 1, "lu_unpack: expected pivots with a dimension, got a 0-dim tensor");
   check(pivots.dtype() == ScalarType::Int32,
-        "torch.lu_unpack: LU_pivots is expected to be a "
-        "contiguous tensor of torch.int32 dtype, got ",
+        "lu_unpack: expected LU_pivots as lu_factor gives them, contiguous and of dtype "
+        "torch.int32, got ",
         pytorch_name_of(pivots.dtype()));
   DimVector sizes = pivots.sizes();
   sizes.back() = rows;
@@ -83,9 +83,9 @@ void solve_triangular(const Tensor& self, const Tensor& B, bool left, OutSpec* o
   check_matrices(op, B, "B");
   check_same_dtype(op, self, B);
   const int64_t along = left ? -2 : -1;
-  check(B.size(along) == self.size(-1), op, ": Incompatible shapes of A and B for the equation ",
-        left ? "AX = B" : "XA = B", " (", self.size(-2), "x", self.size(-1), " and ", B.size(-2),
-        "x", B.size(-1), ")");
+  check(B.size(along) == self.size(-1), op, ": Incompatible shapes for ",
+        left ? "AX = B" : "XA = B", ": A is ", self.size(-2), "x", self.size(-1), ", B is ",
+        B.size(-2), "x", B.size(-1));
   *out = by_columns(B, broadcast_sizes(batch_of(self), batch_of(B)), B.size(-2), B.size(-1));
 }
 
@@ -115,7 +115,7 @@ void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
   expect(input.dim() >= 2, "an input that must have at least 2 dimensions");
   expect(input.size(-2) >= input.size(-1), "rows greater than or equal to columns");
   expect(tau.dim() >= 1 && input.size(-1) >= tau.size(-1), "no more reflectors than columns");
-  expect(input.dim() - tau.dim() == 1, "tau to have one dimension less than the input");
+  expect(input.dim() - tau.dim() == 1, "tau of one dimension less than input");
   expect(batch_of(input) == tau.sizes().slice(0, tau.sizes().size() - 1),
          "equal batch dimensions of tau and the input");
   check(tau.dtype() == input.dtype(), op, ": tau's dtype ", tau.dtype(),
@@ -135,11 +135,11 @@ void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool 
   expect(input3.dim() >= 2, "an other that must have at least 2 dimensions");
   expect(input2.dim() >= 1, "a tau that must have at least 1 dimension");
   const int64_t along = input3.size(left ? -2 : -1);
-  expect(along >= input2.size(-1), "a side of other greater than or equal to the length of tau");
+  expect(along >= input2.size(-1), "a side of other as long as tau, or longer");
   expect(along == self.size(-2), "the side of other that is multiplied to equal the input's rows");
   expect(input2.size(-1) <= self.size(-1), "tau less than or equal in length to the input's rows");
-  expect(self.dim() - input2.dim() == 1, "tau to have one dimension less than the input");
-  expect(self.dim() == input3.dim(), "other to have the same number of dimensions as the input");
+  expect(self.dim() - input2.dim() == 1, "tau of one dimension less than input");
+  expect(self.dim() == input3.dim(), "other of as many dimensions as input");
   expect(batch_of(self) == input2.sizes().slice(0, input2.sizes().size() - 1),
          "equal batch dimensions of tau and the input");
   expect(batch_of(self) == batch_of(input3), "equal batch dimensions of other and the input");
@@ -153,7 +153,7 @@ void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool 
 void eigh(const Tensor& A, std::string_view UPLO, bool compute_v, OutSpec* out) {
   check_square_lapack("linalg.eigh", A);
   check(UPLO == "L" || UPLO == "U" || UPLO == "l" || UPLO == "u",
-        "linalg.eigh: Expected UPLO argument to be 'L' or 'U', got ", UPLO);
+        "linalg.eigh: Expected UPLO 'L' or 'U', got ", UPLO);
   out[0] = by_rows(A, batch_with(batch_of(A), {A.size(-1)}), to_real_type(A.dtype()));
   out[1] =
       compute_v ? by_columns(A, batch_of(A), A.size(-1), A.size(-1)) : by_rows(A, {0}, A.dtype());
@@ -199,7 +199,7 @@ void lstsq(const Tensor& self, const Tensor& b, std::string_view driver, OutSpec
 void matrix_exp(const Tensor& self, OutSpec* out) {
   check_square("linalg.matrix_exp", self);
   check(self.is_floating_point() || self.is_complex(),
-        "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got ",
+        "linalg.matrix_exp: expected a floating or complex tensor, got ",
         pytorch_name_of(self.dtype()));
   like(self, out);
 }

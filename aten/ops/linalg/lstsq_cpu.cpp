@@ -61,10 +61,8 @@ void lstsq_cpu(const Tensor& self, const Tensor& b, double rcond, std::string_vi
     });
   });
   check_info("torch.linalg.lstsq", info, [](std::string& text, int at) {
-    text += text_of(
-        "The least squares solution could not be computed because the input matrix does not have "
-        "full rank (error code: ",
-        at, ").");
+    text +=
+        text_of("The least squares solution needs a matrix of full rank (error code: ", at, ")");
   });
 }
 

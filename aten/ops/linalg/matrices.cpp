@@ -1,32 +1,32 @@
 #include "aten/ops/linalg/matrices.h"
 
+#include "aten/core/messages.h"
+
 namespace flambeau::linalg {
 
 void check_lapack_dtype(const char* op, const Tensor& t) {
   check(t.is_floating_point() || t.is_complex(), op,
-        ": Expected a floating point or complex tensor as input. Got ", pytorch_name_of(t.dtype()));
-  check(element_size(t.dtype()) >= 4, op, ": Low precision dtypes not supported. Got ",
+        ": expected a floating or complex tensor, got ", pytorch_name_of(t.dtype()));
+  check(element_size(t.dtype()) >= 4, op,
+        ": expected float32, float64, complex64 or complex128 (Low precision dtypes are too "
+        "coarse), got ",
         pytorch_name_of(t.dtype()));
 }
 
 void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == b.dtype(), op, ": Expected both inputs to have the same dtype, got ",
-        a.dtype(), " and ", b.dtype());
-  check(a.device() == b.device(), op,
-        ": Expected all tensors to be on the same device, but found at least two devices, ",
-        a.device(), " and ", b.device(), "!");
+  check(a.dtype() == b.dtype(), op, ": expected inputs of one dtype, got ", a.dtype(), " and ",
+        b.dtype());
+  check(a.device() == b.device(), OtherDevice{op, a.device(), b.device()});
 }
 
 void check_matrices(const char* op, const Tensor& t, const char* name) {
-  check(t.dim() >= 2, op, ": The input tensor ", name, " must have at least 2 dimensions, got ",
-        t.sizes());
+  check(t.dim() >= 2, op, ": expected ", name, " of at least 2 dimensions, got shape ", t.sizes());
 }
 
 void check_square(const char* op, const Tensor& t, const char* name) {
   check_matrices(op, t, name);
-  check(t.size(-1) == t.size(-2), op, ": ", name,
-        " must be batches of square matrices, but they are ", t.size(-2), " by ", t.size(-1),
-        " matrices");
+  check(t.size(-1) == t.size(-2), op, ": expected square matrices as ", name, ", got ", t.size(-2),
+        " by ", t.size(-1));
 }
 
 void check_square_lapack(const char* op, const Tensor& t, const char* name) {
@@ -46,21 +46,16 @@ void check_info(const char* op, const Tensor& info, void (*reason)(std::string& 
 }
 
 void singular(std::string& text, int info) {
-  text += text_of("The diagonal element ", info,
-                  " is zero, the inversion could not be completed because the input matrix is "
-                  "singular.");
+  text += text_of("the matrix is singular: diagonal element ", info, " is zero");
 }
 void not_positive_definite(std::string& text, int info) {
-  text += text_of(
-      "The factorization could not be completed because the input is not positive-definite (the "
-      "leading minor of order ",
-      info, " is not positive-definite).");
+  text += text_of("the matrix is not positive-definite, from leading minor ", info, " on");
 }
 void not_converged(std::string& text, int info) {
   text += text_of(
-      "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
-      "many repeated eigenvalues (error code: ",
-      info, ").");
+      "failed to converge: the matrix may be ill-conditioned, or too many eigenvalues equal (error "
+      "code: ",
+      info, ")");
 }
 
 OutSpec by_columns(const Tensor& like, IntArrayRef batch, int64_t rows, int64_t columns) {

@@ -59,7 +59,7 @@ void eig_cpu(const Tensor& self, bool compute_v, Tensor& eigenvalues, Tensor& ei
   dispatch_lapack(self.dtype(), "linalg.eig", [&]<typename T>() {
     using Complex = complex<lapack::real_t<T>>;
     check(all_finite(scratch.data_as<T>(), scratch.numel()),
-          "linalg.eig: input tensor should not contain infs or NaNs.");
+          "linalg.eig: expected finite elements, got infs or NaNs");
     each_matrix(matrix_count(self), n, 4 * n, [&](int64_t i) {
       Complex* vectors = compute_v ? eigenvectors.data_as<Complex>() + i * n * n : nullptr;
       info.data_as<int>()[i] =
@@ -102,9 +102,7 @@ int svd_of(char job, bool divide, int64_t m, int64_t n, T* a, lapack::real_t<T>*
 
 void svd_cpu(const Tensor& A, bool full_matrices, bool compute_uv,
              std::optional<std::string_view> driver, Tensor& U, Tensor& S, Tensor& Vh) {
-  check(!driver,
-        "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with "
-        "cuSOLVER backend.");
+  check(!driver, "linalg.svd: driver= names a method of cuSOLVER; on the CPU it must be None");
   const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
   const char job = !compute_uv ? 'N' : full_matrices ? 'A' : 'S';
   const Tensor scratch = allocate(by_columns(A, batch_of(A), m, n));
@@ -119,15 +117,11 @@ void svd_cpu(const Tensor& A, bool full_matrices, bool compute_uv,
     });
   });
   check_info("linalg.svd", info, [](std::string& text, int at) {
-    text +=
-        at == kNotFinite
-            ? text_of(
-                  "The algorithm failed to converge because the input matrix contained non-finite "
-                  "values.")
-            : text_of(
-                  "The algorithm failed to converge because the input matrix is ill-conditioned "
-                  "or has too many repeated singular values (error code: ",
-                  at, ").");
+    text += at == kNotFinite ? text_of("failed to converge: the matrix holds non-finite values")
+                             : text_of(
+                                   "failed to converge: the matrix may be ill-conditioned, or too "
+                                   "many singular values equal (error code: ",
+                                   at, ")");
   });
 }
 

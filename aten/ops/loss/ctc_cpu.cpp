@@ -210,7 +210,7 @@ void check_targets(const Tensor& targets, int64_t batch, int64_t longest, int64_
 
 void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
               IntArrayRef target_lengths, int64_t blank, OutSpec* out) {
-  check(log_probs.numel() > 0, "ctc_loss: log_probs tensor must not be empty");
+  check(log_probs.numel() > 0, "ctc_loss: expected log_probs with elements");
   check(log_probs.dim() == 3, "ctc_loss: expected log_probs (T, N, C), got ", log_probs.sizes());
   const int64_t times = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
   check(blank >= 0 && blank < classes, "ctc_loss: expected blank below ", classes, ", got ", blank);

@@ -6,8 +6,8 @@ namespace flambeau::shape {
 namespace {
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == b.dtype(), op,
-        ": expected both operands to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+  check(a.dtype() == b.dtype(), op, ": expected operands of one dtype, got ", a.dtype(), " and ",
+        b.dtype());
   if (a.dtype() == ScalarType::Bool)
     fail(ErrorKind::NotImplemented, op, ": not implemented for bool");
 }
@@ -15,27 +15,27 @@ void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void mm(const Tensor& self, const Tensor& mat2, OutSpec* out) {
-  check(self.dim() == 2, "mm: self must be a matrix, got ", self.sizes());
-  check(mat2.dim() == 2, "mm: mat2 must be a matrix, got ", mat2.sizes());
-  check(self.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", self.size(0),
-        "x", self.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
+  check(self.dim() == 2, "mm: expected a matrix as self, got shape ", self.sizes());
+  check(mat2.dim() == 2, "mm: expected a matrix as mat2, got shape ", mat2.sizes());
+  check(self.size(1) == mat2.size(0), "shapes cannot be multiplied: got ", self.size(0), "x",
+        self.size(1), " and ", mat2.size(0), "x", mat2.size(1));
   check_dtypes("mm", self, mat2);
   *out = {{self.size(0), mat2.size(1)}, {}, self.dtype(), self.device()};
 }
 
 void addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, OutSpec* out) {
   mm(mat1, mat2, out);
-  check(is_broadcastable_to(self.sizes(), out->sizes), "The expanded size of the tensor ",
-        out->sizes, " must match the existing size ", self.sizes(), " (addmm: input)");
+  check(is_broadcastable_to(self.sizes(), out->sizes), "addmm: an input of shape ", self.sizes(),
+        " does not expand to ", out->sizes);
   check_dtypes("addmm", self, mat1);
 }
 
 void bmm(const Tensor& self, const Tensor& mat2, OutSpec* out) {
-  check(self.dim() == 3, "batch1 must be a 3D tensor, got ", self.sizes());
-  check(mat2.dim() == 3, "batch2 must be a 3D tensor, got ", mat2.sizes());
+  check(self.dim() == 3, "bmm: expected a 3D tensor as batch1, got ", self.sizes());
+  check(mat2.dim() == 3, "bmm: expected a 3D tensor as batch2, got ", mat2.sizes());
   check(self.size(0) == mat2.size(0) && self.size(2) == mat2.size(1),
-        "Expected size for first two dimensions of batch2 tensor to be: [", self.size(0), ", ",
-        self.size(2), "] but got: [", mat2.size(0), ", ", mat2.size(1), "].");
+        "bmm: expected batch2 to begin with [", self.size(0), ", ", self.size(2), "], got [",
+        mat2.size(0), ", ", mat2.size(1), "]");
   check_dtypes("bmm", self, mat2);
   *out = {{self.size(0), self.size(1), mat2.size(2)}, {}, self.dtype(), self.device()};
 }

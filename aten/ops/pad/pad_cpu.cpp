@@ -175,11 +175,10 @@ namespace {
 
 // Two numbers for each of the last dimensions.
 void check_pairs(const Tensor& self, IntArrayRef pad) {
-  check(pad.size() % 2 == 0, "pad: Length of pad must be even, a multiple of 2, got ", pad);
+  check(pad.size() % 2 == 0, "pad: expected an even number of lengths, got ", pad);
   check(pad.size() <= 2 * self.sizes().size(),
-        "pad: expected at most 2 numbers per dimension (Length of pad should be no more than twice "
-        "the input's), got ",
-        pad, " for shape ", self.sizes());
+        "pad: expected at most twice as many lengths as dimensions, got ", pad, " for shape ",
+        self.sizes());
 }
 
 }  // namespace
@@ -213,9 +212,8 @@ int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t afte
   const int64_t n = sizes[static_cast<size_t>(dim)];
   const int64_t padded = sum_of("pad", n, sum_of("pad", before, after));
   if (mode == "reflect") {
-    check(before < n && after < n,
-          "reflect pad: Padding size should be less than the input dimension, got (", before, ", ",
-          after, ") at dimension ", dim, " of shape ", sizes);
+    check(before < n && after < n, "reflect pad: expected less padding than elements, got (",
+          before, ", ", after, ") at dimension ", dim, " of shape ", sizes);
   } else if (mode == "circular") {
     check(before <= n && after <= n, "circular pad: wrapping around more than once: padding (",
           before, ", ", after, ") at dimension ", dim, " of shape ", sizes);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/pool_kernels.h"
@@ -109,23 +110,21 @@ void fractional_max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRe
         "fractional_max_pool: expected kernel_size and output_size of 2 or 3 values, got ",
         kernel_size, " and ", output_size);
   check(self.dim() == dims + 1 || self.dim() == dims + 2, "fractional_max_pool", dims,
-        "d(): Expected ", dims + 1, "D or ", dims + 2, "D tensor, but got: ", self.sizes());
+        "d(): ", WrongRank{static_cast<int64_t>(dims) + 1, self.sizes()});
   for (int64_t d = self.dim() == dims + 1 ? 0 : 1; d < self.dim(); ++d) {
-    check(self.size(d) > 0, "fractional_max_pool", dims,
-          "d(): Expected input to have non-zero size for non-batch dimensions, but got ",
-          self.sizes(), " with dimension ", d, " being empty.");
+    check(self.size(d) > 0, "fractional_max_pool", dims, "d(): ", EmptyDimension{self.sizes()});
   }
   const int64_t batch = self.dim() == dims + 1 ? 1 : self.size(0);
   const int64_t wanted[] = {batch, self.size(-dims - 1), dims};
   check(random_samples.sizes() == IntArrayRef(wanted), "Expect _random_samples of shape ",
         IntArrayRef(wanted), ", got ", random_samples.sizes());
   check(random_samples.dtype() == self.dtype(),
-        "Expect _random_samples to have the same dtype as input");
+        "fractional_max_pool: expected _random_samples of the input's dtype");
   DimVector sizes(self.sizes());
   for (int64_t d = 0; d < dims; ++d) {
     const auto at = static_cast<size_t>(self.dim() - dims + d), i = static_cast<size_t>(d);
     check(output_size[i] > 0 && kernel_size[i] > 0, "fractional_max_pool", dims,
-          "d: output_size and kernel_size should be greater than zero, got ", output_size, " and ",
+          "d: expected positive output_size and kernel_size, got ", output_size, " and ",
           kernel_size);
     check(output_size[i] + kernel_size[i] - 1 <= sizes[at], "fractional_max_pool", dims,
           "d(): pool size ", kernel_size[i], " too large relative to input size ", sizes[at]);

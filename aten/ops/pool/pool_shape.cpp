@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aten/core/memory_order.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/ops/pool/windows.h"
@@ -24,15 +25,12 @@ void check_adaptive(const char* op, IntArrayRef input, IntArrayRef output_size) 
   const size_t dims = output_size.size();
   check(dims >= 1 && dims <= 3, op, ": expected an output_size of 1 to 3 values, got ",
         output_size);
-  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", dims + 1, "D or ",
-        dims + 2, "D tensor, but got ", input);
+  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": ",
+        WrongRank{static_cast<int64_t>(dims) + 1, input});
   for (const int64_t n : output_size)
-    check(n >= 0, op, ": elements of output_size must be greater than or equal to 0, got ",
-          output_size);
+    check(n >= 0, op, ": expected output_size of 0 or more, got ", output_size);
   for (size_t d = input.size() - dims; d < input.size(); ++d) {
-    check(input[d] > 0, op,
-          ": Expected input to have non-zero size for non-batch dimensions, but input has sizes ",
-          input);
+    check(input[d] > 0, op, ": ", EmptyDimension{input});
   }
 }
 

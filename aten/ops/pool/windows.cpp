@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 
 namespace flambeau::pool {
@@ -23,8 +24,8 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
                       IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const size_t dims = kernel.size();
   check(dims >= 1 && dims <= 3, op, ": expected a kernel_size of 1 to 3 values, got ", kernel);
-  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": Expected ", int64_t(dims + 1),
-        "D or ", int64_t(dims + 2), "D input, but got input of size: ", input);
+  check(input.size() == dims + 1 || input.size() == dims + 2, op, ": ",
+        WrongRank{int64_t(dims + 1), input});
   check(stride.size() == dims && padding.size() == dims && dilation.size() == dims, op,
         ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values");
   for (size_t d = input.size() - dims - 1; d < input.size(); ++d) {
@@ -33,12 +34,12 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
   }
   DimVector out;
   for (size_t d = 0; d < dims; ++d) {
-    check(kernel[d] > 0, op, ": kernel_size must be greater than zero, but got ", kernel);
-    check(stride[d] > 0, op, ": stride must be greater than zero, but got ", stride);
-    check(dilation[d] > 0, op, ": dilation must be greater than zero, but got ", dilation);
-    check(padding[d] >= 0, op, ": pad must be non-negative, but got pad: ", padding[d]);
+    check(kernel[d] > 0, op, ": expected a positive kernel_size, got ", kernel);
+    check(stride[d] > 0, op, ": expected a positive stride, got ", stride);
+    check(dilation[d] > 0, op, ": expected a positive dilation, got ", dilation);
+    check(padding[d] >= 0, op, ": expected padding of 0 or more, got ", padding[d]);
     check(padding[d] <= (dilation[d] * (kernel[d] - 1) + 1) / 2, op,
-          ": pad should be at most half of effective kernel size, but got pad=", padding[d],
+          ": expected padding of at most half the kernel's extent, got padding=", padding[d],
           ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
     const int64_t in = input[input.size() - dims + d];
     const int64_t room = window_room(op, in, kernel[d], padding[d], dilation[d]);

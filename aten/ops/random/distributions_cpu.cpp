@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
 #include "aten/cpu/generator.h"
@@ -39,8 +40,7 @@ void check_uniform(double from, double to) {
   const char* name = pytorch_name_of(scalar_type_of<T>);
   check(from >= -largest && from <= largest, "from is out of bounds for ", name, ", got ", from);
   check(to >= -largest && to <= largest, "to is out of bounds for ", name, ", got ", to);
-  check(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
-        " > to=", to);
+  check(from <= to, "uniform_: expected from <= to, got from=", from, " and to=", to);
   check(to - from <= largest, "uniform_ expects to-from <= ", largest, ", but found to=", to,
         " and from=", from);
 }
@@ -78,7 +78,7 @@ void uniform_cpu(Tensor& self, double from_, double to, GeneratorImpl* generator
 }
 
 void normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator) {
-  check(std >= 0.0, "normal expects std >= 0.0, but found std ", std);
+  check(std >= 0.0, "normal: expected std >= 0.0, got ", std);
   // A complex number's variance is shared by its parts.
   const double scale = self.is_complex() ? std / std::numbers::sqrt2 : std;
   dispatch_floating(to_real_type(self.dtype()), "normal_kernel_cpu", [&]<typename T>() {
@@ -98,10 +98,9 @@ void normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator)
 }
 
 void exponential_cpu(Tensor& self, double lambd, GeneratorImpl* generator) {
-  check(self.is_floating_point(),
-        "Exponential distribution is a continuous probability distribution. ",
-        "dtype must be a floating point but you specified ", pytorch_name_of(self.dtype()));
-  check(lambd > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambd);
+  check(self.is_floating_point(), "exponential_: expected a floating dtype, got ",
+        pytorch_name_of(self.dtype()));
+  check(lambd > 0.0, "exponential_: expected lambda > 0.0, got lambda=", lambd);
   if (self.numel() == 0) return;
   CpuGenerator& source = cpu_generator_or_default(generator);
   const std::lock_guard lock(source.mutex());
@@ -118,7 +117,7 @@ void exponential_cpu(Tensor& self, double lambd, GeneratorImpl* generator) {
 }
 
 void bernoulli_p_cpu(Tensor& self, double p, GeneratorImpl* generator) {
-  check(p >= 0.0 && p <= 1.0, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+  check(p >= 0.0 && p <= 1.0, "bernoulli_: expected p in [0, 1], got p=", p);
   if (self.numel() == 0) return;
   CpuGenerator& source = cpu_generator_or_default(generator);
   const std::lock_guard lock(source.mutex());
@@ -149,8 +148,7 @@ void draw_bernoulli(CpuGenerator& source, const P* p, T* out, int64_t n) {
     P uniform[kBlock];
     source.fill_uniform(uniform, count, P(0), P(1));
     for (int64_t i = start; i < start + count; ++i) {
-      check(p[i] >= 0 && p[i] <= 1, "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, got ",
-            p[i]);
+      check(p[i] >= 0 && p[i] <= 1, "bernoulli: expected p in [0, 1], got ", p[i]);
       out[i] = static_cast<T>(uniform[i - start] < p[i] ? 1 : 0);
     }
   }
@@ -179,8 +177,8 @@ void bernoulli_into(const Tensor& self, const Tensor& p, GeneratorImpl* generato
 
 void bernoulli_tensor_cpu(Tensor& self, const Tensor& p, GeneratorImpl* generator) {
   const DimVector sizes = broadcast_sizes(self.sizes(), p.sizes());
-  check(self.sizes() == IntArrayRef(sizes), "bernoulli_: output with shape ", self.sizes(),
-        " doesn't match the broadcast shape ", IntArrayRef(sizes));
+  check(self.sizes() == IntArrayRef(sizes),
+        "bernoulli_: ", WrongOutputShape{self.sizes(), IntArrayRef(sizes)});
   // Stride 0 along the dimensions in which p is broadcast.
   ViewGeometry expanded{self.sizes(), DimVector(self.sizes().size()), p.storage_offset()};
   for (int64_t d = 1; d <= p.dim(); ++d) {

@@ -130,22 +130,20 @@ void random_cpu(Tensor& self, GeneratorImpl* generator) {
 
 void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to,
                      GeneratorImpl* generator) {
-  check(!self.is_complex(), "random_ handles only integral, floating-point and boolean types, got ",
+  check(!self.is_complex(), "random_: expected a dtype of integers, floating numbers or bool, got ",
         self.dtype());
   dispatch_ordered(self.dtype(), "random_from_to_kernel_cpu", [&]<typename T>() {
     const int64_t from = whole_from<T>(from_);
     if (to) {
-      check(from_ < *to, "random_ expects 'from' to be less than 'to', but got from=", from_,
-            " >= to=", *to);
+      check(from_ < *to, "random_: expected from < to, got from=", from_, " and to=", *to);
       const int64_t end = whole_to<T>(*to);
-      check(from < end, "random_ expects 'from' to be less than 'to' after rounding to ",
-            pytorch_name_of(self.dtype()), ", but got from=", from, " >= to=", end);
+      check(from < end, "random_: expected from < to when rounded to ",
+            pytorch_name_of(self.dtype()), " too, got from=", from, " and to=", end);
       fill<T>(self, generator, range_between<T>(from, end - 1, "to - 1"));
     } else if (from_ == std::numeric_limits<int64_t>::min()) {
       check(
           (sizeof(T) >= 4 && scalar_type_of<T> != ScalarType::Int32) || std::is_same_v<T, BFloat16>,
-          "random_: the full range handles only int64, double, float and bfloat16, got ",
-          self.dtype());
+          "random_: the full range is for int64, double, float and bfloat16, got ", self.dtype());
       fill<T>(self, generator, {0, 0, true});
     } else {
       const int64_t last = last_whole<T>();

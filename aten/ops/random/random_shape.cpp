@@ -9,7 +9,7 @@ namespace flambeau::shape {
 
 void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> device,
               OutSpec* out) {
-  check(n >= 0, "Trying to create tensor with negative dimension ", n, ": [", n, "]");
+  check(n >= 0, "randperm: negative dimension ", n);
   const ScalarType type = dtype.value_or(ScalarType::Int64);
   if (is_complex_type(type) || type == ScalarType::Bool) fail_dtype("randperm", type);
   if (type == ScalarType::BFloat16) {
@@ -17,34 +17,31 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
   } else if (is_floating_type(type)) {
     const int digits = type == ScalarType::Float16 ? 11 : type == ScalarType::Float32 ? 24 : 53;
     const int64_t most = (int64_t{1} << digits) + 1;
-    check(n <= most, "n cannot be greater than ", most, " for ", pytorch_name_of(type),
-          " type, got ", n);
+    check(n <= most, "randperm: ", pytorch_name_of(type), " counts exactly up to ", most,
+          ", got n=", n);
   } else {
     const int bits = static_cast<int>(element_size(type)) * 8 - (type == ScalarType::UInt8 ? 0 : 1);
-    check(bits == 63 || n <= (int64_t{1} << bits), "randperm: value cannot be converted to type ",
-          name_of(type), " without overflow, got ", n);
+    check(bits == 63 || n <= (int64_t{1} << bits), "randperm: ", name_of(type), " does not hold ",
+          n, " without overflow");
   }
   factory(IntArrayRef(n), type, device, out);
 }
 
 void binomial(const Tensor& self, const Tensor& prob, OutSpec* out) {
-  check(
-      self.is_floating_point() && self.dtype() == prob.dtype(),
-      "binomial only supports floating-point dtypes for count and prob, which must be equal; got: ",
-      pytorch_name_of(self.dtype()), " and ", pytorch_name_of(prob.dtype()));
+  check(self.is_floating_point() && self.dtype() == prob.dtype(),
+        "binomial: expected count and prob of one floating dtype, got ",
+        pytorch_name_of(self.dtype()), " and ", pytorch_name_of(prob.dtype()));
   sized(self, broadcast_sizes(self.sizes(), prob.sizes()), out);
 }
 
 void multinomial(const Tensor& self, int64_t num_samples, bool replacement, OutSpec* out) {
   check(self.dim() == 1 || self.dim() == 2, "multinomial: prob_dist must be 1 or 2 dim, got ",
         self.dim());
-  check(self.is_floating_point(),
-        "multinomial only supports floating-point dtypes for input, got: ",
+  check(self.is_floating_point(), "multinomial: expected weights of a floating dtype, got ",
         pytorch_name_of(self.dtype()));
   check(num_samples > 0, "cannot sample n_sample <= 0 samples, got ", num_samples);
-  check(replacement || num_samples <= self.size(-1),
-        "cannot sample n_sample > prob_dist.size(-1) samples without replacement, got ",
-        num_samples, " of ", self.size(-1));
+  check(replacement || num_samples <= self.size(-1), "multinomial: cannot draw ", num_samples,
+        " of ", self.size(-1), " categories without replacement");
   DimVector sizes(self.sizes());
   sizes.back() = num_samples;
   sized(self, sizes, ScalarType::Int64, out);

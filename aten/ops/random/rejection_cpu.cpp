@@ -46,7 +46,7 @@ int64_t poisson_by_rejection(double rate, CpuGenerator& source) {
 }
 
 int64_t draw_poisson(double rate, CpuGenerator& source) {
-  check(rate >= 0, "invalid Poisson rate, expected rate to be non-negative");
+  check(rate >= 0, "invalid Poisson rate: expected 0 or more");
   if (rate == 0) return 0;
   return rate >= kRejectFrom ? poisson_by_rejection(rate, source)
                              : poisson_by_product(rate, source);
@@ -156,11 +156,9 @@ void binomial_cpu(const Tensor& self, const Tensor& prob, GeneratorImpl* generat
 }
 
 void cauchy_cpu(Tensor& self, double median, double sigma, GeneratorImpl* generator) {
-  check(self.is_floating_point(),
-        "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
-        "point but you specified ",
+  check(self.is_floating_point(), "cauchy_: expected a floating dtype, got ",
         pytorch_name_of(self.dtype()));
-  check(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
+  check(sigma > 0.0, "cauchy_: expected sigma > 0.0, got sigma=", sigma);
   fill_each("cauchy_", self, generator, [=](CpuGenerator& source) {
     return std::fma(sigma, std::tan(std::numbers::pi * (source.uniform_double() - 0.5)), median);
   });
@@ -168,13 +166,13 @@ void cauchy_cpu(Tensor& self, double median, double sigma, GeneratorImpl* genera
 
 void log_normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* generator) {
   if (!self.is_floating_point()) fail_dtype("log_normal_", self.dtype());
-  check(std > 0.0, "log_normal_ expects std > 0.0, but found std=", std);
+  check(std > 0.0, "log_normal_: expected std > 0.0, got std=", std);
   fill_each("log_normal_", self, generator,
             [=](CpuGenerator& source) { return std::exp(source.normal(mean, std)); });
 }
 
 void geometric_cpu(Tensor& self, double p, GeneratorImpl* generator) {
-  check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  check(p > 0 && p < 1, "geometric_: expected p in (0, 1), got p=", p);
   fill_each("geometric_", self, generator, [=](CpuGenerator& source) {
     return std::ceil(std::log(source.uniform_double()) / std::log(1 - p));
   });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/fibers.h"
@@ -125,8 +126,7 @@ namespace {
 
 void check_dim(const char* op, const Tensor& self, int64_t dim) {
   const int64_t along = wrap_dim(dim, self.dim());
-  check_index(self.dim() == 0 || self.size(along) > 0, op, "(): Expected reduction dim ", along,
-              " to have non-zero size.");
+  check_index(self.dim() == 0 || self.size(along) > 0, EmptyReduction{op, along});
 }
 
 void with_place(const char* op, const Tensor& self, int64_t dim, bool keepdim, OutSpec* out) {
@@ -146,7 +146,7 @@ void place(const char* op, const Tensor& self, std::optional<int64_t> dim, bool 
     check_dim(op, self, *dim);
   } else {
     check_index(self.numel() > 0, op,
-                "(): Expected reduction dim to be specified for input.numel() == 0.");
+                "(): Expected reduction dim for an input without elements: pass 'dim'");
   }
   dim ? reduced(self, *dim, keepdim, out) : reduced(self, std::nullopt, keepdim, out);
   out->dtype = ScalarType::Int64;

@@ -155,9 +155,8 @@ void resampled(const Tensor& self, int64_t dim, int64_t size, std::string_view m
                                          "cubic",   "linear-aa",     "cubic-aa"};
   check(std::ranges::find(kModes, mode) != std::end(kModes), "_resample: unknown mode '", mode,
         "'");
-  check(size > 0 && self.size(dim) > 0,
-        "Input and output sizes should be greater than 0, but got input (", self.size(dim),
-        ") and output (", size, ")");
+  check(size > 0 && self.size(dim) > 0, "interpolate: expected sizes above 0, got ", self.size(dim),
+        " for the input and ", size, " for the output");
   const bool copies = mode.substr(0, 7) == "nearest";
   if (!is_floating_type(self.dtype()) && !(copies && self.dtype() == ScalarType::UInt8))
     fail_dtype("interpolate", self.dtype());

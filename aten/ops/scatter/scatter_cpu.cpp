@@ -210,7 +210,7 @@ void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const 
                     std::string_view reduce, OutSpec* out) {
   check(reduce == "sum" || reduce == "prod" || reduce == "mean" || reduce == "amax" ||
             reduce == "amin",
-        "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
+        "scatter_reduce: expected amax, amin, mean, prod or sum as reduce, got ", reduce);
   scatter::check_arguments(self, dim, index, src);
   if (reduce == "mean" && self.dtype() == ScalarType::Bool) {
     fail_dtype("scatter_gather_tensor_cpu_reduce_mean", self.dtype());

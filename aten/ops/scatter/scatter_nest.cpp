@@ -1,5 +1,6 @@
 #include "aten/ops/scatter/scatter_nest.h"
 
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 
 namespace flambeau::scatter {
@@ -24,40 +25,38 @@ bool fits(const DimVector& small, const DimVector& large, int64_t except) {
 void check_arguments(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const int64_t along = wrap_dim(dim, self.dim());
   const bool is_index = index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32;
-  check(index.numel() == 0 || is_index, "scatter(): Expected dtype int32/int64 for index");
-  check(!src.defined() || src.dtype() == self.dtype(),
-        "scatter(): Expected self.dtype to be equal to src.dtype");
+  check(index.numel() == 0 || is_index,
+        WrongIndexDtype{"scatter()", "int64 or int32", index.dtype()});
+  if (src.defined()) {
+    check(src.dtype() == self.dtype(), "scatter(): expected src of dtype ", self.dtype(), ", got ",
+          src.dtype());
+  }
   if (index.numel() == 0) return;
   const DimVector sizes = at_least_1d(self.sizes()), places = at_least_1d(index.sizes());
-  check(places.size() == sizes.size(),
-        "Index tensor must have the same number of dimensions as self tensor");
+  check(places.size() == sizes.size(), "scatter(): expected an index of ", sizes.size(),
+        " dimensions, got shape ", index.sizes());
   if (!src.defined()) {
-    check(fits(places, sizes, along), "Expected index ", index.sizes(),
-          " to be no larger than self ", self.sizes(), " apart from dimension ", along);
+    check(fits(places, sizes, along),
+          "scatter(): expected an index that fits into self in all dimensions but ", along,
+          ", got shapes ", index.sizes(), " and ", self.sizes());
     return;
   }
   const DimVector sources = at_least_1d(src.sizes());
-  check(places.size() == sources.size(),
-        "Index tensor must have the same number of dimensions as src tensor");
-  check(fits(places, sizes, along) && fits(places, sources, -1), "Expected index ", index.sizes(),
-        " to be no larger than self ", self.sizes(), " apart from dimension ", along,
-        " and to be no larger size than src ", src.sizes());
+  check(places.size() == sources.size(), "scatter(): expected src of ", places.size(),
+        " dimensions, got shape ", src.sizes());
+  check(fits(places, sizes, along) && fits(places, sources, -1),
+        "scatter(): expected an index that fits into src, and into self in all dimensions but ",
+        along, ", got shapes ", index.sizes(), ", ", src.sizes(), " and ", self.sizes());
 }
 
 void check_memory(const Tensor& self, const Tensor& index, const Tensor& src) {
-  check(!has_internal_overlap(self),
-        "unsupported operation: more than one element of the written-to tensor refers to a single "
-        "memory "
-        "location. Please clone() the tensor before performing the operation.");
+  check(!has_internal_overlap(self), kWrittenTwice);
   const auto meets = [&](const Tensor& t) {
     if (!t.defined()) return false;
     const Overlap overlap = overlap_of(self, t);
     return overlap == Overlap::Full || overlap == Overlap::Partial;
   };
-  check(!meets(index) && !meets(src),
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
-        "to a "
-        "single memory location. Please clone() the tensor before performing the operation.");
+  check(!meets(index) && !meets(src), kReadAndWritten);
 }
 
 Nest::Nest(const Tensor& self, int64_t dim, const Tensor& index, IntArrayRef src_strides)
@@ -102,8 +101,7 @@ Offsets Nest::start(int64_t outer, int64_t column) const {
 }
 
 void Nest::fail_bounds(int64_t place) const {
-  fail(ErrorKind::Runtime, "index ", place, " is out of bounds for dimension ", dim_, " with size ",
-       size_);
+  fail(ErrorKind::Runtime, OutOfBounds{place, dim_, size_});
 }
 
 }  // namespace flambeau::scatter

@@ -77,7 +77,7 @@ Range range_of(const Tensor& in, const Scalar& min, const Scalar& max) {
   if (range.low == range.high) range = {range.low - 1, range.high + 1};
   check(std::isfinite(range.low) && std::isfinite(range.high), "torch.histc: range of [", range.low,
         ", ", range.high, "] is not finite");
-  check(range.low < range.high, "torch.histc: max must be larger than min");
+  check(range.low < range.high, "histc: expected min below max");
   return range;
 }
 
@@ -105,7 +105,7 @@ Tensor in_order(const Tensor& sequence, const Tensor& sorter) {
   const int64_t* at = order.data_as<int64_t>();
   dispatch_by_size(element_size(from.dtype()), "searchsorted", [&]<typename T>() {
     for (int64_t i = 0; i < from.numel(); ++i) {
-      check(at[i] >= 0 && at[i] < n, "torch.searchsorted(): sorter index out of range");
+      check(at[i] >= 0 && at[i] < n, "searchsorted(): sorter holds an index out of range");
       sorted.data_as<T>()[i] = from.data_as<T>()[i / n * n + at[i]];
     }
   });
@@ -158,7 +158,7 @@ void bucketize_cpu(const Tensor& self, const Tensor& boundaries, bool out_int32,
 Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength) {
   if (!is_integral_type(self.dtype(), false)) fail_dtype("bincount_cpu", self.dtype());
   check(minlength >= 0, "minlength should be >= 0");
-  const char* const kOnly = "bincount only supports 1-d non-negative integral inputs.";
+  const char* const kOnly = "bincount: expected integers of 0 or more in 1 dimension";
   check(self.dim() == 1, kOnly);
   if (self.numel() == 0) return zeros_tensor({minlength}, ScalarType::Int64);
   const Tensor values = contiguous_tensor(cast_tensor(self, ScalarType::Int64));
@@ -171,7 +171,7 @@ Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength
   check(low >= 0, kOnly);
   check(high < INT64_MAX, "bincount: expected numbers below 2^63 - 1, got ", high);
   check(!weights.defined() || (weights.dim() == 1 && weights.numel() == self.numel()),
-        "weights should be 1-d and have the same length as input");
+        "bincount: expected one weight per element, in 1 dimension");
   const int64_t bins = std::max(minlength, high + 1);
   if (!weights.defined()) return sum_weights<int64_t>(values, nullptr, bins);
   if (weights.dtype() == ScalarType::Float32) {

@@ -1,6 +1,7 @@
 // Shape rules of sorting and selecting, with the checks of their arguments.
 #include <limits>
 
+#include "aten/core/messages.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
@@ -13,8 +14,7 @@ int64_t size_along(const Tensor& self, int64_t dim) { return self.dim() ? self.s
 
 void check_not_empty(const char* op, const Tensor& self, int64_t dim) {
   const int64_t along = wrap_dim(dim, self.dim());
-  check_index(size_along(self, along) > 0, op, "(): Expected reduction dim ", along,
-              " to have non-zero size.");
+  check_index(size_along(self, along) > 0, EmptyReduction{op, along});
 }
 
 void add_places(OutSpec* out) {
@@ -28,33 +28,29 @@ void check_search_options(const Tensor& sequence, bool right, std::optional<std:
                           const Tensor& sorter) {
   if (side) {
     check(*side == "left" || *side == "right",
-          "torch.searchsorted(): side can only be 'left' or 'right' but got ", *side);
-    check(!right || *side == "right",
-          "torch.searchsorted(): side and right can't be set to opposites, got side of left while "
-          "right was True");
+          "searchsorted(): expected side 'left' or 'right', got ", *side);
+    check(!right || *side == "right", "searchsorted(): side='left' contradicts right=True");
   }
   if (!sorter.defined()) return;
-  check(
-      sorter.sizes() == sequence.sizes(),
-      "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor ",
-      sequence.sizes(), " and got sorter tensor ", sorter.sizes());
+  check(sorter.sizes() == sequence.sizes(),
+        "searchsorted(): expected a sorter of the boundaries' shape ", sequence.sizes(), ", got ",
+        sorter.sizes());
   check(sorter.dtype() == ScalarType::Int64,
-        "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ",
-        sorter.dtype());
+        "searchsorted(): expected a sorter of dtype int64, got ", sorter.dtype());
 }
 
 }  // namespace
 
 void sort(const Tensor& self, int64_t dim, OutSpec* out) {
   wrap_dim(dim, self.dim());
-  check(!self.is_complex(), "Sort does not support complex dtypes on CPU, got ", self.dtype());
+  check(!self.is_complex(), "sort: complex numbers have no order, got ", self.dtype());
   like_preserving(self, out);
   add_places(out);
 }
 
 void topk(const Tensor& self, int64_t k, int64_t dim, OutSpec* out) {
   const int64_t along = wrap_dim(dim, self.dim());
-  check(k >= 0 && k <= size_along(self, along), "selected index k out of range: expected at most ",
+  check(k >= 0 && k <= size_along(self, along), "topk: expected k of at most ",
         size_along(self, along), ", got ", k);
   check(is_ordered_number(self.dtype()), "topk does not support ",
         self.is_complex() ? "complex" : "bool", " dtypes on CPU");
@@ -67,7 +63,7 @@ void kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, OutSpec*
   check_not_empty("kthvalue", self, dim);
   const int64_t along = wrap_dim(dim, self.dim());
   check(k >= 1 && k <= size_along(self, along),
-        "kthvalue(): selected number k out of range for dimension ", along);
+        "kthvalue(): expected k from 1 to the size of dimension ", along);
   if (!is_ordered_number(self.dtype())) fail_dtype("kthvalue_cpu", self.dtype());
   reduced(self, dim, keepdim, out);
   add_places(out);
@@ -92,36 +88,32 @@ void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_in
   check_search_options(sorted_sequence, right, side, sorter);
   const IntArrayRef sequence = sorted_sequence.sizes(), values = self.sizes();
   check(sequence.size() == 1 || !values.empty(),
-        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
-        "is 1, but "
-        "we got boundaries tensor dim(",
-        sequence.size(), ") and input value's dim(0) numel(1)");
+        "searchsorted(): expected boundaries of 1 dimension for a single value, got ",
+        sequence.size());
   check(!sequence.empty(),
-        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
-        "dimension");
+        "searchsorted(): expected boundaries of 1 dimension or more, got a scalar");
   const bool same_leading =
       sequence.size() == values.size() &&
       sequence.slice(0, sequence.size() - 1) == values.slice(0, values.size() - 1);
   check(sequence.size() == 1 || same_leading,
-        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
-        "of "
-        "boundaries tensor and input value tensor must match, but we got boundaries tensor ",
-        sequence, " and input value tensor ", values);
+        "searchsorted(): expected boundaries of 1 dimension, or with the values' leading sizes, "
+        "got shapes ",
+        sequence, " and ", values);
   check(!out_int32 || sequence.back() < std::numeric_limits<int32_t>::max(),
-        "torch.searchsorted(): the size of boundaries' last dimension should be less than ",
-        std::numeric_limits<int32_t>::max(), ", but we got ", sequence.back());
+        "searchsorted(): out_int32 counts to ", std::numeric_limits<int32_t>::max(), ", got ",
+        sequence.back(), " boundaries");
   like(self, out_int32 ? ScalarType::Int32 : ScalarType::Int64, out);
 }
 
 void bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, OutSpec* out) {
-  check(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
-        boundaries.dim(), ")");
+  check(boundaries.dim() == 1, "bucketize: expected boundaries of 1 dimension, got ",
+        boundaries.dim());
   searchsorted(boundaries, self, out_int32, false, std::nullopt, Tensor(), out);
 }
 
 void histc(const Tensor& self, int64_t bins, OutSpec* out) {
   if (!self.is_floating_point()) fail_dtype("histogram_cpu", self.dtype());
-  check(bins > 0, "torch.histogram(): bins must be > 0, but got ", bins, " for dimension 0");
+  check(bins > 0, "histogram(): expected bins > 0, got ", bins);
   sized(self, IntArrayRef(bins), out);
 }
 

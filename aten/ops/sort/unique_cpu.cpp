@@ -168,7 +168,7 @@ Found unique_slices(const Tensor& self, int64_t dim, bool sorted, bool return_in
   const int64_t n = self.dim() ? slices.size(0) : 1;
   const int64_t width = n ? slices.numel() / n : 0;
   check(n > 0 ? width > 0 : std::count(self.sizes().begin(), self.sizes().end(), 0) == 1,
-        "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+        "unique: expected no empty dimension besides the given one");
   Groups groups;
   dispatch_ordered(self.dtype(), "unique_dim", [&]<typename T>() {
     const T* data = slices.data_as<T>();

@@ -7,9 +7,10 @@
 namespace flambeau::ops {
 
 Tensor repeat_interleave_cpu(const Tensor& repeats, std::optional<int64_t> output_size) {
-  check(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  check(repeats.dim() == 1, "repeat_interleave: expected repeats of 1 dimension, got ",
+        repeats.dim());
   check(repeats.dtype() == ScalarType::Int32 || repeats.dtype() == ScalarType::Int64,
-        "repeats has to be Long or Int tensor, got ", repeats.dtype());
+        "repeat_interleave: expected repeats of dtype int64 or int32, got ", repeats.dtype());
   const Tensor counts = contiguous_tensor(cast_tensor(repeats, ScalarType::Int64));
   const int64_t* const count = counts.data_as<int64_t>();
   int64_t total = 0;
@@ -17,9 +18,8 @@ Tensor repeat_interleave_cpu(const Tensor& repeats, std::optional<int64_t> outpu
     check(count[i] >= 0, "repeats can not be negative");
     total += count[i];
   }
-  check(!output_size || *output_size == total,
-        "allocated size does not match required size: expected ", total, ", got ",
-        output_size.value_or(0));
+  check(!output_size || *output_size == total, "repeat_interleave: expected output_size ", total,
+        ", got ", output_size.value_or(0));
   const Tensor places = empty_tensor({total}, repeats.dtype());
   const auto fill = [&](auto* to) {
     using T = std::remove_pointer_t<decltype(to)>;

@@ -4,8 +4,8 @@
 namespace flambeau::ops {
 
 void set_from_cpu(Tensor& self, const Tensor& source) {
-  check(self.dtype() == source.dtype(), "Could not set tensor of type ", name_of(source.dtype()),
-        " to a tensor of type ", name_of(self.dtype()));
+  check(self.dtype() == source.dtype(), "set_: expected a source of dtype ", name_of(self.dtype()),
+        ", got ", name_of(source.dtype()));
   self.impl()->shallow_copy_from(*source.impl());
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "aten/core/factory.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/copy.h"
@@ -41,7 +42,7 @@ void add_at(void* target, IntArrayRef sizes, IntArrayRef strides, const Tensor& 
 }
 
 int64_t last_of(IntArrayRef sizes, IntArrayRef strides, int64_t offset) {
-  check(sizes.size() == strides.size(), "mismatch in length of strides and shape");
+  check(sizes.size() == strides.size(), LengthMismatch{sizes, strides});
   check(offset >= 0, "Tensor: invalid storage offset ", offset);
   return sum_of("as_strided", offset, extent_of(sizes, strides) - 1);
 }

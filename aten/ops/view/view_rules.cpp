@@ -2,6 +2,7 @@
 // never touches elements.
 #include <algorithm>
 
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "torchgen_out/aten/view_kernels.h"
 
@@ -22,9 +23,7 @@ ViewGeometry view(const Tensor& self, IntArrayRef size) {
   ViewGeometry g{infer_size(size, self.numel()), {}, self.storage_offset()};
   const auto strides = view_strides(self.sizes(), self.strides(), g.sizes);
   check(strides.has_value(),
-        "view size is not compatible with input tensor's size and stride (at least one dimension "
-        "spans "
-        "across two contiguous subspaces). Use .reshape(...) instead.");
+        "view: this size is not compatible with the strides; reshape() copies where it must");
   g.strides = *strides;
   return g;
 }
@@ -35,10 +34,10 @@ ViewGeometry view_as_dtype(const Tensor& self, ScalarType dtype) {
   const auto from = static_cast<int64_t>(element_size(self.dtype()));
   const auto to = static_cast<int64_t>(element_size(dtype));
   if (from == to) return g;
-  check(self.dim() > 0, "self.dim() cannot be 0 to view ", pytorch_name_of(self.dtype()), " as ",
-        pytorch_name_of(dtype), " (different element sizes)");
-  check(self.stride(-1) == 1, "self.stride(-1) must be 1 to view ", pytorch_name_of(self.dtype()),
-        " as ", pytorch_name_of(dtype), " (different element sizes), but got ", self.stride(-1));
+  check(self.dim() > 0, "view: a 0-dim tensor has no dimension in which elements of ",
+        pytorch_name_of(self.dtype()), " could become some of ", pytorch_name_of(dtype));
+  check(self.stride(-1) == 1, "view: expected a last stride of 1 to see ",
+        pytorch_name_of(self.dtype()), " as ", pytorch_name_of(dtype), ", got ", self.stride(-1));
   const bool grows = to > from;
   const int64_t ratio = grows ? to / from : from / to;
   const auto convert = [&](int64_t count, const char* what) {
@@ -63,22 +62,18 @@ ViewGeometry transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 ViewGeometry transpose_matrix(const Tensor& self) {
-  check(self.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", self.dim(),
-        "D");
+  check(self.dim() <= 2, "t(): expected 2 dimensions at most, got ", self.dim());
   return self.dim() == 2 ? transpose(self, 0, 1) : geometry_of(self);
 }
 
 ViewGeometry permute(const Tensor& self, IntArrayRef dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(),
-        "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
-        "of the "
-        "desired ordering of dimensions i.e. input.dim() = ",
-        self.dim(), " is not equal to len(dims) = ", dims.size());
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "permute: expected one dim for each of ",
+        self.dim(), " dimensions, got ", dims.size());
   ViewGeometry g{DimVector(dims.size()), DimVector(dims.size()), self.storage_offset()};
   uint64_t seen = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t d = wrap_dim(dims[i], self.dim());
-    check(!(seen >> d & 1), "permute(): duplicate dims are not allowed.");
+    check(!(seen >> d & 1), "permute: expected every dimension once, got duplicate dims");
     seen |= uint64_t{1} << d;
     g.sizes[i] = self.size(d);
     g.strides[i] = self.stride(d);
@@ -100,19 +95,18 @@ ViewGeometry permute_back(const Tensor& self, IntArrayRef dims) {
 
 ViewGeometry expand(const Tensor& self, IntArrayRef size) {
   const int64_t added = static_cast<int64_t>(size.size()) - self.dim();
-  check(added >= 0, "expand(", self.sizes(), ", size=", size, "): the number of sizes provided (",
-        size.size(), ") must be greater or equal to the number of dimensions in the tensor (",
-        self.dim(), ")");
+  check(added >= 0, "expand: expected at least ", self.dim(), " sizes for shape ", self.sizes(),
+        ", got ", size);
   ViewGeometry g{DimVector(size), DimVector(size.size()), self.storage_offset()};
   for (int64_t i = static_cast<int64_t>(size.size()) - 1; i >= 0; --i) {
     const int64_t d = i - added, wanted = size[at(i)];
     const int64_t have = d >= 0 ? self.size(d) : 1;
-    check(wanted >= 0 || (wanted == -1 && d >= 0), "The expanded size of the tensor (", wanted,
-          ") isn't allowed in a leading, non-existing dimension ", i);
+    check(wanted >= 0 || (wanted == -1 && d >= 0), "expand: size ", wanted,
+          " means nothing for new dimension ", i);
     g.sizes[at(i)] = wanted == -1 ? have : wanted;
-    check(g.sizes[at(i)] == have || have == 1, "The expanded size of the tensor (", wanted,
-          ") must match the existing size (", have, ") at non-singleton dimension ", i,
-          ".  Target sizes: ", size, ".  Tensor sizes: ", self.sizes());
+    check(g.sizes[at(i)] == have || have == 1, "expand: size ", wanted,
+          " must match the existing size, ", have, ", at dimension ", i, ": got sizes ", size,
+          " for shape ", self.sizes());
     const bool repeats = have == 1 && g.sizes[at(i)] != 1;
     if (d < 0 && !repeats) {  // a new dimension of size 1 steps over all that follows
       g.strides[at(i)] = i + 1 < static_cast<int64_t>(size.size())
@@ -159,10 +153,10 @@ ViewGeometry unsqueeze(const Tensor& self, int64_t dim) {
 }
 
 ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
-  check_index(self.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
+  check_index(self.dim() > 0, NoDimension{"select"});
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
-  check_index(index >= -size && index < size, "select(): index ", index,
-              " out of range for tensor of size ", self.sizes(), " at dimension ", d);
+  check_index(index >= -size && index < size, "select: index ", index,
+              " out of range at dimension ", d, " of shape ", self.sizes());
   ViewGeometry g = geometry_of(self);
   g.storage_offset += (index < 0 ? index + size : index) * self.stride(d);
   g.sizes.erase(at(d));
@@ -172,7 +166,7 @@ ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
 
 ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
                    std::optional<int64_t> end, int64_t step) {
-  check(self.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
+  check(self.dim() > 0, NoDimension{"slice"});
   check(step > 0, "slice step must be positive");
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   const auto clip = [size](int64_t i, int64_t least) {
@@ -188,11 +182,11 @@ ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start
 }
 
 ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
-  check(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
-  check(length >= 0, "narrow(): length must be non-negative.");
+  check(self.dim() > 0, NoDimension{"narrow"});
+  check(length >= 0, "narrow: expected a length of 0 or more");
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
-  check_index(start >= -size && start <= size, "start out of range (expected to be in range of [",
-              -size, ", ", size, "], but got ", start, ")");
+  check_index(start >= -size && start <= size, "narrow: start out of range: expected one from ",
+              -size, " to ", size, ", got ", start);
   if (start < 0) start += size;
   check(length <= size - start, "start (", start, ") + length (", length,
         ") exceeds dimension size (", size, ").");
@@ -204,18 +198,15 @@ ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t leng
 
 std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split_sizes,
                                            int64_t dim) {
-  check(self.dim() > 0, "split expects at least a 1-dimensional tensor");
+  check(self.dim() > 0, NoDimension{"split"});
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   int64_t sum = 0;
   for (const int64_t s : split_sizes) {
-    check(s >= 0,
-          "split_with_sizes expects split_sizes have only non-negative entries, but got "
-          "split_sizes=",
-          split_sizes);
+    check(s >= 0, "split_with_sizes: expected sizes of 0 or more, got ", split_sizes);
     sum = sum_of("split_with_sizes", sum, s);
   }
-  check(sum == size, "split_with_sizes expects split_sizes to sum exactly to ", size,
-        " (input tensor's size at dimension ", dim, "), but got split_sizes=", split_sizes);
+  check(sum == size, "split_with_sizes: expected sizes that sum to ", size, ", as dimension ", dim,
+        " has, got ", split_sizes);
   std::vector<ViewGeometry> pieces;
   pieces.reserve(split_sizes.size());
   ViewGeometry g = geometry_of(self);
@@ -228,7 +219,7 @@ std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split
 }
 
 std::vector<ViewGeometry> unbind(const Tensor& self, int64_t dim) {
-  check_index(self.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+  check_index(self.dim() > 0, MissingDimension{dim});
   const int64_t d = wrap_dim(dim, self.dim());
   ViewGeometry g = geometry_of(self);
   g.sizes.erase(at(d));
@@ -244,20 +235,19 @@ std::vector<ViewGeometry> unbind(const Tensor& self, int64_t dim) {
 
 ViewGeometry as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride,
                         std::optional<int64_t> storage_offset) {
-  check(size.size() == stride.size(), "mismatch in length of strides and shape");
+  check(size.size() == stride.size(), LengthMismatch{size, stride});
   const int64_t offset = storage_offset.value_or(self.storage_offset());
   check(offset >= 0, "Tensor: invalid storage offset ", offset);
   for (const int64_t s : stride) {
-    check(s >= 0,
-          "as_strided: Negative strides are not supported at the moment, got strides: ", stride);
+    check(s >= 0, "as_strided: expected strides of 0 or more, got ", stride);
   }
   const int64_t extent = extent_of(size, stride);
   const auto item = static_cast<int64_t>(element_size(self.dtype()));
   const int64_t bytes = product_of("as_strided", sum_of("as_strided", offset, extent), item);
   const auto have = static_cast<int64_t>(self.storage()->nbytes());
-  check(extent == 0 || bytes <= have, "setStorage: sizes ", size, ", strides ", stride,
-        ", storage offset ", offset, ", and itemsize ", item, " requiring a storage size of ",
-        bytes, " are out of bounds for storage of size ", have);
+  check(extent == 0 || bytes <= have, "as_strided: sizes ", size, ", strides ", stride,
+        " and offset ", offset, " reach ", bytes, " bytes with elements of ", item,
+        ", out of bounds for storage with ", have);
   return {DimVector(size), DimVector(stride), offset};
 }
 
@@ -284,8 +274,8 @@ ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t
   const int64_t d = wrap_dim(dimension, self.dim());
   const int64_t available = self.dim() == 0 ? 1 : self.size(d);
   check(size >= 0, "size is ", size, " but must be >= 0");
-  check(size <= available, "maximum size for tensor at dimension ", d, " is ", available,
-        " but size is ", size);
+  check(size <= available, "unfold: maximum size at dimension ", d, " is ", available, ", got ",
+        size);
   check(step > 0, "step is ", step, " but must be > 0");
   ViewGeometry g = geometry_of(self);
   if (self.dim() == 0) return {{size}, {1}, self.storage_offset()};
@@ -297,7 +287,8 @@ ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t
 }
 
 ViewGeometry view_as_real(const Tensor& self) {
-  check(self.is_complex(), "view_as_real is only supported for complex tensors");
+  check(self.is_complex(), "view_as_real: expected a complex tensor, got ",
+        pytorch_name_of(self.dtype()));
   ViewGeometry g = geometry_of(self);
   g.dtype = to_real_type(self.dtype());
   for (int64_t& s : g.strides) s *= 2;
@@ -309,23 +300,22 @@ ViewGeometry view_as_real(const Tensor& self) {
 
 ViewGeometry view_as_complex(const Tensor& self) {
   check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
-        "view_as_complex is only supported for float and double tensors, but got a tensor of "
-        "scalar type: ",
-        pytorch_name_of(self.dtype()));
-  check(self.dim() > 0, "Input tensor must have one or more dimensions");
-  check(self.size(-1) == 2, "Tensor must have a last dimension of size 2");
-  check(self.stride(-1) == 1, "Tensor must have a last dimension with stride 1");
+        "view_as_complex: expected dtype float32 or float64, got ", pytorch_name_of(self.dtype()));
+  check(self.dim() > 0, NoDimension{"view_as_complex"});
+  check(self.size(-1) == 2,
+        "view_as_complex: expected 2 elements in the last dimension, got shape ", self.sizes());
+  check(self.stride(-1) == 1, "view_as_complex: expected 1 as the last stride, got ",
+        self.stride(-1));
   ViewGeometry g = geometry_of(self);
   g.dtype = to_complex_type(self.dtype());
   g.sizes.pop_back();
   g.strides.pop_back();
   for (size_t d = 0; d < g.strides.size(); ++d) {
     check(g.strides[d] % 2 == 0 || g.sizes[d] <= 1,
-          "Tensor must have a stride divisible by 2 for all but "
-          "last dimension");
+          "view_as_complex: expected even strides before the last");
     g.strides[d] /= 2;
   }
-  check(g.storage_offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
+  check(g.storage_offset % 2 == 0, "view_as_complex: expected an even storage_offset");
   g.storage_offset /= 2;
   return g;
 }

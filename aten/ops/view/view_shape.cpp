@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "aten/core/memory_order.h"
+#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "torchgen_out/aten/view_kernels.h"
@@ -57,8 +58,7 @@ void diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
 }
 
 void matrices(const Tensor& self, OutSpec* out) {
-  check(self.dim() >= 2, "triangle: input tensor must have at least 2 dimensions, got ",
-        self.dim());
+  check(self.dim() >= 2, "triangle: expected at least 2 dimensions, got ", self.dim());
   like(self, out);
 }
 
@@ -75,9 +75,8 @@ void flip(const Tensor& self, IntArrayRef dims, OutSpec* out) {
 void roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, OutSpec* out) {
   check(!shifts.empty(), "`shifts` required");
   check(dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size(),
-        "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
-  check_index(dims.empty() || self.dim() > 0, "Dimension specified as ", dims,
-              " but tensor has no dimensions");
+        "roll: expected one shift per dimension, got ", shifts.size(), " shifts for ", dims.size());
+  check_index(dims.empty() || self.dim() > 0, MissingDimension{dims.empty() ? 0 : dims[0]});
   for (const int64_t d : dims) wrap_dim(d, self.dim());
   like(self, out);
   if (!dims.empty()) keep_format(self, out);

@@ -235,32 +235,28 @@ namespace shape {
 
 void grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                   int64_t padding_mode, OutSpec* out) {
-  check(input.dtype() == grid.dtype(),
-        "grid_sampler(): expected input and grid to have same dtype, but input has ",
-        pytorch_name_of(input.dtype()), " and grid has ", pytorch_name_of(grid.dtype()));
+  check(input.dtype() == grid.dtype(), "grid_sampler(): expected a grid of dtype ",
+        pytorch_name_of(input.dtype()), ", got ", pytorch_name_of(grid.dtype()));
   const int64_t dims = input.dim() - 2;
   check((dims == 2 || dims == 3) && grid.dim() == input.dim(),
-        "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
-        "input with sizes ",
-        input.sizes(), " and grid with sizes ", grid.sizes());
-  check(
-      input.size(0) == grid.size(0),
-      "grid_sampler(): expected grid and input to have same batch size, but got input with sizes ",
-      input.sizes(), " and grid with sizes ", grid.sizes());
-  check(grid.size(-1) == dims, "grid_sampler(): expected grid to have size ", dims,
-        " in last dimension, but got grid with sizes ", grid.sizes());
+        "grid_sampler(): expected input and grid of 4 dimensions each, or of 5, got shapes ",
+        input.sizes(), " and ", grid.sizes());
+  check(input.size(0) == grid.size(0),
+        "grid_sampler(): expected batches of equal size, got shapes ", input.sizes(), " and ",
+        grid.sizes());
+  check(grid.size(-1) == dims, "grid_sampler(): expected a grid that ends in size ", dims,
+        ", got shape ", grid.sizes());
   for (int64_t d = 2; d < input.dim(); ++d) {
-    check(
-        input.size(d) > 0,
-        "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes ",
-        input.sizes(), " with dimension ", d, " being empty");
+    check(input.size(d) > 0,
+          "grid_sampler(): expected input with elements in all spatial dimensions, got shape ",
+          input.sizes(), ", empty in dimension ", d);
   }
   check(
       interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
       "grid_sampler(): expected modes of 0, 1 or 2, got ", interpolation_mode, " and ",
       padding_mode);
   check(dims == 2 || interpolation_mode != 2,
-        "grid_sampler(): bicubic interpolation only supports 4D input");
+        "grid_sampler(): bicubic is for images, of 4 dimensions");
   if (!is_floating_type(input.dtype())) fail_dtype("grid_sampler", input.dtype());
   DimVector sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d <= dims; ++d) sizes.push_back(grid.size(d));

@@ -62,7 +62,7 @@ def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     for gradient in given:
         if gradient is not None and not isinstance(gradient, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+            raise TypeError(f"gradient: expected Tensors or None, got {type(gradient).__name__}")
     return given
 
 
@@ -87,14 +87,11 @@ def backward(
     """
     if grad_variables is not None:
         if grad_tensors is not None:
-            raise RuntimeError(
-                "'grad_tensors' and 'grad_variables' (deprecated) arguments both passed to backward(). "
-                "Please only use 'grad_tensors'."
-            )
+            raise RuntimeError("backward(): grad_variables is an old name of grad_tensors; pass one of them")
         grad_tensors = grad_variables
     wanted = () if inputs is None else _as_tuple(inputs)
     if inputs is not None and not wanted:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        raise RuntimeError("backward(): expected one tensor or more as `inputs`, got none")
     outputs = _as_tuple(tensors)
     gradients = _gradients_of(outputs, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
@@ -134,20 +131,19 @@ def grad(
     Raises: RuntimeError if an output has no graph, its graph was freed, or an input is unused.
     """
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now", FutureWarning, stacklevel=2)
+        warnings.warn("only_inputs is deprecated and has no effect", FutureWarning, stacklevel=2)
     if isinstance(inputs, dict):
         options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
         found = grad(outputs, list(inputs.values()), grad_outputs, *options)
         return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-            "allow_unused=False."
+            "materialize_grads=True gives zeros for unused inputs, so that allow_unused=False contradicts it"
         )
     allow = materialize_grads if allow_unused is None else allow_unused
     results, wanted = _as_tuple(outputs), _as_tuple(inputs)
     if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+        raise RuntimeError("grad(): expected one tensor or more as `inputs`, got none")
     weights = _gradients_of(results, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
     if any(isinstance(item, graph.GradientEdge) for item in results + wanted):
@@ -167,7 +163,7 @@ def _given_weights(results: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[
     given = []
     for result, weight in zip(results, weights, strict=True):
         if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            raise RuntimeError("grad can be implicitly created for one element only")
         given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
     return tuple(given)
 
@@ -185,8 +181,7 @@ def _of_edges(
     grads = _C._autograd_edges(roots, _given_weights(results, weights), captures, retain, create, False)
     if not allow and any(g is None for g in grads):
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set "
-            "allow_unused=True if this is the desired behavior."
+            "an input was not used to compute the outputs; pass allow_unused=True to get None for it"
         )
     return grads
 
@@ -199,18 +194,14 @@ def _check_batched(results: tuple[Any, ...], weights: tuple[Any, ...]) -> int:
             continue
         if weight.dim() == 0 or weight.shape[1:] != result.shape:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
-                f"the batch dimension: the others should be those of the output, but grad_output[{i}] has a "
-                f"shape of {weight.shape} and output[{i}] has a shape of {result.shape}."
+                f"is_grads_batched=True: expected grad_output[{i}] of shape (batch, "
+                f"*{tuple(result.shape)}), got {tuple(weight.shape)}"
             )
         sizes.add(weight.shape[0])
     if not sizes:
-        raise RuntimeError("grad can be implicitly created only for scalar outputs, not for a batch of them")
+        raise RuntimeError("grad can be implicitly created for one element only, got a batch")
     if len(sizes) > 1:
-        raise ValueError(
-            "vmap: Expected all tensors to have the same size in the mapped dimension, "
-            f"got sizes {sorted(sizes)} for the mapped dimension"
-        )
+        raise ValueError(f"vmap: expected mapped dimensions of equal size, got {sorted(sizes)}")
     return int(sizes.pop())
 
 

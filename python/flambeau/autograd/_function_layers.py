@@ -25,10 +25,7 @@ class VmapInfo(NamedTuple):
 def apply_in_layer(cls: Any, args: tuple[Any, ...]) -> Any:
     """Call the Function under the innermost layer."""
     if not cls._sets_up_context:
-        raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, ...), it must "
-            f"override the setup_context staticmethod: {cls.__name__} does not."
-        )
+        raise RuntimeError(f"{cls.__name__}: transforms need a setup_context apart from forward")
     kind, level, batch_size, randomness = _C._innermost_layer()
     if kind == "vmap":
         return _batched(cls, args, level, VmapInfo(batch_size, randomness))
@@ -105,13 +102,12 @@ def _batched(cls: Any, args: tuple[Any, ...], level: int, info: VmapInfo) -> Any
     has_rule = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule and has_rule:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an "
-            "overridden vmap staticmethod. Keep one of them."
+            f"{cls.__name__} has both generate_vmap_rule=True and a vmap staticmethod; keep one of them"
         )
     if not cls.generate_vmap_rule and not has_rule:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support: it needs the vmap "
-            "staticmethod or generate_vmap_rule=True."
+            f"{cls.__name__} does not have vmap support: it needs a vmap staticmethod or "
+            "generate_vmap_rule=True"
         )
     dims = tuple(tree_map(lambda a: _batch_dim(a, level), args))
     values = tuple(_map_tensors(lambda t: _value(t, level), args))
@@ -271,7 +267,7 @@ def _mapped(
     members: dict[str, Any] = {
         name: staticmethod(getattr(methods, name)) for name in ("forward", "setup_context", "backward", "jvp")
     }
-    mapped = type("Vmapped" + cls.__name__, (Function,), {**members, "generate_vmap_rule": True})
+    mapped: Any = type("Vmapped" + cls.__name__, (Function,), {**members, "generate_vmap_rule": True})
     output = _C._call_below(mapped.apply, *values)
     return _with_batch(cls, output, methods.out_dims, _Rewrapped(args, values), level)
 

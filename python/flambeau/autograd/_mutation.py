@@ -55,8 +55,8 @@ class _Mutations:
     def unpack(self, kept: _Kept) -> Tensor:
         if not _active or _active[-1] is not self:
             raise AssertionError(
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
-                "graph was originally recorded."
+                "this graph was recorded in an allow_mutation_on_saved_tensors context, which its "
+                "backward needs too"
             )
         return kept.tensor
 

@@ -44,9 +44,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     global _current_level
     leaving = _current_level if level is None else level
     if leaving < 0:
-        raise RuntimeError("Dual level must be a positive number: no level was entered.")
+        raise RuntimeError("Dual level must be positive: no level was entered")
     if leaving != _current_level:
-        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created.")
+        raise RuntimeError("exit_dual_level: expected the forward AD level that was entered last")
     _C._exit_dual_level(leaving)
     _current_level = -1
 
@@ -92,10 +92,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def _check_level(level: int | None, what: str) -> None:
     if (_current_level if level is None else level) < 0:
-        raise RuntimeError(
-            "Trying to create a dual Tensor for forward AD but no level "
-            f"exists, make sure to enter_dual_level() first ({what})."
-        )
+        raise RuntimeError(f"no level exists to hold a dual tensor ({what}): call enter_dual_level() first")
 
 
 def _is_fwd_grad_enabled() -> bool:

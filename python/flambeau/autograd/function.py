@@ -28,12 +28,9 @@ class FunctionMeta(type):
         cls._backward_cls = type(name + "Backward", (FunctionCtx,), {"_forward_cls": cls})
 
 
-@staticmethod
+@staticmethod  # type: ignore[misc]
 def _refuse_both(ctx: Any, *grad_outputs: Any) -> Any:
-    raise RuntimeError(
-        f"{type(ctx).__name__}: Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
-        "You should only implement one of them."
-    )
+    raise RuntimeError(f"{type(ctx).__name__}: Implementing both 'backward' and 'vjp': keep one of them")
 
 
 class Function(metaclass=FunctionMeta):
@@ -71,20 +68,19 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all "
-            "static, so you should invoke them on the class itself: use .apply().",
+            f"{type(self).__name__} should not be instantiated: call its apply()",
             DeprecationWarning,
             stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse: Functions with state are no more."""
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated.")
+        raise RuntimeError("Legacy autograd function: make forward a static method, and call apply()")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside setup_context."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError("a Function must implement the forward function")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -94,10 +90,7 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Return the gradient of each argument of forward, given those of its outputs."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom "
-            "autograd.Function to use it with backward mode AD."
-        )
+        raise NotImplementedError("a Function needs a backward or a vjp to be differentiated in reverse mode")
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
@@ -107,9 +100,7 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Return the tangent of each output, given those of the arguments."""
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
-        )
+        raise NotImplementedError("a Function needs a jvp to be differentiated in forward mode")
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
@@ -117,7 +108,7 @@ class Function(metaclass=FunctionMeta):
 
         Where it is not defined and ``generate_vmap_rule`` is True, forward, backward and jvp are mapped.
         """
-        raise NotImplementedError("To use autograd.Function with vmap, override the vmap staticmethod.")
+        raise NotImplementedError("a Function needs a vmap staticmethod to be mapped")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -162,7 +153,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         # Leaves that want a gradient, so that the refusing node is reached.
         leaves = [t.detach().requires_grad_() if isinstance(t, Tensor) else None for t in items]
         refusing = _C._delayed_error(
-            "trying to differentiate twice a function that was marked with @once_differentiable", leaves
+            "a backward marked with @once_differentiable was differentiated again", leaves
         )
         return refusing[0] if single else refusing
 

@@ -11,8 +11,8 @@ from flambeau._C import Tensor
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 _Function = Callable[..., Any]
-_OUTPUTS = "outputs of the user-provided function"
-_STRICT = "This is not allowed in strict mode."
+_OUTPUTS = "outputs of the function"
+_STRICT = "strict=True refuses this"
 
 
 def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -22,8 +22,8 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Tensor,
         if not isinstance(item, Tensor):
             where = f"given {what}" if single else f"value at index {i}"
             raise TypeError(
-                f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
-                f"{where} has type {type(item)}."
+                f"{function}: {what} must be a Tensor or a tuple of Tensors; the {where} has type "
+                f"{type(item)}"
             )
     return not single, tuple(items)
 
@@ -52,8 +52,7 @@ def _check_outputs(outputs: tuple[Tensor, ...], strict: bool) -> None:
     for i, output in enumerate(outputs):
         if strict and not output.requires_grad:
             raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be "
-                "computed in a differentiable manner from the input when running in strict mode."
+                f"output {i} does not require gradients: strict=True needs it to be computed from the inputs"
             )
 
 
@@ -61,9 +60,8 @@ def _check_slopes(slopes: tuple[Tensor, ...], strict: bool) -> None:
     for i, slope in enumerate(slopes):
         if strict and not slope.requires_grad:
             raise RuntimeError(
-                "While computing the hessian, found that the jacobian of the user-provided function with "
-                f"respect to input {i} is independent of the input. {_STRICT} A linear function, for one, "
-                "is not twice differentiable in this sense."
+                f"hessian: the first derivatives by input {i} are constants. {_STRICT}: a linear "
+                "function, for one, is not twice differentiable in this sense."
             )
 
 
@@ -71,8 +69,7 @@ def _check_products(products: tuple[Tensor, ...], strict: bool, create_graph: bo
     for i, product in enumerate(products):
         if strict and create_graph and not product.requires_grad:
             raise RuntimeError(
-                f"The {what} of the user-provided function is independent of input {i}. This is not allowed "
-                "in strict mode when create_graph=True."
+                f"the {what} is independent of input {i}, which strict=True refuses with create_graph=True"
             )
 
 
@@ -82,7 +79,7 @@ def _grad(
     weights: tuple[Tensor | None, ...] | None,
     create_graph: bool,
     strict: bool = False,
-    what: str = "The output of the user-provided function",
+    what: str = "output",
     batched: bool = False,
 ) -> tuple[Tensor, ...]:
     """Gradients, zero where an input is not used; with `strict` that is an error."""
@@ -109,24 +106,22 @@ def _vectors(v: Any, others: tuple[Tensor, ...], is_tuple: bool, function: str, 
     """The vector's tensors, checked against what it multiplies."""
     if v is None:
         if is_tuple or others[0].numel() != 1:
-            raise RuntimeError(
-                f"The vector v can only be None if {name} a single Tensor with a single element."
-            )
+            raise RuntimeError(f"v is needed unless {name} one element")
         return (flambeau.ones_like(others[0].detach()),)
     _, vectors = _as_tuple(v, "v", function)
     if is_tuple and len(vectors) != len(others):
-        raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(vectors)}.")
+        raise RuntimeError(f"v: expected {len(others)} tensors, got {len(vectors)}")
     if not is_tuple and len(vectors) != 1:
-        raise RuntimeError("The given v should contain a single Tensor.")
+        raise RuntimeError("v: expected one Tensor")
     for i, (vector, other) in enumerate(zip(vectors, others, strict=True)):
         if vector.shape != other.shape:
             where = f"Entry {i} in " if is_tuple else ""
-            raise RuntimeError(f"{where}v has invalid size: should be {other.shape} but got {vector.shape}.")
+            raise RuntimeError(f"{where}v has invalid size: expected {other.shape}, got {vector.shape}")
     return vectors
 
 
-_JACOBIAN = "The jacobian of the user-provided function"
-_OF_INPUT = "the input to the user-provided function is"
+_JACOBIAN = "jacobian of the function"
+_OF_INPUT = "its input has"
 
 
 def vjp(
@@ -145,7 +140,7 @@ def vjp(
         is_tuple, given = _as_tuple(inputs, "inputs", "vjp")
         xs = _prepared(given, create_graph)
         outputs_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, "vjp")
-        weights = _vectors(v, outputs, outputs_tuple, "vjp", "the user-provided function returns")
+        weights = _vectors(v, outputs, outputs_tuple, "vjp", "the function returns")
         _check_outputs(outputs, strict)
         products = _grad(outputs, xs, weights, create_graph, strict)
         _check_products(products, strict, create_graph, "jacobian")
@@ -183,11 +178,9 @@ def jvp(
 def _scalar_output(func: _Function, xs: tuple[Tensor, ...], function: str) -> Tensor:
     is_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, function)
     if is_tuple:
-        raise RuntimeError(f"The function given to {function} should return a single Tensor")
+        raise RuntimeError(f"{function}: expected one Tensor from the function")
     if outputs[0].numel() != 1:
-        raise RuntimeError(
-            f"The Tensor returned by the function given to {function} should contain a single element"
-        )
+        raise RuntimeError(f"{function}: the returned Tensor should contain a single element")
     return outputs[0]
 
 
@@ -266,20 +259,14 @@ def jacobian(
 
 def _check_options(create_graph: bool, strict: bool, vectorize: bool, strategy: str) -> None:
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(
-            f'Expected strategy to be either "forward-mode" or "reverse-mode", but got {strategy!r}'
-        )
+        raise AssertionError(f"expected 'forward-mode' or 'reverse-mode' as strategy, got {strategy!r}")
     if strategy == "forward-mode":
         if create_graph:
-            raise NotImplementedError(
-                'jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together'
-            )
+            raise NotImplementedError("jacobian: strategy='forward-mode' excludes create_graph=True")
         if strict:
-            raise RuntimeError(
-                'jacobian: `strict=True` and `strategy="forward-mode"` are not supported together'
-            )
+            raise RuntimeError("jacobian: strategy='forward-mode' excludes strict=True")
     if strict and vectorize:
-        raise RuntimeError("jacobian: `strict=True` and `vectorized=True` are not supported together")
+        raise RuntimeError("jacobian: strict=True excludes vectorize=True")
 
 
 def _rows(
@@ -288,15 +275,13 @@ def _rows(
     if output.numel() == 0 or not output.requires_grad:
         return tuple(x.new_zeros((*output.shape, *x.shape)) for x in xs)
     if output.is_complex():
-        raise RuntimeError(
-            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
-        )
+        raise RuntimeError(f"grad can be implicitly created for real outputs only, got dtype {output.dtype}")
     flat, count = output.reshape(-1), output.numel()
     if vectorize:
         units = flambeau.eye(count, dtype=flat.dtype, device=flat.device)
         stacked = _batched_rows(flat, xs, units, create_graph)
     else:
-        what = f"Output {index} of the user-provided function"
+        what = f"output {index}"
         rows = [_grad((flat[k],), xs, None, create_graph, strict, what) for k in range(count)]
         stacked = tuple(flambeau.stack(column) for column in zip(*rows, strict=True))
     _check_products(stacked, strict, create_graph, "jacobian")

@@ -56,32 +56,27 @@ def _compare(
         return
     worst = (analytical - numerical).abs().max().item()
     raise GradcheckError(
-        f"Jacobian {mode}mismatch for output {place[0]} with respect to input {place[1]},\n"
-        f"numerical:{numerical}\nanalytical:{analytical}\nlargest difference: {worst}"
+        f"Jacobian {mode}mismatch in output {place[0]} by input {place[1]}\nfrom "
+        f"differences:{numerical}\nfrom gradients:{analytical}\nlargest difference: {worst}"
     )
 
 
 def _check_inputs(inputs: Sequence[Any]) -> list[int]:
     indices = [i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t.requires_grad]
     if not indices:
-        raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, "
-            "but none of the them have requires_grad=True."
-        )
+        raise ValueError("gradcheck: expected an input with requires_grad=True, got none")
     for i in indices:
         x = inputs[i]
         if x.dtype not in (flambeau.float64, flambeau.complex128):
             warnings.warn(
-                f"Input #{i} requires gradient and is not a double precision floating point or complex. "
-                "This check will likely fail if all the inputs are not of double precision floating point or "
-                "complex. ",
+                f"gradcheck: input {i} is not a double precision tensor, so that differences of it "
+                "are coarse. ",
                 stacklevel=4,
             )
         if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
             raise RuntimeError(
-                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                "non-overlapping to be able to compute the numerical gradients correctly. You should call "
-                ".contiguous on the input before passing it to gradcheck."
+                f"gradcheck: argument {i} has a dimension with stride 0, whose elements cannot change "
+                "one by one; pass its contiguous()"
             )
     return indices
 
@@ -92,7 +87,7 @@ def _check_undefined(outputs: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
     grads = flambeau.autograd.grad(cut, xs, weights, retain_graph=True, allow_unused=True)
     if any(g is not None and bool((g != 0).any().item()) for g in grads):
         raise GradcheckError(
-            "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
+            "undefined gradients of all outputs gave an input gradient that is not undefined or zero. "
         )
 
 
@@ -107,9 +102,7 @@ def _check_repeatable(first: Sequence[Tensor], second: Sequence[Tensor], toleran
     for a, b in zip(first, second, strict=True):
         if a.numel() and bool(((a - b).abs().max() > tolerance).item()):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
-                f"times gives different values, although analytical gradient matches numerical gradient. "
-                f"The tolerance for nondeterminism was {tolerance}."
+                f"Backward is not reentrant: two runs with the same gradients differ by more than {tolerance}"
             )
 
 
@@ -153,7 +146,7 @@ class _Check:
                 x = self.arguments[index]
                 for slope in numerical(self.func, self.arguments, x, every, self.eps):
                     if not flambeau.allclose(slope, flambeau.zeros_like(slope), self.rtol, self.atol):
-                        raise GradcheckError("Numerical gradient for function expected to be zero")
+                        raise GradcheckError("expected differences of zero")
         return outputs, which
 
     def directions(self) -> None:
@@ -254,11 +247,11 @@ class _Check:
         expected = flambeau.stack(list(entries)) if entries[0].numel() else batch
         if not flambeau.allclose(batch, expected, self.rtol, self.atol):
             raise GradcheckError(
-                f"For output {place[0]} and input {place[1]}: {_BATCHED}: got {batch}, expected {expected}"
+                f"output {place[0]} by input {place[1]}: {_BATCHED}: got {batch}, expected {expected}"
             )
 
 
-_BATCHED = "gradcheck or gradgradcheck failed while testing batched gradient computation"
+_BATCHED = "batched gradient computation differs from one by one"
 
 
 @contextlib.contextmanager
@@ -271,11 +264,11 @@ def _batched_failure() -> Iterator[None]:
 
 def _check_options(backward: bool, forward: bool, batched: bool, batched_forward: bool) -> None:
     if not (backward or forward):
-        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+        raise AssertionError("gradcheck: expected check_forward_ad or check_backward_ad, got neither")
     if batched and not backward:
-        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+        raise AssertionError("gradcheck: check_batched_grad needs check_backward_ad")
     if batched_forward and not forward:
-        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+        raise AssertionError("gradcheck: check_batched_forward_grad needs check_forward_ad")
 
 
 def gradcheck(
@@ -362,10 +355,10 @@ def gradgradcheck(
     Raises: as gradcheck.
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+        raise AssertionError("gradgradcheck: expected check_fwd_over_rev or check_rev_over_rev, got neither")
     for name, wanted in {"check_undefined_grad": check_undefined_grad, **options}.items():
         if wanted and not check_rev_over_rev and name in ("check_undefined_grad", "check_batched_grad"):
-            raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
+            raise AssertionError(f"gradgradcheck: {name} needs check_rev_over_rev")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
         outputs, _ = differentiable_positions(func(*arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,10 +65,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     Raises: RuntimeError if the tensor does not require a gradient.
     """
     if not tensor.requires_grad:
-        raise RuntimeError(
-            "get_gradient_edge: It is not possible to get the gradient edge for a Tensor that does not "
-            "require gradients"
-        )
+        raise RuntimeError("get_gradient_edge: the tensor does not require gradients")
     node = tensor.grad_fn
     if node is None:
         node = tensor.view_as(tensor).grad_fn.next_functions[0][0]
@@ -103,7 +101,7 @@ def register_multi_grad_hook(
         mode: "all": call once all that a backward pass will compute are there; "any": at the first.
     """
     if mode not in ("all", "any"):
-        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+        raise ValueError(f"mode: expected 'all' or 'any', got {mode!r}")
     if mode == "any":
         return _first_gradient(tensors, fn)
     nodes = [get_gradient_edge(t).node for t in tensors]
@@ -118,7 +116,7 @@ def register_multi_grad_hook(
         if sum(g is not None for g in gradients) == expected:
             fn(passes.pop(task))
 
-    return _Handles([t.register_hook(lambda g, i=i: arrived(i, g)) for i, t in enumerate(tensors)])
+    return _Handles([t.register_hook(functools.partial(arrived, i)) for i, t in enumerate(tensors)])
 
 
 def _first_gradient(tensors: Sequence[Tensor], fn: Callable[[Any], None]) -> _Handles:

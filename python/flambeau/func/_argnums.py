@@ -12,7 +12,7 @@ def _place(argnum: Any, count: int) -> int:
     if not isinstance(argnum, int):
         raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
     if not -count <= argnum < count:
-        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+        raise RuntimeError(f"argnums: {argnum} is beyond the {count} positional inputs")
     return argnum + count if argnum < 0 else argnum
 
 
@@ -24,12 +24,12 @@ def places(argnums: ArgNums, count: int) -> int | tuple[int, ...]:
     if isinstance(argnums, int):
         return _place(argnums, count)
     if not isinstance(argnums, tuple):
-        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+        raise RuntimeError(f"argnums: expected an int or several in a tuple, got {type(argnums)}")
     if not argnums:
         raise RuntimeError("argnums must be non-empty")
     found = tuple(_place(argnum, count) for argnum in argnums)
     if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+        raise RuntimeError(f"argnums: expected every number once, got {argnums}")
     return found
 
 

@@ -38,11 +38,11 @@ def gradients(
 
 def _scalar(output: Any) -> Tensor:
     if not isinstance(output, Tensor):
-        raise RuntimeError(f"{_VALUE_API}: Expected f(*args) to return a Tensor, got {type(output)}")
+        raise RuntimeError(f"{_VALUE_API}: expected the function to return a Tensor, got {type(output)}")
     if output.dim() != 0:
         raise RuntimeError(
-            f"{_VALUE_API}: Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} "
-            "dims. For others there are vjp and jacrev."
+            f"{_VALUE_API}: expected the function to return a scalar, got {output.dim()} "
+            "dimensions; vjp and jacrev are for others"
         )
     return output
 
@@ -114,10 +114,7 @@ def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) 
 def _same_shapes(weights: list[Any], spec: TreeSpec, outputs: list[Tensor], out_spec: TreeSpec) -> None:
     """Check cotangents against outputs."""
     if spec != out_spec:
-        raise RuntimeError(
-            "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-            f"function. cotangents: {spec}, primal output: {out_spec}"
-        )
+        raise RuntimeError(f"vjp: expected cotangents nested like the outputs, {out_spec}, got {spec}")
     for i, (weight, output) in enumerate(zip(weights, outputs, strict=True)):
         if not isinstance(weight, Tensor):
             raise RuntimeError(f"{_VJP_API}: expected cotangents to be Tensors, got {type(weight)}")

@@ -36,10 +36,7 @@ def unit_vectors(like: list[Tensor], start: int, stop: int) -> list[Tensor]:
 def _check_real(tensors: list[Tensor], api: str, what: str) -> None:
     for i, t in enumerate(tensors):
         if t.is_complex():
-            raise RuntimeError(
-                f"{api}: Expected all {what}s to be real but received complex tensor at flattened input "
-                f"idx: {i}"
-            )
+            raise RuntimeError(f"{api}: expected real {what}s, got a complex one at place {i}")
 
 
 def _ranges(count: int, chunk_size: int | None) -> Iterator[tuple[int, int]]:
@@ -92,7 +89,7 @@ def jacrev(
             [0., 4.]])
     """
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+        raise ValueError("jacrev: expected chunk_size > 0")
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:

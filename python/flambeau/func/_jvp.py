@@ -18,20 +18,17 @@ _API = "jvp(f, primals, tangents)"
 def _checked(primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
     """The leaves of both, and their common tree."""
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{_API}: Expected primals to be a tuple: the call is f(*primals).")
+        raise RuntimeError(f"{_API}: expected a tuple as primals: the call is f(*primals)")
     flat, spec = tree_flatten(primals)
     flat_tangents, tangents_spec = tree_flatten(tangents)
     if spec != tangents_spec:
-        raise RuntimeError(
-            f"{_API}: Expected primals and tangents to have the same python structure. Got primals with "
-            f"structure {spec} and tangents with structure {tangents_spec}"
-        )
+        raise RuntimeError(f"{_API}: expected tangents nested like the primals, {spec}, got {tangents_spec}")
     if not flat:
-        raise RuntimeError(f"{_API}: Expected primals to contain at least one Tensor.")
+        raise RuntimeError(f"{_API}: expected a Tensor among the primals")
     for what, leaves in (("primals", flat), ("tangents", flat_tangents)):
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
-                raise RuntimeError(f"{_API}: Expected {what} to only contain Tensors, got {type(leaf)}")
+                raise RuntimeError(f"{_API}: expected Tensors as {what}, got {type(leaf)}")
     return flat, flat_tangents, spec
 
 
@@ -40,10 +37,7 @@ def _tangent_of(output: Tensor, layer: Layer, strict: bool) -> tuple[Tensor, Ten
     primal, tangent = _C._unpack_dual(output)
     if tangent is None:
         if strict:
-            raise RuntimeError(
-                f"{_API[:-1]}, strict=True): The output of f is independent of the inputs. This is not "
-                "allowed with strict=True."
-            )
+            raise RuntimeError(f"{_API[:-1]}, strict=True): the output does not depend on the inputs")
         tangent = flambeau.zeros_like(primal)
     return layer.take_off(primal)[0], layer.take_off(tangent)[0]
 
@@ -94,16 +88,13 @@ def _check_tangents(tangents: tuple[Any, ...], primals: list[Tensor], spec: Any)
     flat, tangents_spec = tree_flatten(tangents)
     if spec != tangents_spec:
         raise RuntimeError(
-            f"linearize: Expected the tangents {tangents_spec} to have the same argspec as the primals {spec}"
+            f"linearize: expected tangents nested like the primals, {spec}, got {tangents_spec}"
         )
     for i, (tangent, primal) in enumerate(zip(flat, primals, strict=True)):
         for what in ("shape", "dtype"):
             got, wanted = getattr(tangent, what), getattr(primal, what)
             if got != wanted:
-                raise RuntimeError(
-                    f"tangent:{i} with {what} {got} in flattened pytree doesn't match the {what} {wanted} "
-                    "of the corresponding primal."
-                )
+                raise RuntimeError(f"tangent {i}: expected {what} {wanted}, as its primal has, got {got}")
     return flat
 
 

@@ -71,7 +71,7 @@ def differentiable(tree: Any) -> tuple[list[Tensor], TreeSpec]:
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+            raise ValueError(f"expected a Tensor to transform, got {type(leaf)}")
         leaf.requires_grad_()
     return leaves, spec
 
@@ -82,12 +82,10 @@ def only_tensors(leaves: list[Any], api: str) -> None:
     Raises: RuntimeError if there is nothing, or something else than tensors.
     """
     if not leaves:
-        raise RuntimeError(f"{api}: Expected f to be a function that has non-empty output (got output = [])")
+        raise RuntimeError(f"{api}: expected outputs of the function, got an empty list")
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(
-                f"{api}: expected f(*primals) to return only tensors, got unsupported type {type(leaf)}"
-            )
+            raise RuntimeError(f"{api}: expected the function to return Tensors, got {type(leaf)}")
 
 
 def split_aux(result: Any, api: str) -> tuple[Any, Any]:
@@ -96,7 +94,7 @@ def split_aux(result: Any, api: str) -> tuple[Any, Any]:
     Raises: RuntimeError unless it is a pair.
     """
     if not (isinstance(result, tuple) and len(result) == 2):
-        raise RuntimeError(f"{api}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        raise RuntimeError(f"{api}: has_aux=True expects the function to return (output, aux)")
     return result
 
 

@@ -21,19 +21,14 @@ def _one_dict(dicts: Any) -> dict[str, Tensor]:
     if isinstance(dicts, dict):
         return dict(dicts)
     if not isinstance(dicts, Sequence):
-        raise ValueError(
-            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
-            f"but got {type(dicts)}"
-        )
+        raise ValueError(f"functional_call: expected a dict, or several in a list, got {type(dicts)}")
     joined: dict[str, Tensor] = {}
     for part in dicts:
         if not isinstance(part, dict):
-            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+            raise ValueError("functional_call: expected dicts in the list")
         twice = sorted(set(part) & set(joined))
         if twice:
-            raise ValueError(
-                f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous"
-            )
+            raise ValueError(f"functional_call: {twice} is in several dicts")
         joined.update(part)
     return joined
 
@@ -61,8 +56,8 @@ def _with_ties(given: dict[str, Tensor], places: dict[str, Tensor]) -> dict[str,
             continue
         if any(given[name] is not given[named[0]] for name in named):
             raise ValueError(
-                f"functional_call got multiple values for keys {named}, which are tied. "
-                "Consider using tie_weights=False"
+                f"functional_call: {named} are tied, but got values of their own; tie_weights=False "
+                "allows that"
             )
         tied.update(dict.fromkeys(names, given[named[0]]))
     return tied
@@ -139,7 +134,7 @@ def functional_call(
 def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
     wanted = tensors[0].requires_grad
     if any(t.requires_grad != wanted for t in tensors):
-        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+        raise RuntimeError(f"stack_module_state: expected models that agree on requires_grad of {name}")
     return flambeau.stack([t.detach() for t in tensors]).requires_grad_(wanted)
 
 
@@ -160,12 +155,12 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     flambeau.Size([4, 5, 3])
     """
     if not len(models):
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+        raise RuntimeError("stack_module_state: expected one model or more")
     first = next(iter(models))
     if any(model.training != first.training for model in models):
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+        raise RuntimeError("stack_module_state: expected models all in training, or all in evaluation")
     if any(type(model) is not type(first) for model in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+        raise RuntimeError("stack_module_state: expected models of one class")
     parameters = [dict(model.named_parameters()) for model in models]
     buffers = [dict(model.named_buffers()) for model in models]
     return (

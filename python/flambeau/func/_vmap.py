@@ -30,16 +30,14 @@ def _flat_in_dims(
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
-            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
-            f"of inputs, got: {type(in_dims)}."
+            f"{call}: expected `in_dims` to be an int or nested like the inputs, got {type(in_dims)}"
         )
     if not args:
         raise ValueError(f"vmap({_name(func)})(<inputs>): got no inputs: there is nothing to map over.")
     flat = _broadcast_to_and_flatten(in_dims, spec)
     if flat is None:
         raise ValueError(
-            f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+            f"{call}: expected `in_dims` nested like the inputs, {spec}, got {tree_flatten(in_dims)[1]}"
         )
     return flat
 
@@ -52,19 +50,15 @@ def _in_dim(func: Callable[..., Any], in_dims: Any, arg: Any, dim: Any) -> int |
         return int(dim)
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(dim, int):
-        raise ValueError(
-            f"{call}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
-        )
+        raise ValueError(f"{call}: expected ints and None in `in_dims`, got {dim}")
     if not isinstance(arg, Tensor):
         raise ValueError(
-            f"{call}: Got in_dim={dim} for an input but the input is of type {type(arg)}. "
-            "We cannot vmap over non-Tensor arguments: None as the in_dim passes them on."
+            f"{call}: in_dim={dim} stands for an input of type {type(arg)}, which is passed on by None"
         )
     rank = arg.dim()
     if not -rank <= dim < rank:
         raise ValueError(
-            f"{call}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} "
-            f"so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
+            f"{call}: in_dim={dim} stands for an input of {rank} dimensions, expected -{rank} to {rank - 1}"
         )
     return dim + rank if dim < 0 else int(dim)
 
@@ -72,12 +66,9 @@ def _in_dim(func: Callable[..., Any], in_dims: Any, arg: Any, dim: Any) -> int |
 def _batch_size(flat_args: list[Any], dims: list[int | None]) -> int:
     sizes = [arg.shape[dim] for arg, dim in zip(flat_args, dims, strict=True) if dim is not None]
     if not sizes:
-        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+        raise ValueError("vmap: expected a Tensor to map over, got none")
     if any(size != sizes[0] for size in sizes):
-        raise ValueError(
-            "vmap: Expected all tensors to have the same size in the mapped dimension, "
-            f"got sizes {sizes} for the mapped dimension"
-        )
+        raise ValueError(f"vmap: expected mapped dimensions of equal size, got {sizes}")
     return int(sizes[0])
 
 
@@ -87,16 +78,14 @@ def _flat_out_dims(func: Callable[..., Any], out_dims: Any, outputs: Any, spec: 
         return [out_dims] * spec.num_leaves
     if not all(dim is None or isinstance(dim, int) for dim in tree_leaves(out_dims)):
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
-            "collection of ints: where in the outputs the mapped dimension appears."
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): expected ints or None, nested like the outputs"
         )
     alone = isinstance(outputs, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1
     flat = list(out_dims) if alone else _broadcast_to_and_flatten(out_dims, spec)
     if flat is None:
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-            f"structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has "
-            f"structure {spec}."
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): expected `out_dims` nested "
+            f"like the outputs, {spec}, got {tree_flatten(out_dims)[1]}"
         )
     return flat
 
@@ -107,16 +96,14 @@ def _output(func: Callable[..., Any], output: Any, out_dim: int | None, layer: L
         if out_dim is None:
             return output
         raise ValueError(
-            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(output)}. "
+            f"vmap({_name(func)}, ...): expected Tensors as outputs, got type {type(output)}. "
             "With None as its place in out_dims it is passed on."
         )
     if out_dim is not None:
         return batch_first(output, layer, size, out_dim)
     value, dim = layer.take_off(output)
     if dim is not None:
-        raise ValueError(
-            f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
-        )
+        raise ValueError(f"vmap({_name(func)}, ...): out_dim None stands for a batched output")
     return value
 
 
@@ -208,11 +195,9 @@ def vmap(
     flambeau.Size([5])
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+        raise RuntimeError(f"randomness: expected 'different', 'error' or 'same', got {randomness}")
     if chunk_size is not None and not chunk_size > 0:
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+        raise ValueError(f"vmap: expected chunk_size > 0 or None, got {chunk_size}")
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:

@@ -7,11 +7,13 @@ the input. Where all elements are masked the result is that element, or NaN for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor, dtype
+from flambeau._dims import wrapped_dims
 
 Dims = int | Sequence[int] | None
 _F = _C._functions
@@ -24,35 +26,22 @@ def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
     """The dimensions to reduce, wrapped; all of them for None and an empty tuple."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(input.dim()))
-    found = []
-    for d in (dim,) if isinstance(dim, int) else dim:
-        n = max(input.dim(), 1)
-        if not -n <= d < n:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})"
-            )
-        if d % n in found:
-            raise RuntimeError(f"dim={d % n} appears multiple times in the list of dims")
-        found.append(d % n)
-    return tuple(d for d in found if d < input.dim())
+    return tuple(d for d in wrapped_dims(dim, input.dim()) if d < input.dim())
 
 
-def _mask_of(input: Tensor, mask: Tensor | None) -> Tensor | None:
+def _mask_of(input: Tensor, mask: Tensor) -> Tensor:
     """The mask as bools of the input's shape."""
-    if mask is None:
-        return None
     if mask.dim() > input.dim():
-        raise IndexError(
-            "_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)"
-        )
+        raise IndexError("masked: mask dimensionality is beyond the input's, so that they do not broadcast")
     return (mask if mask.dtype is _C.bool else mask.bool()).expand(input.shape)
 
 
 def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    mask = _mask_of(input, mask)
     if mask is None:
         return input
-    return _F.where(mask, input, _F.scalar_tensor(value, dtype=input.dtype, device=input.device))
+    return _F.where(
+        _mask_of(input, mask), input, _F.scalar_tensor(value, dtype=input.dtype, device=input.device)
+    )
 
 
 def _sum_dtype(input: Tensor, wanted: dtype | None) -> dtype:
@@ -71,8 +60,7 @@ def _inexact_dtype(name: str, input: Tensor, wanted: dtype | None) -> dtype:
         return wanted
     if not _is_inexact(input):
         raise ValueError(
-            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or "
-            f"complex dtype. Got: {input.dtype}"
+            f"{name}(): could not infer output dtype: expected a floating or complex input, got {input.dtype}"
         )
     return input.dtype
 
@@ -198,9 +186,7 @@ def argmin(
 def _count(input: Tensor, dims: tuple[int, ...], mask: Tensor | None, to: dtype) -> Any:
     """How many elements are unmasked, with kept dimensions."""
     if mask is None:
-        count = 1
-        for d in dims:
-            count *= input.shape[d]
+        count = math.prod(input.shape[d] for d in dims)
         return _F.scalar_tensor(count, dtype=to, device=input.device)
     counted = _mask_of(input, mask).to(to)
     return counted.sum(dims, True) if dims else counted
@@ -240,7 +226,7 @@ def median(
         given = given.reshape(1)
     if not given.is_floating_point():
         if mask is not None and not bool(_mask_of(given, mask).any(-1 if dim is None else dim).all()):
-            raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+            raise ValueError("masked.median: a row without elements has no median in an integer dtype")
         wide = _filled(given.to(_C.float64), mask, float("nan"))
     else:
         wide = _filled(given, mask, float("nan"))
@@ -258,7 +244,7 @@ def _deviation(
     mask: Tensor | None,
 ) -> Tensor:
     if unbiased is not None and correction is not None:
-        raise ValueError("Only one of unbiased and correction may be given")
+        raise ValueError("pass unbiased or correction, not both")
     less = 1.0 if correction is None else correction
     if unbiased is not None:
         less = 1.0 if unbiased else 0.0

@@ -30,7 +30,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def _fans(tensor: Tensor) -> tuple[int, int]:
     if tensor.dim() < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ValueError("fan in and fan out: expected at least 2 dimensions")
     field = math.prod(tensor.shape[2:])
     return tensor.size(1) * field, tensor.size(0) * field
 
@@ -68,7 +68,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity."""
     if tensor.dim() != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise ValueError("eye_: expected 2 dimensions")
     with flambeau.no_grad():
         return tensor.copy_(flambeau.eye(*tensor.shape, dtype=tensor.dtype))
 
@@ -89,7 +89,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+        raise ValueError(f"expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
     fan_in, fan_out = _fans(tensor)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
 
@@ -173,9 +173,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         groups: number of groups.
     """
     if tensor.dim() not in (3, 4, 5):
-        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+        raise ValueError("dirac_: expected 3 to 5 dimensions")
     if tensor.size(0) % groups != 0:
-        raise ValueError("dim 0 must be divisible by groups")
+        raise ValueError("dirac_: expected a multiple of groups as dimension 0")
     rows = tensor.size(0) // groups
     middle = tuple(size // 2 for size in tensor.shape[2:])
     with flambeau.no_grad():
@@ -192,7 +192,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     Source: Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear networks".
     """
     if tensor.dim() < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise ValueError("orthogonal_: expected at least 2 dimensions")
     if tensor.numel() == 0:
         return tensor
     rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
@@ -209,7 +209,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     Source: Martens 2010, "Deep learning via Hessian-free optimization".
     """
     if tensor.dim() != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise ValueError("sparse_: expected 2 dimensions")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     with flambeau.no_grad():
@@ -226,9 +226,7 @@ def _older(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
         import warnings
 
         name = function.__name__
-        warnings.warn(
-            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
-        )
+        warnings.warn(f"nn.init.{name} is an old name of nn.init.{name}_", FutureWarning, stacklevel=2)
         return new(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = new.__name__.rstrip("_")

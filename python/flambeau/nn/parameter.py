@@ -22,7 +22,9 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = flambeau.empty(0)
-        return data.detach().as_subclass(cls).requires_grad_(requires_grad)
+        made = data.detach().as_subclass(cls)
+        made.requires_grad_(requires_grad)
+        return made
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
@@ -64,7 +66,7 @@ class UninitializedParameter(Parameter):
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a parameter of this shape, not initialised."""
-        place = {"device": device or self.device, "dtype": dtype or self.dtype}
+        place: dict[str, Any] = {"device": device or self.device, "dtype": dtype or self.dtype}
         self.materialize_as(flambeau.empty(shape, **place))
 
     def materialize_as(self, values: Tensor) -> None:
@@ -119,6 +121,8 @@ class Buffer(metaclass=_BufferType):
         data: the values; shared, not copied. An empty tensor by default.
         persistent: whether it is part of the module's state.
     """
+
+    persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
         source = flambeau.empty(0) if data is None else data

@@ -25,7 +25,7 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
 def _momentum_name(optimizer: Optimizer) -> str:
     """Which hyperparameter is the momentum: the first of `betas`, or `momentum`."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        raise ValueError("cycle_momentum=True needs an optimizer with momentum or betas")
     return "betas" if "betas" in optimizer.defaults else "momentum"
 
 
@@ -75,7 +75,7 @@ class CyclicLR(LRScheduler):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if mode not in _MODES and scale_fn is None:
-            raise ValueError("mode is invalid and scale_fn is None")
+            raise ValueError("CyclicLR: expected a known mode or a scale_fn")
         if last_epoch == -1:
             for group, rate in zip(
                 optimizer.param_groups, per_group("base_lr", optimizer, base_lr), strict=True
@@ -186,11 +186,9 @@ class OneCycleLR(LRScheduler):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+            raise ValueError(f"expected pct_start from 0 to 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+            raise ValueError(f"expected 'cos' or 'linear' as anneal_strategy, got {anneal_strategy!r}")
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:
@@ -221,9 +219,7 @@ class OneCycleLR(LRScheduler):
         """Return the rate of each group, and set the momentum."""
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(
-                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
-            )
+            raise ValueError(f"step {step} is beyond the schedule, of {self.total_steps}")
         begin = 0.0
         for place, phase in enumerate(self._schedule_phases):
             if step <= phase["end_step"] or place == len(self._schedule_phases) - 1:
@@ -244,7 +240,7 @@ def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -
     elif epochs is not None and per_epoch is not None:
         given = {"epochs": epochs, "steps_per_epoch": per_epoch}
     else:
-        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+        raise ValueError("OneCycleLR: expected total_steps, or epochs and steps_per_epoch")
     for name, value in given.items():
         if value <= 0 or not isinstance(value, int):
             raise ValueError(f"Expected positive integer {name}, but got {value}")

@@ -100,7 +100,8 @@ class ReduceLROnPlateau(LRScheduler):
             raise RuntimeError(
                 "ReduceLROnPlateau: groups were added, but min_lr names one rate for each of fewer"
             )
-        self.min_lrs += [self.default_min_lr] * missing
+        if self.default_min_lr is not None:
+            self.min_lrs += [self.default_min_lr] * missing
         for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, low)

@@ -8,7 +8,7 @@ tensors, and runs on each parameter alone, or with foreach=True on lists of all 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flambeau
 from flambeau import Tensor
@@ -50,7 +50,7 @@ def scalar(value: float) -> Tensor:
 def _check_lists_take(name: str, given: Group) -> None:
     """Adam and AdamW over lists take numbers only, as in PyTorch; others take tensors as well."""
     if "amsgrad" in given and given.get("foreach") and not given.get("capturable"):
-        raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+        raise ValueError(f"{name} as a Tensor needs foreach=False or capturable=True")
 
 
 def _check_betas(given: Group) -> None:
@@ -82,7 +82,7 @@ def check_hyperparameters(given: Group) -> None:
         if given.get("differentiable"):
             raise RuntimeError("`fused` does not support `differentiable`")
         if given.get("foreach"):
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+            raise RuntimeError("`fused` and `foreach` exclude each other")
 
 
 def descend(p: Value, rate: Any, direction: Value, over: Value = None) -> None:
@@ -112,6 +112,12 @@ def _largest_(so_far: Tensor, other: Tensor) -> Tensor:
     return so_far.copy_(flambeau.maximum(before, other))
 
 
+def gradient_of(p: Tensor) -> Tensor:
+    """Return the gradient of a parameter that has one: steps are of no others."""
+    assert p.grad is not None
+    return p.grad
+
+
 class State:
     """The state that a rule sees: tensors (or lists of them) and numbers, by name."""
 
@@ -120,6 +126,11 @@ class State:
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 class RuleOptimizer(Optimizer):
@@ -211,11 +222,9 @@ class RuleOptimizer(Optimizer):
         """Whether one operator does the step: when asked for, or when left open and possible."""
         if "fused" not in group or group.get("differentiable") or group.get("foreach"):
             return False
-        fits = all(p.is_floating_point() and p.is_cpu and p.grad.dtype == p.dtype for p in tensors)
+        fits = all(p.is_floating_point() and p.is_cpu and gradient_of(p).dtype == p.dtype for p in tensors)
         if group["fused"] and not fits:
-            raise RuntimeError(
-                "`fused=True` requires all the params to be floating point Tensors of supported devices: cpu"
-            )
+            raise RuntimeError("`fused=True` needs floating params on the cpu")
         return fits and group["fused"] is not False
 
     def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[Tensor]]:
@@ -236,7 +245,7 @@ class RuleOptimizer(Optimizer):
         s.first = first
         if "step" in names:
             s.step += 1
-        p, g = _packed(tensors), _packed([p.grad for p in tensors])
+        p, g = _packed(tensors), _packed([gradient_of(p) for p in tensors])
         if group.get("maximize"):
             g = g.neg()
         g = self._decay(p, g, group)

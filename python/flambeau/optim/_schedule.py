@@ -41,9 +41,7 @@ class LRScheduler:
                 rate = group["lr"]
                 group.setdefault("initial_lr", rate.clone() if isinstance(rate, Tensor) else rate)
             elif "initial_lr" not in group:
-                raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an optimizer"
-                )
+                raise KeyError(f"param_groups[{i}] has no 'initial_lr', which resuming needs")
         self.base_lrs = [_copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._initial_step()
@@ -82,8 +80,8 @@ class LRScheduler:
         """Go to the next epoch, or to the given one."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`: "
-                "the first rate of the schedule is skipped",
+                "`lr_scheduler.step()` came before `optimizer.step()`, so that the first rate of the "
+                "schedule is skipped",
                 UserWarning,
                 stacklevel=2,
             )

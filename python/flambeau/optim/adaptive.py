@@ -8,7 +8,17 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.optim._lists import Value
-from flambeau.optim._rule import Group, Initial, RuleOptimizer, State, average_, count, descend, zeros
+from flambeau.optim._rule import (
+    Group,
+    Initial,
+    RuleOptimizer,
+    State,
+    average_,
+    count,
+    descend,
+    gradient_of,
+    zeros,
+)
 
 
 class Adagrad(RuleOptimizer):
@@ -227,7 +237,7 @@ class Adafactor(RuleOptimizer):
     def _initialize(self, p: Tensor, group: Group) -> bool:
         """Make the states that fit the number of dimensions."""
         if p.is_complex():
-            raise RuntimeError("Adafactor does not support complex parameters")
+            raise RuntimeError("Adafactor: expected real parameters")
         state = self.state[p]
         if state:
             return False
@@ -243,7 +253,7 @@ class Adafactor(RuleOptimizer):
         for p in tensors:
             state = self.state[p]
             state["step"].add_(1)
-            g = p.grad.neg() if group["maximize"] else p.grad
+            g = gradient_of(p).neg() if group["maximize"] else gradient_of(p)
             self.move_one(p, self._decay_first(p, g, group), state, group)
 
     def _decay_first(self, p: Tensor, g: Tensor, group: Group) -> Tensor:

@@ -94,7 +94,7 @@ class _StrongWolfe:
             low, high = sorted(e.t for e in ends)
             if (high - low) * float(self.direction.abs().max()) < self.tolerance:
                 break
-            t = _cubic_minimum(*ends)
+            t = _cubic_minimum(ends[0], ends[1])
             margin = 0.1 * (high - low)
             if min(high - t, t - low) < margin:
                 if stuck or t >= high or t <= low:
@@ -156,7 +156,7 @@ class LBFGS(Optimizer):
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise ValueError("LBFGS: expected a single parameter group")
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self) -> Tensor:

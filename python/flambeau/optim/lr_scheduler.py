@@ -115,7 +115,7 @@ class ConstantLR(MultipliedLR):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if factor > 1.0 or factor < 0:
-            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+            raise ValueError("ConstantLR: expected a factor from 0 to 1")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -147,11 +147,9 @@ class LinearLR(MultipliedLR):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError(
-                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
-            )
+            raise ValueError("LinearLR: expected start_factor above 0 and up to 1")
         if end_factor > 1.0 or end_factor < 0:
-            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+            raise ValueError("LinearLR: expected end_factor from 0 to 1")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
@@ -267,7 +265,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 what = "positive integer" if name == "T_0" else "integer >= 1"
                 raise ValueError(f"Expected {what} {name}, but got {value}")
         if not isinstance(eta_min, float | int):
-            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+            raise ValueError(f"expected a number as eta_min, got {eta_min!r}")
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
@@ -290,7 +288,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         elif epoch < 0:
-            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            raise ValueError(f"expected epoch >= 0, got {epoch}")
         elif epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -319,8 +317,8 @@ class SequentialLR(LRScheduler):
         _check_one_optimizer(type(self).__name__, optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
-                f"of milestone points, but got {len(schedulers)} schedulers and {len(milestones)} milestones"
+                f"SequentialLR: expected one scheduler more than milestones, got {len(schedulers)} "
+                f"and {len(milestones)}"
             )
         self._schedulers = schedulers
         self._milestones = milestones
@@ -359,7 +357,7 @@ class ChainedScheduler(LRScheduler):
     def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._schedulers = list(schedulers)
         if not self._schedulers:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
+            raise ValueError(f"{type(self).__name__}: expected one scheduler or more")
         self.optimizer = self._schedulers[0].optimizer if optimizer is None else optimizer
         _check_one_optimizer(type(self).__name__, self.optimizer, self._schedulers)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
@@ -381,16 +379,16 @@ class ChainedScheduler(LRScheduler):
 
 def _check_one_optimizer(name: str, optimizer: Optimizer, schedulers: list[LRScheduler]) -> None:
     if not schedulers:
-        raise ValueError(f"{name} expects at least one scheduler, but got no scheduler.")
+        raise ValueError(f"{name}: expected one scheduler or more")
     for place, scheduler in enumerate(schedulers):
         if not hasattr(scheduler, "optimizer"):
-            raise TypeError(f"{name} at index {place} should have `optimizer` as its attribute.")
+            raise TypeError(f"{name}: scheduler {place} has no optimizer")
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(f"{name} does not support `ReduceLROnPlateau` scheduler as it needs a metric")
+            raise ValueError(f"{name}: ReduceLROnPlateau needs a metric, which cannot be given here")
         if scheduler.optimizer is not optimizer:
             raise ValueError(
-                f"{name} expects all schedulers to belong to the same optimizer, "
-                f"but got scheduler {type(scheduler).__name__} at index {place} of another one"
+                f"{name}: expected schedulers of one optimizer, got {type(scheduler).__name__} of "
+                f"another at place {place}"
             )
 
 

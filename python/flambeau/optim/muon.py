@@ -70,7 +70,7 @@ class Muon(RuleOptimizer):
         adjust_lr_fn: str | None = None,
     ) -> None:
         if adjust_lr_fn is not None and adjust_lr_fn not in _ADJUSTMENTS:
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+            raise ValueError(f"unknown adjust_lr_fn {adjust_lr_fn!r}")
         super().__init__(params, locals())
         for group in self.param_groups:
             for p in group["params"]:

@@ -56,9 +56,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(
-                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
-                    )
+                    raise RuntimeError(f"{step}: expected None or (new_args, new_kwargs), got {changed}")
                 args, kwargs = changed
         self._stepping = True
         try:
@@ -83,11 +81,12 @@ class Optimizer:
     Raises: ValueError if there are no parameters, TypeError for anything else than leaf tensors.
     """
 
+    _stepping: bool  # whether a step runs, which serves the hooks
+
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                f"but got {params.type()}"
+                f"optimizer: expected a sequence of Tensors or dicts as params, got {params.type()}"
             )
         self.defaults = defaults
         self._make_hooks()
@@ -95,7 +94,7 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError("optimizer: expected params, got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
@@ -124,7 +123,7 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group: a dict with ``params`` and, where they differ from the defaults, hyperparameters."""
         if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+            raise TypeError(f"add_param_group: expected a dict, got {type(param_group)}")
         members, names = _members(param_group["params"], bool(self.defaults.get("differentiable")))
         if len(members) != len({id(tensor) for tensor in members}):
             warnings.warn(
@@ -132,18 +131,16 @@ class Optimizer:
                 stacklevel=3,
             )
         if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):
-            raise ValueError("all optimizer param groups should be with/without names, not some of each")
+            raise ValueError("optimizer: expected param groups with/without names, not some of each")
         known = {id(tensor) for tensor in self._tensors()}
         if known & {id(tensor) for tensor in members}:
-            raise ValueError("some parameters appear in more than one parameter group")
+            raise ValueError("a parameter belongs to more than one parameter group")
         group = {**self.defaults, **param_group, "params": members}
         if names:
             group["param_names"] = names
         missing = [name for name, value in group.items() if value is required]
         if missing:
-            raise ValueError(
-                f"parameter group didn't specify a value of required optimization parameter {missing[0]}"
-            )
+            raise ValueError(f"parameter group: {missing[0]} is missing and has no default")
         self.param_groups.append(group)
 
     def _tensors(self) -> Iterator[Tensor]:
@@ -223,12 +220,9 @@ class Optimizer:
             state_dict = state_dict if changed is None else changed
         groups = deepcopy(state_dict["param_groups"])
         if len(groups) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
+            raise ValueError("load_state_dict: expected as many parameter groups as the optimizer has")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, self.param_groups, strict=True)):
-            raise ValueError(
-                "loaded state dict contains a parameter group "
-                "that doesn't match the size of optimizer's group"
-            )
+            raise ValueError("load_state_dict: expected groups as large as the optimizer's")
         places = chain.from_iterable(g["params"] for g in groups)
         tensors = dict(zip(places, self._tensors(), strict=True))
         for own, loaded in zip(self.param_groups, groups, strict=True):
@@ -255,30 +249,26 @@ class Optimizer:
 def _members(given: Any, differentiable: bool) -> tuple[list[Tensor], list[str]]:
     """The tensors of a group, and their names where pairs of name and tensor are given."""
     if isinstance(given, set):
-        raise TypeError(
-            "optimizer parameters need to be organized in ordered collections, "
-            "but the ordering of tensors in sets will change between runs"
-        )
+        raise TypeError("optimizer: expected params in an order that lasts, which sets do not have")
     listed = [given] if isinstance(given, Tensor) else list(given)
     names = [item[0] for item in listed if isinstance(item, tuple)]
     if names and len(names) != len(listed):
-        raise ValueError("all optimizer params should be with/without names, not some of each")
+        raise ValueError("optimizer: expected params with/without names, not some of each")
     members = [item[1] for item in listed] if names else listed
     for tensor in members:
         if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"optimizer can only optimize Tensors, but one of the params is {type(tensor).__name__}"
-            )
+            raise TypeError(f"optimizer: expected Tensors, got {type(tensor).__name__}")
         if not differentiable and not tensor.is_leaf and not tensor.retains_grad:
-            raise ValueError("can't optimize a non-leaf Tensor")
+            raise ValueError("optimizer: expected leaves, got a non-leaf Tensor")
     return members, names
 
 
 def _cast(value: Any, owner: Tensor | None, name: str) -> Any:
     """Copy state tensors in the dtype of their parameter; the step count keeps its own."""
     if isinstance(value, Tensor):
-        keeps = owner is None or name == "step" or not owner.is_floating_point()
-        return value.clone() if keeps else value.to(dtype=owner.dtype, device=owner.device, copy=True)
+        if owner is None or name == "step" or not owner.is_floating_point():
+            return value.clone()
+        return value.to(dtype=owner.dtype, device=owner.device, copy=True)
     if isinstance(value, dict):
         return {k: _cast(v, owner, k) for k, v in value.items()}
     if isinstance(value, list | tuple) and type(value) in (list, tuple):

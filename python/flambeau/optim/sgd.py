@@ -46,7 +46,7 @@ class SGD(RuleOptimizer):
         fused: bool | None = None,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise ValueError("nesterov=True needs momentum > 0 and dampening=0")
         super().__init__(params, locals())
 
     def slots(self, group: Group) -> dict[str, Initial]:

@@ -37,11 +37,11 @@ def _window(
     """Check what all windows check; values(n, N) gives the elements in double precision."""
     dtype = how["dtype"] if how["dtype"] is not None else _C.get_default_dtype()
     if M < 0:
-        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+        raise ValueError(f"{name}: expected M >= 0, got {M}")
     if how["layout"] != _C.strided:
-        raise ValueError(f"{name} is implemented for strided tensors only, got: {how['layout']}")
+        raise ValueError(f"{name}: expected a strided layout, got {how['layout']}")
     if dtype not in (_C.float32, _C.float64):
-        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
+        raise ValueError(f"{name}: expected dtype float32 or float64, got {dtype}")
     if M <= 1:
         made = _f.ones([M], dtype=dtype, device=how["device"])
     else:
@@ -86,7 +86,7 @@ def general_cosine(
         return sum(terms[1:], terms[0])
 
     if not isinstance(a, Iterable):
-        raise TypeError("Coefficients must be a list/tuple")
+        raise TypeError("expected a list or tuple of coefficients")
     coefficients = list(a)
     if not coefficients:
         raise ValueError("Coefficients cannot be empty")
@@ -178,9 +178,9 @@ def exponential(
     [1.0]
     """
     if tau <= 0:
-        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+        raise ValueError(f"expected tau > 0, got {tau}")
     if sym and center is not None:
-        raise ValueError("Center must be None for symmetric windows")
+        raise ValueError("center is for sym=False")
 
     def values(n: Tensor, N: int) -> Tensor:
         return _f.exp(-_f.abs(n - (N / 2 if center is None else center)) / tau)
@@ -195,7 +195,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **how: Any) -> Tenso
     [1.0]
     """
     if std <= 0:
-        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+        raise ValueError(f"expected std > 0, got {std}")
     return _window("gaussian", M, sym, _own(**how), lambda n, N: _f.exp(-0.5 * _f.square((n - N / 2) / std)))
 
 
@@ -206,7 +206,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **how: Any) -> Tenso
     [1.0]
     """
     if beta < 0:
-        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+        raise ValueError(f"expected beta >= 0, got {beta}")
 
     def values(n: Tensor, N: int) -> Tensor:
         inside = 1 - _f.square(n * (2 / N) - 1)

@@ -120,9 +120,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     Raises: TypeError if `treespec` is not a TreeSpec, ValueError for another number of leaves.
     """
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(
-            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
-        )
+        raise TypeError(f"treespec: expected a PyTreeSpec, got {type(treespec)}")
     return treespec.unflatten(leaves)
 
 
@@ -174,8 +172,8 @@ def _predicate(which: Any) -> Callable[[Any], bool]:
     if isinstance(which, type | tuple | types.UnionType):
         return lambda leaf: isinstance(leaf, which)
     if callable(which):
-        return which  # type: ignore[no-any-return]
-    raise TypeError("Argument must be a type, a tuple of types, or a callable.")
+        return which
+    raise TypeError("tree_map_only: expected types or a predicate")
 
 
 def tree_map_only(

@@ -85,7 +85,7 @@ def register_pytree_node(
     [1, 2, 3]
     """
     if cls in SUPPORTED_NODES:
-        raise ValueError(f"{cls} is already registered as pytree node.")
+        raise ValueError(f"{cls}: already registered as pytree node")
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
@@ -223,10 +223,7 @@ class TreeSpec:
         """
         items = leaves if isinstance(leaves, list | tuple) else list(leaves)
         if len(items) != self.num_leaves:
-            raise ValueError(
-                f"treespec.unflatten(leaves): `leaves` has length {len(items)} but the spec refers to a "
-                f"pytree that holds {self.num_leaves} items ({self})."
-            )
+            raise ValueError(f"unflatten: expected {self.num_leaves} leaves for {self}, got {len(items)}")
         return self._take(iter(items))
 
     def _take(self, leaves: Iterator[Any]) -> PyTree:
@@ -251,10 +248,10 @@ class TreeSpec:
         node_type = _node_type(tree)
         alike = node_type in _DICTS and self.type in _DICTS
         if node_type is not self.type and not alike:
-            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
+            raise ValueError(f"Node type mismatch: expected {self.type!r}, got {type(tree)!r}")
         children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
         if len(children) != self.num_children:
-            raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
+            raise ValueError(f"Node arity mismatch: expected {self.num_children}, got {len(children)}")
         if alike:
             children = self._in_own_order(tree)
         elif context != self.context:

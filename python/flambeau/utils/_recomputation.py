@@ -94,9 +94,9 @@ class Placeholder:
             self.frame.check(run)
         if run not in self.recomputed:
             raise CheckpointError(
-                "checkpoint: unpack is being triggered for a tensor that was already unpacked once in this "
-                "backward pass. A custom Function must read ctx.saved_tensors only once in its backward; "
-                "otherwise pass retain_graph=True, or copy the tensors on the first access."
+                "checkpoint: a tensor was unpacked twice in one backward pass. Read "
+                "ctx.saved_tensors once in a Function's backward, copy the tensors, or pass "
+                "retain_graph=True."
             )
         return self.recomputed.pop(run)
 
@@ -187,20 +187,18 @@ class Frame:
         had, has = len(self.placeholders), self.counts[run]
         if had != has:
             raise CheckpointError(
-                "checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {had}\n"
-                f"Number of tensors saved during recomputation: {has}{self._tip(min(had, has))}"
+                f"checkpoint: the recomputation saved {has} tensors, a different number than the "
+                f"{had} of the forward pass{self._tip(min(had, has))}"
             )
         differing = [i for i, m in self.given[run].items() if m != self.expected[i]]
         if differing:
             lines = (
-                f"tensor at position {i}:\nsaved metadata: {self.expected[i]}\n"
-                f"recomputed metadata: {self.given[run][i]}\n"
+                f"tensor {i}:\nfirst: {self.expected[i]}\nrecomputed: {self.given[run][i]}\n"
                 for i in differing
             )
             raise CheckpointError(
-                "checkpoint: Recomputed values for the following tensors have different metadata than "
-                f"during the forward pass.\n{''.join(lines)}{self._tip(differing[0])}"
+                "checkpoint: recomputed tensors have different metadata than those of the forward "
+                f"pass.\n{''.join(lines)}{self._tip(differing[0])}"
             )
 
     def _tip(self, index: int) -> str:

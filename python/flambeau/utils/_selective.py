@@ -61,8 +61,8 @@ class _Kept:
     def get(self, may_change: bool) -> Tensor:
         if self.tensor._version != self.version and not may_change:
             raise RuntimeError(
-                "Tensor cached during selective activation checkpoint has been mutated; pass "
-                "allow_cache_entry_mutation=True if that is meant."
+                "selective checkpoint: a cached tensor was mutated; pass "
+                "allow_cache_entry_mutation=True if that is meant"
             )
         return self.tensor.to(self.device)
 
@@ -93,7 +93,7 @@ class _Mode:
         chosen = self.policy(context, operator_of(schema), *args)
         if isinstance(chosen, bool):
             return CheckpointPolicy.MUST_SAVE if chosen else CheckpointPolicy.PREFER_RECOMPUTE
-        return chosen  # type: ignore[no-any-return]
+        return chosen
 
 
 class _Keeping(_Mode):
@@ -121,8 +121,8 @@ class _Giving(_Mode):
         """Return what was kept, so that the operator does not run."""
         if not self.kept.get(schema):
             raise RuntimeError(
-                f"{schema.partition('(')[0]} encountered during backward, but not found in storage: "
-                "the function must do alike in both passes, and the graph can be run once only."
+                f"{schema.partition('(')[0]} was not found in storage in the backward pass: the "
+                "function must do alike in both passes, and the graph can be run once only."
             )
         return _mapped(self.kept[schema].pop(0), lambda k: k.get(self.may_change), _Kept)
 
@@ -154,13 +154,13 @@ def create_selective_checkpoint_contexts(
         for op in chosen:
             if not isinstance(op, ops.Overload):
                 raise ValueError(
-                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. Name "
-                    "the overload, as in ops.aten.mm.default."
+                    f"expected OpOverloads in the list, got {op} of type {type(op)}. Name the overload, "
+                    "as in ops.aten.mm.default."
                 )
 
         def policy(_: Any, op: Any, *args: Any) -> bool:
             return op in chosen
     else:
-        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+        raise TypeError("expected a policy function or a list of operators")
     kept: dict[str, list[Any]] = {}
     return _Keeping(policy, kept), _Giving(policy, kept, allow_cache_entry_mutation)

@@ -99,8 +99,7 @@ def checkpoint(
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint: the use_reentrant parameter should be passed explicitly. Its default is True today; "
-            "use_reentrant=False is recommended.",
+            "checkpoint: pass use_reentrant. Left out it is True; False is recommended.",
             stacklevel=2,
         )
         use_reentrant = True
@@ -108,7 +107,7 @@ def checkpoint(
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
-            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+            raise ValueError("checkpoint: `context_fn` and `debug` are for use_reentrant=False")
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
     return _checkpoint_saved(
         function, args, kwargs, context_fn(), determinism_check, debug, early_stop, preserve_rng_state
@@ -128,7 +127,7 @@ def _checkpoint_saved(
     """Replace what the graph saves by placeholders that compute it again."""
     if determinism_check not in DETERMINISM_CHECKS:
         raise ValueError(
-            f"determinism_check should be one of {list(DETERMINISM_CHECKS)} but got {determinism_check}"
+            f"determinism_check: expected one of {list(DETERMINISM_CHECKS)}, got {determinism_check!r}"
         )
     forward_context, again_context = contexts
     if not flambeau.is_grad_enabled():
@@ -164,7 +163,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         """Call the function unrecorded and keep its arguments."""
         if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+            warnings.warn("checkpoint: no input requires grad, so that gradients will be None", stacklevel=3)
         ctx.function = function
         ctx.state = flambeau.get_rng_state() if preserve_rng_state else None
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
@@ -178,8 +177,8 @@ class CheckpointFunction(Function):
         """Run the function and a pass through what it records."""
         if _C._pass_is_filtered():
             raise RuntimeError(
-                "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(). Use use_reentrant=False."
+                "checkpoint: with use_reentrant=True only .backward() without `inputs` works; pass "
+                "use_reentrant=False for the others"
             )
         args = list(ctx.others)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
@@ -195,7 +194,7 @@ class CheckpointFunction(Function):
             if isinstance(output, Tensor) and output.requires_grad
         ]
         if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+            raise RuntimeError("checkpoint: no output requires grad, so that there is nothing to recompute")
         flambeau.autograd.backward([o for o, _ in pairs], [g for _, g in pairs])
         return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
 
@@ -218,8 +217,7 @@ def checkpoint_sequential(
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint_sequential: the use_reentrant parameter should be passed explicitly. Its default is "
-            "True today; use_reentrant=False is recommended.",
+            "checkpoint_sequential: pass use_reentrant. Left out it is True; False is recommended.",
             stacklevel=2,
         )
         use_reentrant = True

@@ -14,7 +14,7 @@ from flambeau import conv_tbc as conv_tbc
 from flambeau import conv_transpose1d as conv_transpose1d
 from flambeau import conv_transpose2d as conv_transpose2d
 from flambeau import conv_transpose3d as conv_transpose3d
-from flambeau._C._nn import linear as linear
+from flambeau._C._nn import linear as linear  # type: ignore[import-not-found]
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
 from flambeau.nn.functional._distance import *  # noqa: F403

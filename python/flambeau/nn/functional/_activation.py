@@ -141,7 +141,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Limit elements to [min_val, max_val]."""
     if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
+        raise ValueError("hardtanh: expected min_val <= max_val")
     if not input.is_floating_point():
         min_val, max_val = int(min_val), int(max_val)
     return (_nn.hardtanh_ if inplace else _nn.hardtanh)(input, min_val, max_val)
@@ -164,7 +164,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """First half along `dim`, times the sigmoid of the second half."""
     if input.dim() == 0:
-        raise RuntimeError("glu does not support scalars because halving size must be even")
+        raise RuntimeError("glu: a scalar has no two halves")
     return _nn.glu(input, dim)
 
 
@@ -173,8 +173,7 @@ def _dim_of(input: Tensor, dim: int | None, name: str, stacklevel: int) -> int:
     if dim is not None:
         return dim
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. "
-        "Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} is deprecated; pass dim",
         stacklevel=stacklevel,
     )
     return 0 if input.dim() in (0, 1, 3) else 1
@@ -208,7 +207,7 @@ def gumbel_softmax(
         dim: where the probabilities lie.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` has no effect and is deprecated", stacklevel=2)
     noise = -flambeau.empty_like(logits).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:

@@ -18,7 +18,7 @@ def _float_mask(mask: Tensor | None, name: str, dtype: flambeau.dtype) -> Tensor
     if mask.dtype == flambeau.bool:
         return flambeau.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, float("-inf"))
     if not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
+        raise AssertionError(f"expected {name} of dtype bool or a floating one")
     return mask
 
 
@@ -131,15 +131,15 @@ def _check_widths(
 ) -> None:
     width = query.shape[-1]
     if width != expected:
-        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+        raise AssertionError(f"expected embeddings of size {expected}, got {width}")
     if width % num_heads:
         raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
     if separate and key.shape[:2] != value.shape[:2]:
         raise AssertionError(
-            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+            f"expected key and value of equal length and batch, got {key.shape[:2]} and {value.shape[:2]}"
         )
     if not separate and key.shape != value.shape:
-        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+        raise AssertionError(f"expected key and value of one shape, got {key.shape} and {value.shape}")
 
 
 class _Masks:
@@ -195,9 +195,9 @@ def _with_bias(
             raise AssertionError("bias_k and bias_v must be given together")
         return k, v
     if static_k is not None:
-        raise AssertionError("bias cannot be added to static key.")
+        raise AssertionError("a static key takes no bias")
     if static_v is not None:
-        raise AssertionError("bias cannot be added to static value.")
+        raise AssertionError("a static value takes no bias")
     masks.add_key()
     batch = k.shape[1]
     return flambeau.cat([k, bias_k.repeat(1, batch, 1)]), flambeau.cat([v, bias_v.repeat(1, batch, 1)])

@@ -12,7 +12,7 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "f
 
 def _check(p: float) -> None:
     if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        raise ValueError(f"dropout: expected p from 0 to 1, got {p}")
 
 
 def _into(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
@@ -43,7 +43,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Dropout of whole channels of (N, C, L) or (C, L)."""
     _check(p)
     if input.dim() not in (2, 3):
-        raise RuntimeError(f"dropout1d: expected 2D or 3D input, (C, L) or (N, C, L), got {input.dim()}D")
+        raise RuntimeError(f"dropout1d: expected shape (C, L) or (N, C, L), got {input.dim()} dimensions")
     if input.dim() == 2:
         result = flambeau.feature_dropout(input.unsqueeze(0), p, training).squeeze(0)
     else:
@@ -56,7 +56,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.dim() not in (3, 4):
         warnings.warn(
-            f"dropout2d: expected 3-D or 4-D input, got {input.dim()}-D; this is deprecated",
+            f"dropout2d: expected 3 or 4 dimensions, got {input.dim()}, which is deprecated",
             stacklevel=2,
         )
     if input.dim() == 3:
@@ -72,7 +72,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.dim() not in (4, 5):
         warnings.warn(
-            f"dropout3d: expected 4-D or 5-D input, got {input.dim()}-D; this is deprecated",
+            f"dropout3d: expected 4 or 5 dimensions, got {input.dim()}, which is deprecated",
             stacklevel=2,
         )
     if input.dim() == 4:

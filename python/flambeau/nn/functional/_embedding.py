@@ -49,11 +49,11 @@ def _bags(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
         count, length = input.shape
         return input.reshape(-1), flambeau.arange(0, count, dtype=input.dtype, device=input.device) * length
     if input.dim() != 1:
-        raise ValueError(f"embedding_bag: expected input to be 1D or 2D, got {input.dim()}D")
+        raise ValueError(f"embedding_bag: expected input of 1 or 2 dimensions, got {input.dim()}")
     if offsets is None:
         raise ValueError("embedding_bag: expected offsets beside a vector of indices, got None")
     if offsets.dim() != 1:
-        raise ValueError(f"embedding_bag: offsets has to be a 1D tensor, got {offsets.dim()}D")
+        raise ValueError(f"embedding_bag: expected offsets of 1 dimension, got {offsets.dim()}")
     return input, offsets
 
 
@@ -63,13 +63,11 @@ def _scales(per_sample_weights: Tensor | None, input: Tensor, mode: str) -> Tens
         return None
     if input.size() != per_sample_weights.size():
         raise ValueError(
-            f"embedding_bag: expected per_sample_weights of the same shape as the input, "
-            f"{tuple(input.shape)}, got {tuple(per_sample_weights.shape)}"
+            f"embedding_bag: expected per_sample_weights of shape {tuple(input.shape)}, got "
+            f"{tuple(per_sample_weights.shape)}"
         )
     if mode != "sum":
-        raise NotImplementedError(
-            f"embedding_bag: per_sample_weights is only supported for mode='sum', got {mode!r}"
-        )
+        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode='sum', got {mode!r}")
     return per_sample_weights.reshape(-1)
 
 
@@ -106,7 +104,7 @@ def embedding_bag(
     per_sample_weights = _scales(per_sample_weights, input, mode)
     indices, starts = _bags(input, offsets)
     if mode not in _BAG_MODES:
-        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+        raise ValueError(f"embedding_bag: expected max, mean or sum as mode, got {mode!r}")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("embedding_bag: scale_grad_by_freq is for sum and mean, got mode='max'")
     if max_norm is not None:

@@ -26,21 +26,21 @@ def _groups(offs: Tensor, size: int) -> Iterator[slice]:
 def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | None) -> None:
     if mat_a.dim() not in (2, 3) or mat_b.dim() not in (2, 3):
         raise RuntimeError(
-            f"grouped_mm: mat_a has to be 2 or 3d, and mat_b; got {mat_a.dim()} and {mat_b.dim()}"
+            f"grouped_mm: expected 2 or 3 dimensions in mat_a and mat_b, got {mat_a.dim()} and {mat_b.dim()}"
         )
     if mat_a.dtype != mat_b.dtype:
         raise RuntimeError(f"grouped_mm: expected operands of one dtype, got {mat_a.dtype} and {mat_b.dtype}")
     flat = mat_a.dim() == 2 or mat_b.dim() == 2
     if flat != (offs is not None):
-        raise RuntimeError("grouped_mm: Have to provide offsets if there is a 2d matrix, and only then")
+        raise RuntimeError("grouped_mm: offs goes with a matrix of 2 dimensions, and with no other")
     if offs is not None and (offs.dim() != 1 or offs.dtype != flambeau.int32):
         raise RuntimeError(
             f"grouped_mm: Offsets have to be int32, in 1 dimension; got {offs.dtype}, {offs.dim()}"
         )
     if flat and mat_a.shape[-1] != mat_b.shape[-2]:
         raise RuntimeError(
-            "grouped_mm: contraction dimension of mat_a and mat_b must match, "
-            f"got shapes {tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
+            "grouped_mm: expected contraction dimensions of equal size, got shapes "
+            f"{tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
         )
     if bias is not None:
         raise RuntimeError("grouped_mm: Bias not supported yet")

@@ -41,7 +41,7 @@ class LinearCrossEntropyOptions:
     def __post_init__(self) -> None:
         size, method = self.batch_chunk_size, self.chunking_method
         if size is not None and (not isinstance(size, int) or size <= 0):
-            raise ValueError(f"batch_chunk_size must be positive int or None, got {size}")
+            raise ValueError(f"batch_chunk_size: expected an int above 0 or None, got {size}")
         if method not in (None, "auto") and not (
             method.startswith(_RATIO) and method[len(_RATIO) :].isdigit()
         ):
@@ -124,7 +124,7 @@ def _loss_of(
     if linear_bias is not None:
         shape = [*linear_bias.shape] + [1] * (len(out) - linear_bias.dim())
         scores = scores + linear_bias.reshape(shape)
-    smooth = {"label_smoothing": label_smoothing}
+    smooth: dict[str, Any] = {"label_smoothing": label_smoothing}
     return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, **smooth)
 
 
@@ -147,28 +147,27 @@ def _check_linear(
 ) -> None:
     out = linear_weight.shape[:-1]
     if input.dim() not in (1, 2):
-        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+        raise RuntimeError(f"linear_cross_entropy: expected input of 1 or 2 dimensions, got {input.dim()}")
     if linear_weight.dim() < 2:
-        raise RuntimeError(
-            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
-        )
+        raise RuntimeError(f"expected linear_weight of at least 2 dimensions, got {linear_weight.dim()}")
     if input.shape[-1] != linear_weight.shape[-1]:
-        raise RuntimeError(
-            "expected equal input and linear_weight last dimensions (in_features), "
-            f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
-        )
+        shapes = f"{tuple(input.shape)} and {tuple(linear_weight.shape)}"
+        raise RuntimeError(f"linear_cross_entropy: expected equal in_features, got shapes {shapes}")
     if ignore_index is not None and target.is_floating_point():
-        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+        raise RuntimeError(
+            "linear_cross_entropy: ignore_index is for targets that are classes, not probabilities"
+        )
     if len(out) > 1 and input.dim() == 1:
         raise RuntimeError(
-            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
-            f"batched input, (N, {linear_weight.shape[-1]}), got unbatched input"
+            f"linear_cross_entropy: a linear_weight of shape {tuple(linear_weight.shape)} expects "
+            f"input of shape (N, {linear_weight.shape[-1]}), got no batch"
         )
     if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
         raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
     if input.dim() == 2 and target.dim() > 0 and target.shape[0] != input.shape[0]:
         raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+            "linear_cross_entropy: expected one target per row of input (equal batch_size), got "
+            f"{target.shape[0]} for {input.shape[0]}"
         )
     classes = out if input.dim() == 1 else (input.shape[0], *out)
     indices = out[1:] if input.dim() == 1 else (input.shape[0], *out[1:])

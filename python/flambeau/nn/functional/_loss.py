@@ -31,9 +31,8 @@ __all__ = [
 def _warn_of_sizes(input: Tensor, target: Tensor) -> None:
     if target.shape != input.shape:
         warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
-            "This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
+            f"Using a target size {tuple(target.size())} for an input of {tuple(input.size())}: "
+            "they broadcast, which is seldom meant",
             stacklevel=3,
         )
 
@@ -51,7 +50,7 @@ def _difference_loss(
     if weight is None:
         return loss(input, target, number_of(reduction), *options)
     if weight.size() != input.size():
-        raise ValueError("Weights and input must have the same size.")
+        raise ValueError("expected weight of the input's size")
     each = loss(input, target, 0, *options) * weight
     if reduction == "mean":
         return each.sum() / weight.sum()
@@ -96,7 +95,7 @@ def smooth_l1_loss(
     _warn_of_sizes(input, target)
     reduction = named(size_average, reduce, reduction)
     if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+        raise RuntimeError("smooth_l1_loss: expected beta >= 0")
     if beta == 0.0:
         return _difference_loss(_nn.l1_loss, input, target, reduction, None)
     return _difference_loss(_nn.smooth_l1_loss, input, target, reduction, None, beta)
@@ -112,7 +111,7 @@ def huber_loss(
     """Half the squared difference below `delta`, linear above; `weight` scales each element."""
     _warn_of_sizes(input, target)
     if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+        raise RuntimeError("huber_loss: expected delta > 0")
     return _difference_loss(_nn.huber_loss, input, target, reduction, weight, delta)
 
 
@@ -168,8 +167,8 @@ def binary_cross_entropy(
     reduction = named(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): "
-            "binary_cross_entropy expects equal sizes"
+            "binary_cross_entropy: expected target of the input's size, "
+            f"{tuple(input.size())}, got {tuple(target.size())}"
         )
     if weight is not None:
         weight = weight.expand(flambeau.broadcast_shapes(target.size(), weight.size()))
@@ -188,7 +187,9 @@ def binary_cross_entropy_with_logits(
     """Binary cross entropy of sigmoid(input), without overflow."""
     reduction = named(size_average, reduce, reduction)
     if target.size() != input.size():
-        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+        raise ValueError(
+            f"expected target of the input's size, {tuple(input.size())}, got {tuple(target.size())}"
+        )
     return flambeau.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number_of(reduction))
 
 

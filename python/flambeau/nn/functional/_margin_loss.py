@@ -48,8 +48,8 @@ def margin_ranking_loss(
     chosen = number_of(named(size_average, reduce, reduction))
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
-            "margin_ranking_loss: expected tensors of the same number of dimensions, got "
-            f"{input1.dim()}, {input2.dim()} and {target.dim()}"
+            f"margin_ranking_loss: expected one number of dimensions, got {input1.dim()}, "
+            f"{input2.dim()} and {target.dim()}"
         )
     return flambeau.margin_ranking_loss(input1, input2, target, margin, chosen)
 
@@ -144,7 +144,7 @@ def triplet_margin_loss(
     """max(0, margin + |anchor - positive| - |anchor - negative|)."""
     chosen = number_of(named(size_average, reduce, reduction))
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise ValueError(f"expected margin > 0, got {margin}")
     return flambeau.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, chosen)
 
 
@@ -162,11 +162,11 @@ def triplet_margin_with_distance_loss(
     chosen = number_of(reduction)
     distance = flambeau.pairwise_distance if distance_function is None else distance_function
     if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
+        raise ValueError(f"expected margin > 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
-            "triplet_margin_loss: expected tensors of the same number of dimensions, got "
-            f"{anchor.dim()}, {positive.dim()} and {negative.dim()}"
+            f"triplet_margin_loss: expected one number of dimensions, got {anchor.dim()}, "
+            f"{positive.dim()} and {negative.dim()}"
         )
     near = distance(anchor, positive)
     far = distance(anchor, negative)

@@ -23,7 +23,7 @@ def _check_values_per_channel(size: Sequence[int]) -> None:
     for n in size[2:]:
         count *= n
     if count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
+        raise ValueError(f"training needs several values per channel, got input of size {size}")
 
 
 def batch_norm(
@@ -62,9 +62,7 @@ def instance_norm(
         for n in input.size()[2:]:
             spatial *= n
         if spatial == 1:
-            raise ValueError(
-                f"Expected more than 1 spatial element when training, got input size {input.size()}"
-            )
+            raise ValueError(f"training needs several spatial elements, got input of size {input.size()}")
     return flambeau.instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
     )
@@ -100,7 +98,7 @@ def group_norm(
 ) -> Tensor:
     """Normalise groups of channels of each sample, scale and shift each channel."""
     if input.dim() < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+        raise RuntimeError(f"expected input of at least 2 dimensions, got {input.dim()}")
     size = input.size()
     _check_values_per_channel([size[0] * size[1] // num_groups, num_groups, *size[2:]])
     return flambeau.group_norm(input, num_groups, weight, bias, eps)
@@ -114,7 +112,7 @@ def local_response_norm(
     Source: Krizhevsky et al. 2012.
     """
     if input.dim() < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+        raise ValueError(f"expected input of at least 3 dimensions, got {input.dim()}")
     if input.numel() == 0:
         return input
     around = [0, 0] * (input.dim() - 2) + [size // 2, (size - 1) // 2]

@@ -25,8 +25,8 @@ def _check_edges(input: Tensor, pad: Sequence[int], mode: str) -> None:
     for d in range(1 if batched else 0, input.dim()):
         if input.size(d) == 0:
             raise RuntimeError(
-                f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with possibly 0 batch size "
-                f"and other non-zero dimensions for input, but got: {list(input.shape)}"
+                f"expected {dims + 1} or {dims + 2} dimensions, empty in none but the batch, got "
+                f"shape {list(input.shape)}"
             )
 
 
@@ -42,12 +42,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     Raises: RuntimeError for padding that does not fit, NotImplementedError for an unknown mode.
     """
     if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
+        raise RuntimeError("pad: expected an even number of lengths")
     if len(pad) > 2 * input.dim():
         raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension "
-            f"but got padding length {len(pad)}"
-            f" and input of dimension {input.dim()}"
+            f"pad: expected at most {2 * input.dim()} lengths for {input.dim()} dimensions, got {len(pad)}"
         )
     if mode == "constant":
         return flambeau.constant_pad_nd(input, pad, 0.0 if value is None else value)

@@ -31,10 +31,7 @@ def _per_dimension(value: Any, dims: int, name: str) -> list[Any] | None:
     if not isinstance(value, Sequence):
         return [value] * dims
     if len(value) != dims:
-        raise ValueError(
-            f"interpolate: expected {name} for the same number of spatial dimensions as the input's {dims}, "
-            f"got {value}"
-        )
+        raise ValueError(f"interpolate: expected {name} for {dims} spatial dimensions, got {value}")
     return list(value)
 
 
@@ -43,11 +40,10 @@ def _check(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "interpolate: align_corners option can only be set with linear, bilinear, bicubic and "
-                "trilinear modes"
+                "interpolate: align_corners needs one of the modes linear, bilinear, bicubic, trilinear"
             )
     if size is not None and scale_factor is not None:
-        raise ValueError("interpolate: expected only one of size or scale_factor, got both")
+        raise ValueError("interpolate: expected size or scale_factor, got both")
     if size is None and scale_factor is None:
         raise ValueError("interpolate: expected either size or scale_factor, got none")
     if mode not in (*_LINEAR, "bicubic", "nearest", "area", "nearest-exact") or not 3 <= input.dim() <= 5:
@@ -167,10 +163,10 @@ def grid_sample(
         align_corners: whether -1 and 1 are the centers of the corner elements instead.
     """
     if mode not in _FILTERS:
-        raise ValueError(f"grid_sample: expected mode to be bilinear, nearest or bicubic, got {mode!r}")
+        raise ValueError(f"grid_sample: expected bicubic, bilinear or nearest as mode, got {mode!r}")
     if padding_mode not in _BORDERS:
         raise ValueError(
-            f"grid_sample: expected padding_mode to be zeros, border or reflection, got {padding_mode!r}"
+            f"grid_sample: expected border, reflection or zeros as padding_mode, got {padding_mode!r}"
         )
     aligned = _aligned(align_corners, "grid_sample")
     return flambeau.grid_sampler(input, grid, _FILTERS[mode], _BORDERS[padding_mode], aligned)

@@ -68,9 +68,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draw new initial values."""
         self.head.reset_parameters()
-        for first, second in self.tail:
-            first.reset_parameters()
-            second.reset_parameters()
+        for pair in self.tail:
+            for layer in pair.children():
+                layer.reset_parameters()
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Return the log probabilities (N, n_classes) of all classes."""
@@ -85,8 +85,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """Return the log probability of each target, and the negative of their mean."""
         if input.dim() != target.dim() + 1 or input.shape[:-1] != target.shape:
             raise RuntimeError(
-                "AdaptiveLogSoftmaxWithLoss: expected input and target of the same size in the batch "
-                f"dimension, got {tuple(input.shape)} and {tuple(target.shape)}"
+                "AdaptiveLogSoftmaxWithLoss: expected one target per row of input, got shapes "
+                f"{tuple(input.shape)} and {tuple(target.shape)}"
             )
         rows = input if input.dim() == 2 else input.unsqueeze(0)
         labels = target if target.dim() == 1 else target.unsqueeze(0)

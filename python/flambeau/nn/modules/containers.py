@@ -16,7 +16,7 @@ from flambeau.nn.parameter import Parameter
 def _position(index: Any, count: int) -> int:
     place = operator.index(index)
     if not -count <= place < count:
-        raise IndexError(f"index {place} is out of range for {count} entries")
+        raise IndexError(f"index {place} is beyond {count} entries")
     return place % count
 
 
@@ -33,8 +33,8 @@ class Sequential(Module):
             for name, module in args[0].items():
                 self.add_module(name, module)
         else:
-            for i, module in enumerate(args):
-                self.add_module(str(i), module)  # type: ignore[arg-type]
+            for i, layer in enumerate(args):
+                self.add_module(str(i), layer)  # type: ignore[arg-type]
 
     def forward(self, input: Any) -> Any:
         """Pass `input` through all modules."""
@@ -52,7 +52,7 @@ class Sequential(Module):
         names = list(self._modules)
         if isinstance(index, slice):
             return type(self)(OrderedDict((name, self._modules[name]) for name in names[index]))
-        return self._modules[names[_position(index, len(names))]]  # type: ignore[no-any-return]
+        return self._modules[names[_position(index, len(names))]]
 
     def __setitem__(self, index: int, module: Module) -> None:
         self._modules[list(self._modules)[_position(index, len(self))]] = module
@@ -152,7 +152,7 @@ class ModuleDict(Module):
         return key in self._modules
 
     def __getitem__(self, key: str) -> Module:
-        return self._modules[key]  # type: ignore[no-any-return]
+        return self._modules[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -193,7 +193,7 @@ class ParameterList(Module):
         return iter(self._parameters.values())
 
     def __getitem__(self, index: int) -> Parameter:
-        return self._parameters[str(_position(index, len(self)))]  # type: ignore[no-any-return]
+        return self._parameters[str(_position(index, len(self)))]
 
     def append(self, value: Tensor) -> ParameterList:
         """Add a parameter at the end."""

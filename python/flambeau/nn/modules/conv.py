@@ -25,11 +25,11 @@ def as_tuple(value: Size, count: int) -> tuple[int, ...]:
 
 def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
     if groups <= 0:
-        raise ValueError("groups must be a positive integer")
+        raise ValueError("expected groups > 0")
     if in_channels % groups:
-        raise ValueError("in_channels must be divisible by groups")
+        raise ValueError("expected in_channels in multiples of groups")
     if out_channels % groups:
-        raise ValueError("out_channels must be divisible by groups")
+        raise ValueError("expected out_channels in multiples of groups")
 
 
 def _check_padding(padding: Size | str, padding_mode: str) -> None:
@@ -39,11 +39,11 @@ def _check_padding(padding: Size | str, padding_mode: str) -> None:
             f"but got padding_mode={padding_mode!r}"
         )
     if isinstance(padding, str) and padding not in ("same", "valid"):
-        raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+        raise ValueError(f"expected padding 'valid' or 'same', got {padding!r}")
 
 
 class _ConvNd(Module):
-    dims = 0
+    dims: int = 0
     transposed = False
 
     def __init__(
@@ -74,7 +74,7 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         if padding == "same" and any(s != 1 for s in self.stride):
-            raise ValueError("padding='same' is not supported for strided convolutions")
+            raise ValueError("padding='same' needs strides of 1")
         outer, inner = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (outer, inner // groups, *self.kernel_size)
         self.weight = Parameter(flambeau.empty(shape, device=device, dtype=dtype))
@@ -226,7 +226,7 @@ class _ConvTranspose(_ConvNd):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise ValueError(f"{type(self).__name__}: expected 'zeros' as padding_mode")
         if isinstance(padding, str):
             raise ValueError(f"{type(self).__name__}: expected padding in numbers, got {padding!r}")
         super().__init__(
@@ -264,7 +264,7 @@ class _ConvTranspose(_ConvNd):
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """Convolve; `output_size` chooses among the sizes that a stride leaves open."""
         extra = self._output_padding(input, output_size)
-        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.dims - 1]
+        convolve: Any = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.dims - 1]
         return convolve(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )

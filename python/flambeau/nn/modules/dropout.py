@@ -21,7 +21,7 @@ class _Dropout(FunctionalLayer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not 0 <= self.p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
+            raise ValueError(f"dropout: expected p from 0 to 1, got {self.p}")
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"

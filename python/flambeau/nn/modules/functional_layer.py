@@ -26,7 +26,7 @@ class FunctionalLayer(Module):
     options: dict[str, Any] = {}
     draws = False
     keyword_only = False
-    buffers: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()  # type: ignore[assignment]
     unused: tuple[str, ...] = ()
     shown: tuple[str, ...] | None = None
 

@@ -210,8 +210,8 @@ class _BackwardHooks:
             result = hook.call(self.module, (None,) * self.inputs.count, self.grad_outputs)
             if result is not None and not all(r is None for r in result):
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or "
-                    "None for all gradients."
+                    "backward hook: no input of the Module requires grad, so that there is no gradient "
+                    "to replace; return None"
                 )
         self.grad_outputs = None
 
@@ -276,8 +276,7 @@ class HookedModule:
                     self._call_hook(hook, args, kwargs, None)
                 except Exception as error:
                     warnings.warn(
-                        "module forward hook with always_call=True raised an exception that was silenced as "
-                        f"another error was raised in forward: {error}",
+                        f"a forward hook with always_call=True failed after forward had: {error}",
                         stacklevel=3,
                     )
             raise
@@ -314,7 +313,7 @@ class HookedModule:
                 args, kwargs = changed
             else:
                 raise RuntimeError(
-                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), got {changed}."
+                    f"forward pre-hook: expected None or (new_args, new_kwargs), got {changed}"
                 )
         return args, kwargs
 
@@ -324,7 +323,9 @@ class HookedModule:
     def _watch_last_node(self, result: Any) -> None:
         """Serve the old backward hooks, which see the node of the first result only."""
         node = next((t.grad_fn for t in _tensors_in(result) if t.grad_fn is not None), None)
-        for hook in self._backward_hooks.values() if node is not None else ():
+        if node is None:
+            return
+        for hook in self._backward_hooks.values():
             node.register_hook(lambda grads, outs, call=hook.call: call(self, grads, outs))
 
     def register_forward_pre_hook(
@@ -376,8 +377,5 @@ class HookedModule:
 
     def _choose_backward_hooks(self, full: bool) -> None:
         if self._is_full_backward_hook is (not full):
-            raise RuntimeError(
-                "Cannot use both regular backward hooks and full backward hooks on a single Module. Use one "
-                "kind only."
-            )
+            raise RuntimeError("a Module takes full backward hooks or those of the old kind, not both")
         self._is_full_backward_hook = full

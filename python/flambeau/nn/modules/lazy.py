@@ -6,7 +6,7 @@ Each takes the arguments of the layer that it becomes, without the first.
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flambeau import Tensor
 from flambeau.nn.modules import conv, normalization
@@ -14,20 +14,25 @@ from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import UninitializedParameter, is_lazy
 
+if TYPE_CHECKING:  # the mixin stands before the layer's class among the bases
+    _Base = Module
+else:
+    _Base = object
 
-class LazyModuleMixin:
+
+class LazyModuleMixin(_Base):
     """What lazy layers share: places for parameters, and the hooks that make them.
 
     The first input, or a loaded state, gives the number of features; the object then becomes one of class
     `cls_to_become`, with the parameters that it had.
     """
 
-    cls_to_become: type[Module]
+    cls_to_become: Any  # a class of modules
     features_dim: int  # of the input
     defaults: ClassVar[dict[str, Any]] = {}  # where they differ from those of `cls_to_become`
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        Module.__init__(self)  # type: ignore[arg-type]
+        Module.__init__(self)
         self._options = self._bound(0, *args, **kwargs)
         options = dict(self._options)
         learned, shifts = options.get("affine", True), options.pop("bias")
@@ -115,7 +120,9 @@ def _lazy(base: type[Module], mixin: type[LazyModuleMixin], **facts: Any) -> Any
     """Make the lazy form of a layer's class."""
     name = f"Lazy{base.__name__}"
     doc = f"`{base.__name__}` whose first argument is taken from the first input."
-    made = type(name, (mixin, base), {"cls_to_become": base, "__doc__": doc, "__module__": __name__, **facts})
+    made: Any = type(
+        name, (mixin, base), {"cls_to_become": base, "__doc__": doc, "__module__": __name__, **facts}
+    )
     signature = inspect.signature(base)
     made.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
     return made
@@ -123,11 +130,12 @@ def _lazy(base: type[Module], mixin: type[LazyModuleMixin], **facts: Any) -> Any
 
 LazyLinear = _lazy(Linear, _LazyLinear)
 LazyConv1d, LazyConv2d, LazyConv3d = (
-    _lazy(base, _LazyConv, features_dim=-base.dims - 1) for base in (conv.Conv1d, conv.Conv2d, conv.Conv3d)
+    _lazy(base, _LazyConv, features_dim=-dims - 1)
+    for dims, base in enumerate((conv.Conv1d, conv.Conv2d, conv.Conv3d), 1)
 )
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
-    _lazy(base, _LazyConv, features_dim=-base.dims - 1)
-    for base in (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d)
+    _lazy(base, _LazyConv, features_dim=-dims - 1)
+    for dims, base in enumerate((conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d), 1)
 )
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
     _lazy(base, _LazyNorm)

@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau.nn import functional as F
-from flambeau.nn.functional._reduction import named
+from flambeau.nn.functional._reduction import named, number_of
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 
@@ -20,8 +20,7 @@ class _Loss(Module):
     ) -> None:
         super().__init__()
         reduction = named(size_average, reduce, reduction)
-        if reduction not in ("none", "mean", "sum"):
-            raise ValueError(f"{reduction} is not a valid value for reduction")
+        number_of(reduction)  # ValueError on other words
         self.reduction = reduction
 
 
@@ -65,7 +64,7 @@ class HuberLoss(_Loss):
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         if not isinstance(delta, float | int):
-            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
+            raise TypeError(f"delta: expected a number, got {type(delta)}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.nn import functional as F
-from flambeau.nn.functional._reduction import named
+from flambeau.nn.functional._reduction import named, number_of
 from flambeau.nn.modules.functional_layer import FunctionalLayer
 from flambeau.nn.modules.rearrange import PairwiseDistance
 
@@ -21,10 +21,9 @@ class _Loss(FunctionalLayer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        older = (vars(self).pop(name, None) for name in self.unused)
-        self.reduction = named(*older, self.reduction)
-        if self.reduction not in ("none", "mean", "sum"):
-            raise ValueError(f"{self.reduction} is not a valid value for reduction")
+        size_average, reduce = (vars(self).pop(name, None) for name in self.unused)
+        self.reduction: str = named(size_average, reduce, vars(self)["reduction"])
+        number_of(self.reduction)  # ValueError on other words
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -85,12 +84,10 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if self.distance_function is None:
+        if vars(self)["distance_function"] is None:
             self.distance_function = PairwiseDistance()
         if self.margin <= 0:
-            raise ValueError(
-                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {self.margin}"
-            )
+            raise ValueError(f"TripletMarginWithDistanceLoss: expected margin > 0, got {self.margin}")
 
 
 class PoissonNLLLoss(_Loss):

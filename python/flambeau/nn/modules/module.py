@@ -111,7 +111,8 @@ class Module(HookedModule):
             self._buffers[name] = value
         elif isinstance(value, Buffer):
             self._forget(name)
-            self.register_buffer(name, value, value.persistent)
+            buffer: Any = value  # a tensor, whatever the class says
+            self.register_buffer(name, buffer, buffer.persistent)
         else:
             super().__setattr__(name, value)
 
@@ -132,7 +133,7 @@ class Module(HookedModule):
             raise AttributeError(
                 f"call {type(self).__name__}'s Module.__init__() before assigning parameters or modules"
             )
-        return self.__dict__[name]  # type: ignore[no-any-return]
+        return self.__dict__[name]
 
     def _forget(self, name: str, keep: str = "") -> None:
         self.__dict__.pop(name, None)
@@ -178,7 +179,7 @@ class Module(HookedModule):
 
     def _check_name(self, name: str, kind: str, own: dict[str, Any]) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string, got {type(name).__name__}")
+            raise TypeError(f"{kind} name: expected a str, got {type(name).__name__}")
         if "." in name:
             raise KeyError(f"{kind} name can't contain '.', got {name!r}")
         if name == "":
@@ -273,7 +274,7 @@ class Module(HookedModule):
         parameter = self.get_submodule(path)._parameters.get(name)
         if parameter is None:
             raise AttributeError(f"{target!r} is not a parameter")
-        return parameter  # type: ignore[no-any-return]
+        return parameter
 
     # --- acting on the whole tree ---------------------------------------------------------------
 
@@ -319,13 +320,11 @@ class Module(HookedModule):
             elif argument is not None and not isinstance(argument, bool):
                 device = argument
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
-            )
+            raise TypeError(f"Module.to: expected a floating or complex dtype, got {dtype}")
 
         def convert(tensor: Tensor) -> Tensor:
             castable = tensor.is_floating_point() or tensor.is_complex()
-            place = {
+            place: dict[str, Any] = {
                 "device": device or tensor.device,
                 "dtype": dtype if castable and dtype else tensor.dtype,
             }
@@ -369,7 +368,7 @@ class Module(HookedModule):
     def train(self: Self, mode: bool = True) -> Self:
         """Switch dropout, batch norm and the like to training (or, False, to evaluation)."""
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+            raise ValueError("train: expected a bool")
         self.training = mode
         for child in self.children():
             child.train(mode)

@@ -146,9 +146,9 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         if input.dim() < 2:
-            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+            raise ValueError(f"expected at least 2 dimensions, got {input.dim()}")
         if input.size(1) == 0:
-            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+            raise ValueError("SyncBatchNorm: expected channels, got none")
         self.allowed_dims = (input.dim(),)
         return super().forward(input)
 
@@ -242,7 +242,7 @@ class GroupNorm(Module):
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
-            raise ValueError("num_channels must be divisible by num_groups")
+            raise ValueError("expected num_channels in multiples of num_groups")
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
@@ -354,7 +354,7 @@ class _InstanceNorm(_BatchNorm):
         """Normalise."""
         unbatched, batched = self.allowed_dims
         if input.dim() not in self.allowed_dims:
-            raise ValueError(f"expected {unbatched}D or {batched}D input (got {input.dim()}D input)")
+            raise ValueError(f"expected {unbatched} or {batched} dimensions, got {input.dim()}")
         x = input if input.dim() == batched else input.unsqueeze(0)
         if self.affine and x.shape[1] != self.num_features:
             raise ValueError(
@@ -362,7 +362,14 @@ class _InstanceNorm(_BatchNorm):
             )
         use_own = self.training or not self.track_running_stats
         y = F.instance_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, use_own, self.momentum, self.eps
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            use_own,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
         )
         return y if input.dim() == batched else y.squeeze(0)
 

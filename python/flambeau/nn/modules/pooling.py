@@ -100,7 +100,7 @@ class _AvgPool(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Pool."""
-        pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[self.dims - 1]
+        pool: Any = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[self.dims - 1]
         options = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
         return pool(input, *options) if self.dims == 1 else pool(input, *options, self.divisor_override)
 
@@ -132,8 +132,8 @@ class AvgPool1d(_AvgPool):
         count_include_pad: bool = True,
     ) -> None:
         stride = kernel_size if stride is None else stride
-        sizes = (as_tuple(size, 1) for size in (kernel_size, stride, padding))
-        super().__init__(*sizes, ceil_mode, count_include_pad)
+        kernel_size, stride, padding = (as_tuple(size, 1) for size in (kernel_size, stride, padding))
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 class AvgPool2d(_AvgPool):

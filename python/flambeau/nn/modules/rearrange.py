@@ -63,11 +63,11 @@ class Upsample(FunctionalLayer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        scale = self.scale_factor
+        scale: Any = vars(self)["scale_factor"]
         if isinstance(scale, tuple):
-            self.scale_factor = tuple(float(s) for s in scale)
+            vars(self)["scale_factor"] = tuple(float(s) for s in scale)
         elif scale:
-            self.scale_factor = float(scale)
+            vars(self)["scale_factor"] = float(scale)
 
     def extra_repr(self) -> str:
         given = "size" if self.scale_factor is None else "scale_factor"

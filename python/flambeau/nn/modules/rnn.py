@@ -30,7 +30,7 @@ def _permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor,
 def _check_positive(**sizes: int) -> None:
     for name, size in sizes.items():
         if not isinstance(size, int):
-            raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+            raise TypeError(f"{name}: expected an int, got {type(size).__name__}")
         if size <= 0:
             raise ValueError(f"{name} must be greater than zero")
 
@@ -38,15 +38,12 @@ def _check_positive(**sizes: int) -> None:
 def _check_switches(**switches: bool) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+            raise TypeError(f"{name}: expected a bool, got {type(value).__name__}")
 
 
 def _check_dropout(dropout: float, num_layers: int) -> None:
     if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-        raise ValueError(
-            "dropout should be a number in range [0, 1] representing the probability of an element "
-            "being zeroed"
-        )
+        raise ValueError("dropout: expected a probability from 0 to 1")
     if dropout > 0 and num_layers == 1:
         warnings.warn(
             f"dropout acts between layers, and num_layers=1 has none between: dropout={dropout} does nothing",
@@ -88,9 +85,9 @@ class RNNBase(Module):
         _check_switches(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
         _check_dropout(dropout, num_layers)
         if proj_size and mode != "LSTM":
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            raise ValueError("proj_size is for LSTM only")
         if not 0 <= proj_size < hidden_size:
-            raise ValueError("proj_size has to be smaller than hidden_size and not negative")
+            raise ValueError("expected proj_size from 0 to below hidden_size")
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -156,11 +153,9 @@ class RNNBase(Module):
     def _check_input(self, x: Tensor) -> None:
         kept = self.weight_ih_l0.dtype
         if x.dtype != kept:
-            raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({kept})")
+            raise ValueError(f"RNN: expected input of dtype {kept}, got {x.dtype}")
         if x.size(-1) != self.input_size:
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}"
-            )
+            raise RuntimeError(f"expected input_size={self.input_size} features, got {x.size(-1)}")
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         data, sizes, order, inverse = input
@@ -181,9 +176,7 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
-            raise ValueError(
-                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
-            )
+            raise ValueError(f"{type(self).__name__}: expected 2 or 3 dimensions, got {input.dim()}")
         batched = input.dim() == 3
         time = 1 if self.batch_first else 0
         if not batched:
@@ -224,7 +217,7 @@ class RNN(RNNBase):
         **kwargs: Any,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+            raise ValueError(f"nonlinearity: expected 'relu' or 'tanh', got {nonlinearity!r}")
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, *args, **kwargs)
         self.nonlinearity = nonlinearity
 
@@ -285,7 +278,7 @@ class RNNCellBase(Module):
         """Call `cell` on (batch, features) or (features)."""
         if input.dim() not in (1, 2):
             name = type(self).__name__
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+            raise ValueError(f"{name}: expected 1 or 2 dimensions, got {input.dim()}")
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         if hx is None:
@@ -293,11 +286,11 @@ class RNNCellBase(Module):
             given = (zeros,) * states
         else:
             given = tuple(hx) if states == 2 else (hx,)
-            for number, state in enumerate(given):
-                if state.dim() not in (1, 2):
+            for number, part in enumerate(given):
+                if part.dim() not in (1, 2):
                     label = f"hx[{number}]" if states == 2 else "hidden"
                     name = type(self).__name__
-                    raise ValueError(f"{name}: Expected {label} to be 1D or 2D, got {state.dim()}D instead")
+                    raise ValueError(f"{name}: expected {label} of 1 or 2 dimensions, got {part.dim()}")
             given = given if batched else tuple(s.unsqueeze(0) for s in given)
         state: Any = given if states == 2 else given[0]
         found = cell(x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)

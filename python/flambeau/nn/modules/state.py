@@ -99,7 +99,7 @@ def load_state_dict(module: Module, state: dict[str, Any], strict: bool, assign:
         errors.append("Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ".")
     if errors:
         listing = "\n\t".join(errors)
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listing}")
+        raise RuntimeError(f"Error(s) in loading state_dict of {type(module).__name__}:\n\t{listing}")
     return keys
 
 
@@ -114,10 +114,7 @@ def _load_one(module: Module, name: str, target: Tensor, value: Any, assign: boo
     if not isinstance(value, Tensor):
         return f"expected a Tensor, got {type(value).__name__}"
     if value.shape != target.shape:
-        return (
-            f"copying a param with shape {value.shape} from checkpoint, "
-            f"the shape in current model is {target.shape}"
-        )
+        return f"the state_dict has shape {value.shape}, the module {target.shape}"
     if not assign:
         with flambeau.no_grad():
             target.copy_(value)

@@ -24,7 +24,7 @@ def _activation(chosen: str | Activation) -> Activation:
     if not isinstance(chosen, str):
         return chosen
     if chosen not in ("relu", "gelu"):
-        raise RuntimeError(f"activation should be relu/gelu, not {chosen}")
+        raise RuntimeError(f"activation: expected relu or gelu, got {chosen}")
     return getattr(F, chosen)
 
 
@@ -96,8 +96,11 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
+_SHARED_DOC = (_Layer.__doc__ or "")[77:]  # what follows the summary
+
+
 class TransformerEncoderLayer(_Layer):
-    __doc__ = f"Self-attention and two linear maps, each with a residual.{_Layer.__doc__[77:]}"
+    __doc__ = f"Self-attention and two linear maps, each with a residual.{_SHARED_DOC}"
 
     def forward(
         self,
@@ -117,7 +120,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    __doc__ = f"Self-attention, attention to the encoder's output and two linear maps.{_Layer.__doc__[77:]}"
+    __doc__ = f"Self-attention, attention to the encoder's output and two linear maps.{_SHARED_DOC}"
 
     norms = 3
     crosses = True
@@ -299,9 +302,9 @@ class Transformer(Module):
         """Encode `src`, decode `tgt` with it."""
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch) != tgt.size(batch):
-            raise RuntimeError("the batch number of src and tgt must be equal")
+            raise RuntimeError("expected src and tgt of equal batch size")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
-            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+            raise RuntimeError("expected src and tgt with d_model features")
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(
             tgt,

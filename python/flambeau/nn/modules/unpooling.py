@@ -86,7 +86,9 @@ class _FractionalMaxPool(FunctionalLayer):
         if self.output_ratio is not None:
             ratios = self.output_ratio if isinstance(self.output_ratio, tuple) else (self.output_ratio,)
             if not all(0 < ratio < 1 for ratio in ratios):
-                raise ValueError(f"output_ratio must be between 0 and 1 (got {self.output_ratio})")
+                raise ValueError(
+                    f"output_ratio: expected more than 0 and less than 1, got {self.output_ratio}"
+                )
 
 
 def _layers(name: str, base: Any, functions: dict[int, Any], doc: str) -> Iterator[Any]:

@@ -75,7 +75,7 @@ def fuse_linear_bn_weights(
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """Return a linear layer that does the work of both modules, which must be in evaluation mode."""
     if linear.out_features != bn.num_features and bn.num_features != 1:
-        raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
+        raise AssertionError("fuse: expected bn to have the features of linear, or 1")
     return _fused(linear, bn, False)
 
 

@@ -33,10 +33,7 @@ class _SpectralNorm:
     """The hook that divides a weight by its largest singular value, by power iteration, before each call."""
 
     def __init__(self, name: str, iterations: int, dim: int, eps: float) -> None:
-        if iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={iterations}"
-            )
+        check_iterations(iterations)
         self.name, self.iterations, self.dim, self.eps = name, iterations, dim, eps
 
     def weight(self, module: Module, iterate: bool) -> Tensor:
@@ -53,15 +50,29 @@ class _SpectralNorm:
         setattr(module, self.name, self.weight(module, module.training))
 
 
+def check_iterations(n_power_iterations: int) -> None:
+    """Refuse a number of iterations that would leave the vectors as they were drawn."""
+    if n_power_iterations <= 0:
+        raise ValueError(f"expected n_power_iterations > 0, got {n_power_iterations}")
+
+
+def dim_of_outputs(module: Module, dim: int | None) -> int:
+    """Return the dimension of a weight that counts outputs, unless one is given."""
+    if dim is not None:
+        return dim
+    return 1 if getattr(module, "transposed", False) else 0
+
+
 def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, eps: float) -> None:
     """Bring u and v, in place, nearer to the singular vectors of the largest singular value."""
     v.copy_(flambeau.nn.functional.normalize(flambeau.mv(matrix.t(), u), dim=0, eps=eps))
     u.copy_(flambeau.nn.functional.normalize(flambeau.mv(matrix, v), dim=0, eps=eps))
 
 
-def _hooks(module: Module, kind: type, name: str) -> list[Any]:
+def _hooks(module: Module, kind: type[Any], name: str) -> list[Any]:
     hooks = module._forward_pre_hooks
-    return [k for k, hook in hooks.items() if type(hook.call) is kind and hook.call.name == name]
+    calls: dict[Any, Any] = {k: hook.call for k, hook in hooks.items()}
+    return [k for k, call in calls.items() if type(call) is kind and call.name == name]
 
 
 def _taken(module: Module, kind: type, name: str) -> Any:
@@ -75,14 +86,10 @@ def _taken(module: Module, kind: type, name: str) -> Any:
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Learn the length ``name_g`` and the direction ``name_v`` of a weight apart.
 
-    Args:
-        module: the owner.
-        name: of the weight.
-        dim: along which each slice has a length of its own; None: one for all.
-    Source: Salimans and Kingma 2016, "Weight normalization".
+    The arguments are those of `parametrizations.weight_norm`.
     """
     if _hooks(module, _WeightNorm, name):
-        raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+        raise RuntimeError(f"Cannot register two hooks of weight_norm for {name}")
     hook, weight = _WeightNorm(name, dim), getattr(module, name)
     del module._parameters[name]
     module.register_parameter(f"{name}_g", Parameter(norm_except(weight, dim).detach()))
@@ -111,18 +118,11 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight by its largest singular value, which each call in training estimates better.
 
-    Args:
-        module: the owner.
-        name: of the weight.
-        n_power_iterations: iterations per call.
-        eps: smallest norm that is divided by.
-        dim: of the outputs; 0, for transposed convolutions 1.
-    Source: Miyato et al. 2018, "Spectral normalization for generative adversarial networks".
+    The arguments are those of `parametrizations.spectral_norm`, with iterations per call.
     """
-    if dim is None:
-        dim = 1 if getattr(module, "transposed", False) else 0
+    dim = dim_of_outputs(module, dim)
     if _hooks(module, _SpectralNorm, name):
-        raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        raise RuntimeError(f"Cannot register two hooks of spectral_norm for {name}")
     hook, weight = _SpectralNorm(name, n_power_iterations, dim, eps), getattr(module, name)
     with flambeau.no_grad():
         rows, columns = weight.movedim(dim, 0).flatten(1).shape

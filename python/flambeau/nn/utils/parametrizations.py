@@ -6,7 +6,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn.modules.module import Module
 from flambeau.nn.utils import parametrize
-from flambeau.nn.utils.normalized import norm_except, power_iteration
+from flambeau.nn.utils.normalized import check_iterations, dim_of_outputs, norm_except, power_iteration
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -26,10 +26,7 @@ class _WeightNorm(Module):
 class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__()
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.dim = dim if dim >= 0 else dim + weight.dim()
         self.n_power_iterations, self.eps = n_power_iterations, eps
         if weight.dim() > 1:
@@ -73,7 +70,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Tensor, map_: str, trivialize: bool) -> None:
         super().__init__()
         if weight.is_complex() and map_ == "householder":
-            raise ValueError("The householder parametrization does not support complex tensors.")
+            raise ValueError("orthogonal: complex weights need 'matrix_exp' or 'cayley'")
         self.shape = weight.shape
         self.map = map_
         self.register_buffer("base", None)
@@ -110,7 +107,7 @@ class _Orthogonal(Module):
 
     def right_inverse(self, q: Tensor) -> Tensor:
         if q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got {q.shape}.")
+            raise ValueError(f"orthogonal: expected a weight of shape {self.shape}, got {q.shape}")
         n, k = q.shape[-2:]
         wide = n < k
         start = q.mT if wide else q
@@ -122,8 +119,7 @@ class _Orthogonal(Module):
             return none.mT if wide else none
         if self.map != "householder":
             raise NotImplementedError(
-                "It is not possible to assign to the matrix exponential or the Cayley parametrizations "
-                "when use_trivialization=False."
+                "orthogonal: values can be assigned with 'householder', or with use_trivialization=True"
             )
         a, tau = flambeau.geqrf(start)
         signs = a.diagonal(dim1=-2, dim2=-1).sign()
@@ -172,17 +168,15 @@ def orthogonal(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+        raise ValueError(f"{module} has no parameter '{name}', nor a buffer")
     if weight.dim() < 2:
-        raise ValueError(
-            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
-        )
+        raise ValueError(f"orthogonal: expected matrices, got {weight.dim()} dimensions")
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
         raise ValueError(
-            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+            f"orthogonal_map: expected 'cayley', 'householder' or 'matrix_exp', got {orthogonal_map!r}"
         )
     made = _Orthogonal(weight, orthogonal_map, use_trivialization)
     return parametrize.register_parametrization(module, name, made, unsafe=True)
@@ -217,7 +211,6 @@ def spectral_norm(
         dim: of the outputs; 0, for transposed convolutions 1.
     Source: Miyato et al. 2018, "Spectral normalization for generative adversarial networks".
     """
-    if dim is None:
-        dim = 1 if getattr(module, "transposed", False) else 0
+    dim = dim_of_outputs(module, dim)
     made = _SpectralNorm(getattr(module, name), n_power_iterations, dim, eps)
     return parametrize.register_parametrization(module, name, made)

@@ -54,7 +54,7 @@ class ParametrizationList(ModuleList):
         for name, part in parts:
             if learned:
                 keeps = self.is_tensor and part is original
-                value = original if keeps else Parameter(part.detach(), original.requires_grad)
+                value: Any = original if keeps else Parameter(part.detach(), original.requires_grad)
                 self.register_parameter(name, value)
             else:
                 self.register_buffer(name, part)
@@ -65,12 +65,12 @@ class ParametrizationList(ModuleList):
         with flambeau.no_grad():
             result = self()
         if not isinstance(result, Tensor):
-            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+            raise ValueError(f"parametrization: expected a Tensor, got {type(result).__name__}")
         for what in ("dtype", "shape"):
             if getattr(result, what) != getattr(original, what):
                 raise ValueError(
-                    f"Registering a parametrization may not change the {what} of the tensor, unless "
-                    f"unsafe=True. Expected {getattr(original, what)}, got {getattr(result, what)}"
+                    f"this parametrization may not change the {what} without unsafe=True: expected "
+                    f"{getattr(original, what)}, got {getattr(result, what)}"
                 )
 
     def _originals(self) -> list[Tensor]:
@@ -154,10 +154,7 @@ def register_parametrization(
             existing._check(value)
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
-        raise ValueError(
-            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
-            f"'{tensor_name}'"
-        )
+        raise ValueError(f"{module} does not have a parameter '{tensor_name}', nor a buffer")
     original = getattr(module, tensor_name)
     made = ParametrizationList([parametrization], original, unsafe)
     delattr(module, tensor_name)
@@ -177,7 +174,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         leave_parametrized: keep its present value; False: go back to the original.
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+        raise ValueError(f"{module}: {tensor_name} does not have a parametrization")
     made = module.parametrizations[tensor_name]
     if not leave_parametrized and not made.is_tensor:
         raise ValueError("leave_parametrized=False is only possible where there is one original tensor")

@@ -55,14 +55,15 @@ class BasePruningMethod(ABC):
             **kwargs: for this class.
             importance_scores: what is small is pruned; the parameter itself by default.
         """
-        key, older = next(_hooks_of(module, name), (None, None))
+        found: tuple[Any, Any] = next(_hooks_of(module, name), (None, None))
+        key, older = found
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
         value = getattr(module, name)
         if importance_scores is not None and importance_scores.shape != value.shape:
             raise AssertionError(
-                f"importance_scores should have the same shape as parameter {name} of {module}: "
-                f"got {tuple(importance_scores.shape)} for {tuple(value.shape)}"
+                f"importance_scores: expected shape {tuple(value.shape)} for {name} of {module}, got "
+                f"{tuple(importance_scores.shape)}"
             )
         if older is not None:
             module._forward_pre_hooks.pop(key)
@@ -85,7 +86,7 @@ class BasePruningMethod(ABC):
     ) -> Tensor:
         """Return `t` with what this method chooses set to zero; no module is touched."""
         if importance_scores is not None and importance_scores.shape != t.shape:
-            raise AssertionError("importance_scores should have the same shape as tensor t")
+            raise AssertionError("importance_scores: expected the shape of t")
         kept = flambeau.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(t if importance_scores is None else importance_scores, kept)
 
@@ -114,7 +115,7 @@ class PruningContainer(BasePruningMethod):
 
     def __init__(self, *args: Any) -> None:
         methods = list(args[0]) if len(args) == 1 and isinstance(args[0], Iterable) else list(args)
-        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        self._pruning_methods: tuple[Any, ...] = ()
         self._tensor_name = methods[0]._tensor_name if methods else ""
         for method in methods:
             self.add_pruning_method(method)
@@ -125,8 +126,8 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
-                "Can only add pruning methods acting on the parameter named "
-                f"'{self._tensor_name}' to PruningContainer {self}. Found '{method._tensor_name}'"
+                f"PruningContainer: expected methods for '{self._tensor_name}', got one for "
+                f"'{method._tensor_name}'"
             )
         self._pruning_methods += (method,)
 
@@ -145,7 +146,7 @@ class PruningContainer(BasePruningMethod):
         if method.PRUNING_TYPE == "unstructured":
             left: Any = mask == 1
         elif method.PRUNING_TYPE == "structured":
-            dim = method.dim % t.dim()  # type: ignore[attr-defined]
+            dim = method.dim % t.dim()
             others = [d for d in range(t.dim()) if d != dim]
             channels = mask.sum(others) != 0 if others else mask != 0
             left = (slice(None),) * dim + (channels,)
@@ -175,7 +176,7 @@ class _BySize(BasePruningMethod):
         count = _count(self.amount, t.numel())
         mask = default_mask.clone(memory_format=flambeau.contiguous_format)
         if count:
-            mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False).indices] = 0
+            mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False)[1]] = 0
         return mask
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -208,14 +209,13 @@ class _ByChannel(BasePruningMethod):
         """Zero the channels that score least."""
         if t.dim() <= 1:
             raise ValueError(
-                "Structured pruning can only be applied to multidimensional tensors, got shape "
-                f"{tuple(t.shape)}"
+                f"structured pruning: expected at least 2 dimensions, got shape {tuple(t.shape)}"
             )
         if not -t.dim() <= self.dim < t.dim():
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {tuple(t.shape)}")
+            raise IndexError(f"structured pruning: dim {self.dim} is not in shape {tuple(t.shape)}")
         channels = t.shape[self.dim]
         kept = channels - _count(self.amount, channels)
-        best = self._scores(t, self.dim % t.dim()).topk(kept).indices
+        best = self._scores(t, self.dim % t.dim()).topk(kept)[1]
         return default_mask * flambeau.zeros_like(default_mask).index_fill(self.dim, best, 1)
 
     def _scores(self, t: Tensor, dim: int) -> Tensor:
@@ -302,9 +302,9 @@ def global_unstructured(
         kwargs: for `pruning_method`.
     """
     if not isinstance(parameters, Iterable):
-        raise TypeError("global_unstructured(): parameters is not an Iterable")
+        raise TypeError("global_unstructured(): expected an Iterable of parameters")
     if importance_scores is not None and not isinstance(importance_scores, dict):
-        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+        raise TypeError("global_unstructured(): expected a dict as importance_scores")
     given, places = importance_scores or {}, list(parameters)
     scores = [given.get(place, getattr(*place)).detach() for place in places]
     masks = [getattr(m, f"{n}_mask", flambeau.ones_like(s)) for (m, n), s in zip(places, scores, strict=True)]
@@ -314,8 +314,8 @@ def global_unstructured(
     method._tensor_name = "temp"
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
-            "Only 'unstructured' PRUNING_TYPE supported for the `pruning_method`. "
-            f"Found method {pruning_method} of type {method.PRUNING_TYPE}"
+            "global_unstructured(): expected a method of PRUNING_TYPE 'unstructured', got "
+            f"{pruning_method} of type {method.PRUNING_TYPE}"
         )
     container.add_pruning_method(method)
     flat_scores, flat_masks = (flambeau.cat([t.reshape(-1) for t in ts]) for ts in (scores, masks))
@@ -337,7 +337,7 @@ def remove(module: Module, name: str) -> Module:
         hook.remove(module)
         del module._forward_pre_hooks[key]
         return module
-    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    raise ValueError(f"{module}: '{name}' has to be pruned before that can be undone")
 
 
 def is_pruned(module: Module) -> bool:
@@ -347,17 +347,15 @@ def is_pruned(module: Module) -> bool:
 
 def _check_amount(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
-        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+        raise TypeError(f"amount: expected an int or a float, got {amount}")
     share = not isinstance(amount, numbers.Integral)
     if amount < 0 or (share and float(amount) > 1):
-        raise ValueError(
-            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
-        )
+        raise ValueError(f"amount: expected a float in [0, 1] or an int of 0 or more, got {amount}")
 
 
 def _count(amount: Amount, size: int) -> int:
     if not isinstance(amount, numbers.Integral):
         return round(amount * size)
     if amount > size:
-        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
+        raise ValueError(f"amount: expected at most the {size} parameters there are, got {amount}")
     return int(amount)

@@ -45,12 +45,11 @@ def default_collate(batch: list[Any]) -> Any:
         return {key: default_collate([sample[key] for sample in batch]) for key in first}
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
+            raise RuntimeError("default_collate: expected samples of equal size")
         columns = [default_collate(list(column)) for column in zip(*batch, strict=True)]
         if hasattr(first, "_fields"):
             return type(first)(*columns)
         return columns
     raise TypeError(
-        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-        f"found {type(first).__name__}"
+        f"default_collate: expected tensors, arrays, numbers, dicts or lists, got {type(first).__name__}"
     )

@@ -69,7 +69,7 @@ class ConcatDataset(Dataset[Any]):
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise AssertionError("datasets should not be an empty iterable")
+            raise AssertionError("expected at least one dataset")
         self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
 
     def __len__(self) -> int:
@@ -77,14 +77,14 @@ class ConcatDataset(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} is out of range for {len(self)} samples")
+            raise IndexError(f"index {index} is beyond {len(self)} samples")
         index %= len(self)
         which = bisect_right(self.cumulative_sizes, index)
         before = self.cumulative_sizes[which - 1] if which else 0
         return self.datasets[which][index - before]
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[Any]):
     """Iterable data sets one after the other."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -112,11 +112,9 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input"
-            )
+            raise ValueError("expected a tuple of ``args`` or a dict of ``kwargs``")
         if not args and not kwargs:
-            raise ValueError("At least one dataset should be passed")
+            raise ValueError("expected at least one dataset")
         self.datasets: Any = kwargs or args
         if len({len(d) for d in self._each()}) > 1:
             raise ValueError("Size mismatch between datasets")
@@ -138,9 +136,7 @@ class StackDataset(Dataset[Any]):
         ]
         for column in columns:
             if len(column) != len(indices):
-                raise ValueError(
-                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}"
-                )
+                raise ValueError(f"expected {len(indices)} samples of the inner dataset, got {len(column)}")
         rows = zip(*columns, strict=True)
         if isinstance(self.datasets, dict):
             return [dict(zip(self.datasets, row, strict=True)) for row in rows]
@@ -163,7 +159,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     else:
         sizes = [int(length) for length in lengths]
     if sum(sizes) != total:
-        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+        raise ValueError("random_split: expected lengths that sum to that of the dataset")
     order = flambeau.randperm(total, generator=generator).tolist()
     ends = list(accumulate(sizes))
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]

@@ -23,11 +23,9 @@ def _unbatched(samples: list[Any]) -> Any:
 
 def _check_workers(num_workers: int, timeout: float, persistent_workers: bool) -> None:
     if num_workers < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
+        raise ValueError("num_workers: expected 0, for no processes, or more")
     if timeout < 0:
-        raise ValueError("timeout option should be non-negative")
+        raise ValueError("timeout: expected 0 or more")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
 
@@ -100,15 +98,11 @@ class DataLoader:
                 "DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option"
             )
         if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+            raise ValueError("sampler and shuffle exclude each other")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError(
-                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-            )
+            raise ValueError("batch_sampler excludes batch_size, shuffle, sampler and drop_last")
         if batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
+            raise ValueError("batch_size=None excludes drop_last")
         if sampler is None and batch_sampler is None and not self._streams:
             sampler = (
                 RandomSampler(self.dataset, generator=self.generator)

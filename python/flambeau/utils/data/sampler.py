@@ -50,9 +50,7 @@ class RandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:
         if num_samples is not None and num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
-            )
+            raise ValueError(f"num_samples: expected an int above 0, got {num_samples}")
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -103,9 +101,7 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
+            raise ValueError(f"batch_size: expected an int above 0, got {batch_size}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -144,16 +140,12 @@ class WeightedRandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
-            )
+            raise ValueError(f"num_samples: expected an int above 0, got {num_samples}")
         if not isinstance(replacement, bool):
-            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+            raise ValueError(f"replacement: expected a bool, got {replacement}")
         held = flambeau.as_tensor(weights, dtype=flambeau.float64)
         if held.dim() != 1:
-            raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape {tuple(held.shape)}"
-            )
+            raise ValueError(f"weights: expected a sequence of numbers, got shape {tuple(held.shape)}")
         self.weights = held
         self.num_samples = num_samples
         self.replacement = replacement

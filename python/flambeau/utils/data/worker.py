@@ -174,7 +174,7 @@ class WorkerPool:
             dead = [process.pid for process in self.processes if not process.is_alive()]
             if dead:
                 raise RuntimeError(
-                    f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly"
+                    f"DataLoader: worker processes {', '.join(map(str, dead))} exited unexpectedly"
                 )
             if self.timeout and waited >= self.timeout:
                 raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
