@@ -8,6 +8,7 @@
 
 #include "aten/cpu/parallel.h"
 #include "aten/ops/sort/entries.h"
+#include "aten/ops/sort/radix.h"
 #include "torchgen_out/aten/sort_kernels.h"
 
 namespace flambeau::ops {
@@ -18,31 +19,6 @@ namespace {
 constexpr int64_t kRadixFrom = 192;
 constexpr int64_t kWideDigitsFrom = 8192;
 
-// Sorts n entries by keys of `key_bits` bits; returns where they end up, `entries` or `scratch`.
-template <int kDigitBits, typename Entry>
-Entry* radix_sort(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
-  constexpr int64_t kBuckets = int64_t{1} << kDigitBits;
-  constexpr int kMaxPasses = (64 + kDigitBits - 1) / kDigitBits;
-  const int passes = (key_bits + kDigitBits - 1) / kDigitBits;
-  const auto counts = std::make_unique<int64_t[]>(static_cast<size_t>(kMaxPasses * kBuckets));
-  const auto digit = [](const Entry& e, int pass) {
-    return static_cast<int64_t>(e.key() >> (pass * kDigitBits)) & (kBuckets - 1);
-  };
-  for (int64_t i = 0; i < n; ++i) {
-    for (int p = 0; p < passes; ++p)
-      ++counts[static_cast<size_t>(p * kBuckets + digit(entries[i], p))];
-  }
-  for (int p = 0; p < passes; ++p) {
-    int64_t* count = counts.get() + p * kBuckets;
-    if (count[digit(entries[0], p)] == n) continue;  // all alike in this digit
-    int64_t sum = 0;
-    for (int64_t b = 0; b < kBuckets; ++b) sum += std::exchange(count[b], sum);
-    for (int64_t i = 0; i < n; ++i) scratch[count[digit(entries[i], p)]++] = entries[i];
-    std::swap(entries, scratch);
-  }
-  return entries;
-}
-
 template <typename Entry>
 Entry* sort_entries(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
   if (std::is_sorted(entries, entries + n)) return entries;
@@ -51,8 +27,8 @@ Entry* sort_entries(int64_t n, int key_bits, Entry* entries, Entry* scratch) {
     return entries;
   }
   const bool two_bytes = key_bits > 11 && key_bits <= 16;
-  return n < kWideDigitsFrom || two_bytes ? radix_sort<8>(n, key_bits, entries, scratch)
-                                          : radix_sort<11>(n, key_bits, entries, scratch);
+  return n < kWideDigitsFrom || two_bytes ? sorting::radix_sort<8>(n, key_bits, entries, scratch)
+                                          : sorting::radix_sort<11>(n, key_bits, entries, scratch);
 }
 
 // What the keys of one call have in common: all lie in [least, least + 2^bits).

@@ -2,13 +2,16 @@
 // dimension. unique sorts the places first, stably, so that counts and inverse follow from one pass
 // over neighbours. NaN equals nothing, not even itself; slices are ordered element by element.
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/order_key.h"
+#include "aten/ops/sort/radix.h"
 #include "torchgen_out/aten/sort_kernels.h"
 #include "torchgen_out/aten/sort_ops.h"
 #include "torchgen_out/aten/view_ops.h"
@@ -108,6 +111,37 @@ Found unique_by_counting(const Tensor& flat, Span<T> span, bool return_inverse,
   return {values, inverse, sizes};
 }
 
+// Whole numbers by their distance from the least: the digits that all share cost no pass.
+constexpr int64_t kRadixFrom = 4096;  // fewer do not repay the counters
+struct Distance {
+  uint64_t value;
+  uint64_t key() const { return value; }
+};
+template <typename T>
+Found unique_by_distance(const Tensor& flat, Span<T> span, bool return_counts) {
+  const T* data = flat.data_as<T>();
+  const int64_t n = flat.numel();
+  const std::unique_ptr<Distance[]> buffer(new Distance[static_cast<size_t>(2 * n)]);
+  const auto least = static_cast<uint64_t>(span.least);
+  for (int64_t i = 0; i < n; ++i) buffer[static_cast<size_t>(i)] = {uint64_t(data[i]) - least};
+  const int bits = std::bit_width(span.size - 1);
+  const Distance* sorted = sorting::radix_sort<11>(n, bits, buffer.get(), buffer.get() + n);
+  std::vector<int64_t> begins;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i == 0 || sorted[i].value != sorted[i - 1].value) begins.push_back(i);
+  }
+  const auto found = static_cast<int64_t>(begins.size());
+  begins.push_back(n);
+  const Tensor values = empty_tensor({found}, flat.dtype());
+  const Tensor sizes = empty_tensor({return_counts ? found : 0}, ScalarType::Int64);
+  for (int64_t g = 0; g < found; ++g) {
+    const int64_t begin = begins[static_cast<size_t>(g)], end = begins[static_cast<size_t>(g) + 1];
+    values.data_as<T>()[g] = static_cast<T>(sorted[begin].value + least);
+    if (return_counts) sizes.data_as<int64_t>()[g] = end - begin;
+  }
+  return {values, empty_tensor({0}, ScalarType::Int64), sizes};
+}
+
 Found unique_by_sorting(const Tensor& flat, bool sorted, bool return_inverse, bool return_counts) {
   const int64_t n = flat.numel();
   Tensor order;
@@ -129,16 +163,21 @@ Found unique_elements(const Tensor& self, bool sorted, bool return_inverse, bool
   const Tensor flat = contiguous_tensor(self);
   const int64_t n = flat.numel();
   Found found;
-  bool is_counted = false;
+  bool is_done = false;
   dispatch_ordered(flat.dtype(), "unique", [&]<typename T>() {
     if constexpr (is_whole<T>) {
       if (!sorted || n == 0) return;
       const Span<T> span = span_of(flat.data_as<T>(), n);
-      is_counted = span.size <= static_cast<uint64_t>(2 * n) + 1024;
-      if (is_counted) found = unique_by_counting<T>(flat, span, return_inverse, return_counts);
+      const bool is_narrow = span.size <= static_cast<uint64_t>(2 * n) + 1024;
+      is_done = is_narrow || (!return_inverse && n >= kRadixFrom);
+      if (is_narrow) {
+        found = unique_by_counting<T>(flat, span, return_inverse, return_counts);
+      } else if (is_done) {
+        found = unique_by_distance<T>(flat, span, return_counts);
+      }
     }
   });
-  if (!is_counted) found = unique_by_sorting(flat, sorted, return_inverse, return_counts);
+  if (!is_done) found = unique_by_sorting(flat, sorted, return_inverse, return_counts);
   auto& inverse = std::get<1>(found);
   if (return_inverse)
     inverse = plain_view(inverse, {self.sizes(), contiguous_strides(self.sizes()), 0});
