@@ -70,3 +70,13 @@ def test_means_over_wide_planes(output, dtype):
             want[:, :, i, j] = band[..., j * 90 // columns : -(-(j + 1) * 90 // columns)].mean((2, 3))
     got = F.adaptive_avg_pool2d(t, output).double().numpy()
     np.testing.assert_allclose(got, want, rtol={"float32": 2e-7, "float64": 1e-14, "bfloat16": 4e-3}[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "int64"])
+@pytest.mark.parametrize("memory_format", ["contiguous_format", "channels_last"])
+def test_windows_that_step_over_the_input_have_no_maximum(dtype, memory_format):
+    """Both places of the window lie in the padding; a read there would be outside of the tensor."""
+    x = fb.ones(2, 3, 2, 2).contiguous(memory_format=getattr(fb, memory_format)).to(getattr(fb, dtype))
+    values, places = F.max_pool2d(x, 2, 1, 1, 3, return_indices=True)
+    lowest = -float("inf") if x.is_floating_point() else fb.iinfo(x.dtype).min
+    assert (values == lowest).all() and values.shape == (2, 3, 1, 1) and (places == 6).all()

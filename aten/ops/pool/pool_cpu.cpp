@@ -2,7 +2,11 @@
 // indices are flat within the spatial dimensions. Means of the half types are summed in float32,
 // those of float32 mostly in float64. Where a result is channels last its input is brought into
 // that format, and all channels of a pixel are pooled at once.
+#include <algorithm>
+#include <iterator>
+
 #include "aten/core/factory.h"
+#include "aten/core/loop_values.h"
 #include "aten/core/memory_order.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/pool/windows.h"
@@ -83,8 +87,17 @@ void run_max_of_images(const pool::Geometry& g, const Tensor& self, const Tensor
   values.deliver();
 }
 
-// Places of loops over float32 images are int32.
-bool fits_image_loops(const pool::Geometry& g) { return g.in_size() < int64_t{1} << 31; }
+// Dilated windows may step over the whole input.
+bool is_empty(const pool::Range& range) { return range.begin >= range.end; }
+bool has_empty_windows(const pool::Geometry& g) {
+  return std::any_of(std::begin(g.ranges), std::end(g.ranges),
+                     [](const auto& along) { return std::ranges::any_of(along, is_empty); });
+}
+
+// Places of loops over float32 images are int32, and every window has elements.
+bool fits_image_loops(const pool::Geometry& g) {
+  return g.in_size() < int64_t{1} << 31 && !has_empty_windows(g);
+}
 
 void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& indices) {
   if (g.batched && is_channels_last_ordered(out)) {
@@ -96,6 +109,7 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
     return copy_into(indices, places);
   }
   const Tensor in = contiguous_tensor(self);
+  const bool some_empty = has_empty_windows(g);
   dispatch_ordered(in.dtype(), "max_pool", [&]<typename T>() {
     parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
       for (int64_t p = first; p < last; ++p) {
@@ -108,7 +122,8 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
             const bool better = pool::takes_place(plane[i], plane[best]);
             best ^= (best ^ i) & -static_cast<int64_t>(better);
           });
-          values[o] = plane[best];
+          const bool empty = some_empty && (is_empty(a) || is_empty(b) || is_empty(c));
+          values[o] = empty ? loops::lowest<T>() : plane[best];
           places[o] = best;
         });
       }
