@@ -111,8 +111,9 @@ Found unique_by_counting(const Tensor& flat, Span<T> span, bool return_inverse,
   return {values, inverse, sizes};
 }
 
+constexpr int64_t kRadixFrom = 4096;  // fewer elements do not repay the counters
+
 // Whole numbers by their distance from the least: the digits that all share cost no pass.
-constexpr int64_t kRadixFrom = 4096;  // fewer do not repay the counters
 struct Distance {
   uint64_t value;
   uint64_t key() const { return value; }
