@@ -219,9 +219,13 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
         yield f"  check_type(outs.size() == {len(outs)}, {op}, int64_t(outs.size()));"
         for i, arg in enumerate(outs):
             yield f"  Tensor& a_{arg.name} = outs[{i}];"
-    yield from (
-        f"  {line}" for line in _wrapped(signature.op, signature.out, _call(signature.out, signature.args))
-    )
+    call = _call(signature.out, signature.args)
+    if is_factory(signature.form):  # without a dtype asked for, what is written to has the say
+        place = next(i for i, arg in enumerate(signature.args) if arg.name == "dtype")
+        own = f"std::optional<ScalarType>(a_{outs[0].name}.dtype())"
+        yield f"  const std::optional<ScalarType> dtype = p.has({place}) ? a_dtype : {own};"
+        call = call.replace("a_dtype", "dtype")
+    yield from (f"  {line}" for line in _wrapped(signature.op, signature.out, call))
     yield "}"
 
 

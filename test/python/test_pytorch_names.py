@@ -238,4 +238,20 @@ def whole_numbers_for_layers(torch):
     return [str(slopes.weight.dtype).split(".")[1], slopes.weight, found, [repr(layer) for layer in layers]]
 
 
+@scenario
+def factories_that_write_to_a_tensor(torch):
+    made = {
+        "zeros": (3,), "ones": (2, 2), "full": ((3,), 2.5), "eye": (2,), "linspace": (0, 4, 3),
+        "arange": (0, 4, 1.5), "logspace": (0, 2, 3), "range": (0, 3, 1),
+    }  # fmt: skip
+    found = []
+    for name, arguments in made.items():
+        for dtype in (torch.int64, torch.float64, torch.float16):
+            out = torch.empty(0, dtype=dtype)
+            result = getattr(torch, name)(*arguments, out=out)
+            found.append([name, str(dtype).split(".")[1], result is out, out])
+    whole = torch.empty(0, dtype=torch.int64)
+    return [found, raised("step must be nonzero", torch.arange, 0, 64, 0.5, out=whole)]
+
+
 test_as_in_pytorch = scenario.test()

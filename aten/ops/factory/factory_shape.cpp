@@ -45,8 +45,9 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
   bool whole = start.is_integral(true) && end.is_integral(true) && step.is_integral(true);
   const ScalarType type = dtype.value_or(whole ? ScalarType::Int64 : default_dtype());
   // As in PyTorch: bounds are cut to whole numbers for int64 alone.
-  whole = whole || (type == ScalarType::Int64 && step.to_int64() != 0);
+  whole = whole || type == ScalarType::Int64;
   check(!step.is_zero(), "step must be nonzero");
+  check_value(!whole || step.to_int64() != 0, "step must be nonzero: ", step);
   check(is_finite(start) && is_finite(end), "unsupported range: ", start, " -> ", end);
   const bool up = step.to_double() > 0;
   int64_t count = 0;
