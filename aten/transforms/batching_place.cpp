@@ -176,9 +176,12 @@ void place_number(Places& places, IValue& value, BatchPlace place) {
   } else if (place.role == BatchRole::Size) {
     place_sizes(places, value);
   } else if (place.role == BatchRole::Times && int_list(value)) {
-    if (!places.made) value.get<std::vector<int64_t>>().front() *= places.batch_size;
+    auto& sizes = value.get<std::vector<int64_t>>();
+    if (!places.made && !sizes.empty())  // the operator refuses an empty list itself
+      sizes[0] = product_of("vmap", sizes[0], places.batch_size);
   } else if (place.role == BatchRole::Times) {
-    value = IValue(Scalar(value.get<Scalar>().to<int64_t>() * places.batch_size));
+    const auto count = value.get<Scalar>().to<int64_t>();
+    value = IValue(Scalar(product_of("vmap", count, places.batch_size)));
   }
 }
 
