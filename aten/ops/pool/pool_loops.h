@@ -24,6 +24,10 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
+// What many elements are summed in.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+
 // How a window's sum is divided.
 struct Divisor {
   bool include_padding = true;

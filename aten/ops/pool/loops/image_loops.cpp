@@ -8,16 +8,9 @@ namespace {
 
 using pool::Divisor;
 using pool::Range;
+using pool::Wide;
 using pool::Windows;
 
-template <typename T>
-struct WideOf {
-  using type = T;
-};
-template <>
-struct WideOf<float> {
-  using type = double;
-};
 // As wide as the element, so that places and elements fill equally many lanes.
 template <typename T>
 struct PlaceOf {
@@ -57,8 +50,7 @@ template <typename T>
 FLAMBEAU_WIDE_VECTORS void mean(const Windows& w, const Divisor& divisor, int64_t channels,
                                 int64_t first, int64_t last, const void* in, void* out,
                                 void* scratch) {
-  using Wide = typename WideOf<T>::type;
-  Wide* sums = static_cast<Wide*>(scratch);
+  Wide<T>* sums = static_cast<Wide<T>*>(scratch);
   T* part = reinterpret_cast<T*>(sums + channels);
   for_each_window(
       w, first, last, [&](int64_t o, int64_t image, const auto& a, const auto& b, const auto& c) {
@@ -72,7 +64,7 @@ FLAMBEAU_WIDE_VECTORS void mean(const Windows& w, const Divisor& divisor, int64_
               i % width;
           return [row = from + pixel * channels](int64_t j) { return row[j]; };
         });
-        const Wide by = static_cast<Wide>(divisor.of(a, b, c));
+        const Wide<T> by = static_cast<Wide<T>>(divisor.of(a, b, c));
 #pragma omp simd
         for (int64_t j = 0; j < channels; ++j) to[j] = static_cast<T>(sums[j] / by);
       });

@@ -10,18 +10,8 @@ namespace {
 
 using pool::Divisor;
 using pool::Range;
+using pool::Wide;
 using pool::Windows;
-
-template <typename T>
-struct WideOf {
-  using type = T;
-};
-template <>
-struct WideOf<float> {
-  using type = double;
-};
-template <typename T>
-using Wide = typename WideOf<T>::type;
 
 template <typename W>
 [[gnu::always_inline]] inline W sum_of(const W* x, int64_t n) {
