@@ -55,7 +55,7 @@ TEST(dtypes_promote) {
 TEST(device_parses) {
   EXPECT(Device::parse("cuda:1") == Device(DeviceType::CUDA, 1) &&
          Device::parse("cpu") == Device());
-  EXPECT(throws(ErrorKind::Runtime, "Expected one of cpu, cuda", [] { Device::parse("gpu"); }));
+  EXPECT(throws(ErrorKind::Runtime, "expected one of cpu, cuda", [] { Device::parse("gpu"); }));
   EXPECT(throws(ErrorKind::Runtime, "Invalid device string", [] { Device::parse("cuda:x"); }));
 }
 
@@ -80,15 +80,14 @@ TEST(reference_counts) {
 
 TEST(shapes) {
   EXPECT(broadcast_sizes({3, 1}, {4}) == DimVector({3, 4}));
-  EXPECT(throws(
-      ErrorKind::Runtime,
-      "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
-      [] { broadcast_sizes({2, 3}, {2, 4}); }));
+  EXPECT(throws(ErrorKind::Runtime, "at dimension 1 the size of tensor a is 3, that of tensor b 4",
+                [] { broadcast_sizes({2, 3}, {2, 4}); }));
   EXPECT(infer_size({2, -1}, 6) == DimVector({2, 3}));
-  EXPECT(throws(ErrorKind::Runtime, "shape '[4, -1]' is invalid for input of size 6",
+  EXPECT(throws(ErrorKind::Runtime,
+                "shape [4, -1] has another number of elements: invalid for input of size 6",
                 [] { infer_size({4, -1}, 6); }));
-  EXPECT(throws(ErrorKind::Runtime, "only one dimension can be inferred",
-                [] { infer_size({-1, -1}, 6); }));
+  EXPECT(
+      throws(ErrorKind::Runtime, "only one dimension can be -1", [] { infer_size({-1, -1}, 6); }));
   EXPECT(throws(ErrorKind::Runtime, "negative dimension", [] { numel_of({2, -1}); }));
   EXPECT(throws(ErrorKind::Runtime, "overflow",
                 [] { numel_of({int64_t{1} << 40, int64_t{1} << 40}); }));

@@ -124,12 +124,12 @@ TEST(reduce_maximum_and_empty) {
   EXPECT(std::isnan(value_at(reduce(kMax, operands, last, false, std::nullopt, {}), 1, {4})));
   const Tensor empty = counting({0, 3}, ScalarType::Float32, 1);
   const Tensor* none[] = {&empty};
-  EXPECT(testing::throws(ErrorKind::Index, "Expected reduction dim 0 to have non-zero size", [&] {
+  EXPECT(testing::throws(ErrorKind::Index, "got dim 0 without elements", [&] {
     reduce(kMax, none, std::optional<IntArrayRef>(IntArrayRef({0})), false, std::nullopt, {});
   }));
-  EXPECT(testing::throws(ErrorKind::Runtime, "Expected reduction dim to be specified",
+  EXPECT(testing::throws(ErrorKind::Runtime, "pass 'dim'",
                          [&] { reduce(kMax, none, std::nullopt, false, std::nullopt, {}); }));
-  EXPECT(testing::throws(ErrorKind::Index, "range of [-2, 1], but got 2", [&] { sum(t, {2}); }));
+  EXPECT(testing::throws(ErrorKind::Index, "range of [-2, 1], got 2", [&] { sum(t, {2}); }));
   EXPECT(testing::throws(ErrorKind::Runtime, "appears multiple times", [&] { sum(t, {1, -1}); }));
 }
 
