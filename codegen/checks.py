@@ -41,11 +41,11 @@ def _read(fields: Fields, draft: Draft, context: Context) -> Iterator[Check]:
 
 
 def _rows(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
-    """Yield condition and message; `ndim` and `square` stand for those that many operators share."""
+    """Yield condition and message; `ndim` and `square_matrices` stand for those that many operators share."""
     least = [] if (ndim := fields.map("ndim")) is None else list(ndim.node.items)
-    square, that, say = (fields.scalar(key) for key in ("square", "that", "say"))
-    if square is not None:
-        least.append((square, square.replaced("2")))
+    matrices, that, say = (fields.scalar(key) for key in ("square_matrices", "that", "say"))
+    if matrices is not None:
+        least.append((matrices, matrices.replaced("2")))
     for name, number in least:
         if not isinstance(number, Text) or not number.value.isdecimal():
             message = f"ndim: expected a number of dimensions for {name.value}"
@@ -54,9 +54,9 @@ def _rows(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
         noun = "dimension" if number.value == "1" else "dimensions"
         text = f"expected at least {number.value} {noun}"
         yield _row(draft, name, f"{name.value}.ndim >= {number.value}", text)
-    if square is not None:
-        sides = f"{square.value}.shape[-1] == {square.value}.shape[-2]"
-        yield _row(draft, square, sides, "expected square matrices")
+    if matrices is not None:
+        sides = f"{matrices.value}.shape[-1] == {matrices.value}.shape[-2]"
+        yield _row(draft, matrices, sides, "expected square matrices")
     elif that is not None and say is not None:
         yield that, say
     elif not least:

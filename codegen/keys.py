@@ -110,7 +110,7 @@ CHECK: dict[str, Key] = {
     "that": Key("A condition on shapes, dtypes and numbers, in tensor expressions."),
     "say": Key("The message; {expression} shows a value."),
     "ndim": Key("Tensor -> the least number of its dimensions; in place of `that` and `say`.", "map"),
-    "square": Key("A Tensor of square matrices; in place of `that` and `say`."),
+    "square_matrices": Key("A Tensor of square matrices; in place of `that` and `say`."),
     "error": Key("The exception; default RuntimeError.", values=ERRORS),
 }
 

@@ -90,7 +90,7 @@ def test_older_switches_of_reduction_warn():
 def test_weights_of_elements_make_a_weighted_mean():
     x, y, w = fb.tensor([1.0, 3.0]), fb.zeros(2), fb.tensor([3.0, 1.0])
     assert F.mse_loss(x, y, weight=w).item() == (3 * 1 + 9) / 4
-    with pytest.raises(ValueError, match="same size"):
+    with pytest.raises(ValueError, match="of the input's size"):
         F.mse_loss(x, y, weight=fb.ones(1))
 
 

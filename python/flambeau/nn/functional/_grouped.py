@@ -32,7 +32,7 @@ def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | Non
         raise RuntimeError(f"grouped_mm: expected operands of one dtype, got {mat_a.dtype} and {mat_b.dtype}")
     flat = mat_a.dim() == 2 or mat_b.dim() == 2
     if flat != (offs is not None):
-        raise RuntimeError("grouped_mm: offs goes with a matrix of 2 dimensions, and with no other")
+        raise RuntimeError("grouped_mm: offs goes with a 2d matrix, and with no other")
     if offs is not None and (offs.dim() != 1 or offs.dtype != flambeau.int32):
         raise RuntimeError(
             f"grouped_mm: Offsets have to be int32, in 1 dimension; got {offs.dtype}, {offs.dim()}"

@@ -50,7 +50,9 @@ def _difference_loss(
     if weight is None:
         return loss(input, target, number_of(reduction), *options)
     if weight.size() != input.size():
-        raise ValueError("expected weight of the input's size")
+        raise ValueError(
+            f"expected weight of the input's size, {tuple(input.size())}, got {tuple(weight.size())}"
+        )
     each = loss(input, target, 0, *options) * weight
     if reduction == "mean":
         return each.sum() / weight.sum()
