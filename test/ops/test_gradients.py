@@ -132,7 +132,7 @@ def test_second_gradient(name: str):
     assert checked
 
 
-@pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if operators()[n].forward is not False])
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_forward_mode(name: str):
     """Tangents against reverse mode."""
     op = operators()[name]
@@ -144,10 +144,6 @@ def test_forward_mode(name: str):
     assert checked
 
 
-@pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if operators()[n].forward is False])
-def test_forward_mode_is_refused(name: str):
-    """Without a rule, forward mode says which operator lacks it."""
-    op = operators()[name]
-    with pytest.raises(NotImplementedError, match="forward AD"):
-        for function, arrays, key in cases(op, "float64"):
-            check_forward_mode(function, arrays, key)
+def test_forward_mode_is_there_for_all():
+    """What has a gradient has a tangent."""
+    assert [n for n in DIFFERENTIABLE if operators()[n].forward is False] == []
