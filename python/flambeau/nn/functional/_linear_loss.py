@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.nn.functional._loss import cross_entropy
 
 __all__ = ["LinearCrossEntropyOptions", "linear_cross_entropy"]
@@ -51,14 +51,16 @@ class LinearCrossEntropyOptions:
         if self.acc_dtype is not None and not self.acc_dtype.is_floating_point:
             raise ValueError(f"acc_dtype must be None or a floating dtype, got {self.acc_dtype}")
 
-    def rows(self, batch: int, features: int, classes: int) -> int:
-        """Return the number of rows of a chunk, of `batch` rows in all."""
-        if self.batch_chunk_size is not None:
-            return self.batch_chunk_size
-        if self.chunking_method is None or classes == 0:
-            return batch
-        ratio = 2 if self.chunking_method == "auto" else int(self.chunking_method[len(_RATIO) :])
-        return max(1, math.ceil(ratio * batch * features / classes))
+
+def _rows(options: Any, batch: int, features: int, classes: int) -> int:
+    """The number of rows of a chunk, of `batch` rows in all; any object with the options' fields will do."""
+    if options.batch_chunk_size is not None:
+        return int(options.batch_chunk_size)
+    method = options.chunking_method
+    if method is None or classes == 0:
+        return batch
+    ratio = 2 if method == "auto" else int(method[len(_RATIO) :])
+    return max(1, math.ceil(ratio * batch * features / classes))
 
 
 def linear_cross_entropy(
@@ -91,7 +93,9 @@ def linear_cross_entropy(
     given = (linear_weight, linear_bias, weight, ignored, label_smoothing)
     classes = linear_weight.shape[:-1].numel()
     batch = input.shape[0] if input.dim() == 2 else 1
-    rows = batch if options is None else options.rows(batch, input.shape[-1], classes)
+    # Under function transforms nothing is computed again in backward, and chunks would save nothing.
+    whole = options is None or _C._transform_depth() > 0
+    rows = batch if whole else _rows(options, batch, input.shape[-1], classes)
     if rows >= batch or reduction not in ("mean", "sum", "none"):
         return _loss_of(input, target, *given, reduction)
     parts = list(_chunks(input, target, rows, given, "none" if reduction == "none" else "sum"))
