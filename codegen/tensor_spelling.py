@@ -57,7 +57,7 @@ class TensorSpelling:
         """Yield the statements of a function that returns the value: a choice is one of them."""
         lines: list[str] = []
         with self._scope(expr):
-            if not isinstance(expr, If):
+            if not isinstance(expr, If) or expr in self._names:  # what has a name is not made again
                 text = self._text(expr, lines)
                 yield from lines
                 yield f"return {text};"

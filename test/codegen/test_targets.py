@@ -139,6 +139,13 @@ def test_a_choice_on_top_is_written_as_statements(native: str, tmp_path: Path):
     ]
 
 
+def test_a_choice_that_has_a_name_is_not_made_again(native: str, tmp_path: Path):
+    inner = "(exp(self) if n > 0 else neg(self))"
+    body = body_of_choice(native, f"{inner} if {inner}.dtype == self.dtype else self", tmp_path)
+    assert body.count("ops::exp::call") == body.count("ops::neg::call") == 1
+    assert "return shared0;" in body
+
+
 def test_lists_of_tensors_are_not_displayed_in_conditional_expressions(native: str, tmp_path: Path):
     """AddressSanitizer of GCC 12 takes them for used after their scope where an element raises."""
     body = body_of_choice(native, "exp(joined([self, exp(self)], 1) if n > 0 else self)", tmp_path)
