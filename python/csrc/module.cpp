@@ -107,6 +107,33 @@ PyObject* storage_bytes(PyObject*, PyObject* self) {
   });
 }
 
+// How many tensors and nodes hold the memory of this one.
+PyObject* storage_users(PyObject*, PyObject* self) {
+  return guarded([&] { return PyLong_FromUnsignedLong(tensor_of(self).storage()->use_count()); });
+}
+
+// Each object gets the other's tensor and attributes. Whoever else holds one of the tensors would
+// get the other object for it afterwards, so nobody may.
+PyObject* swap_tensors(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &a, tensor_type, &b)) return nullptr;
+    for (PyObject* o : {a, b}) {
+      const uint32_t users = tensor_of(o).impl()->use_count();
+      check(users == 1, "swap_tensors: expected use_count 1, got ", users,
+            ": a graph or a container of the runtime holds the tensor");
+    }
+    std::swap(mutable_tensor_of(a), mutable_tensor_of(b));
+    std::swap(reinterpret_cast<TensorObject*>(a)->attributes,
+              reinterpret_cast<TensorObject*>(b)->attributes);
+    for (PyObject* o : {a, b}) {
+      tensor_of(o).impl()->py_slot().object = o;
+      if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* empty_bytes(PyObject*, PyObject* count) {
   return guarded([&] { return wrap(empty_tensor({integer_from(count)}, ScalarType::UInt8)); });
 }
@@ -140,21 +167,31 @@ PyObject* set_default(PyObject*, PyObject* o) {
     Py_RETURN_NONE;
   });
 }
-PyObject* promote(PyObject*, PyObject* args) {
+bool parse_pair(PyObject* args, PyObject* kwargs, const char* const* names, PyObject** a,
+                PyObject** b) {
+  return PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), a, b);
+}
+using WithKeywords = PyObject* (*)(PyObject*, PyObject*, PyObject*);
+PyCFunction with_keywords(WithKeywords f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+PyObject* promote(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
+    static const char* const names[] = {"type1", "type2", nullptr};
     PyObject *a, *b;
     ScalarType x, y;
-    if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
+    if (!parse_pair(args, kwargs, names, &a, &b)) return nullptr;
     check_type(scalar_type_from(a, &x) && scalar_type_from(b, &y),
                "promote_types: expected two dtypes");
     return wrap(promote_types(x, y));
   });
 }
-PyObject* castable(PyObject*, PyObject* args) {
+PyObject* castable(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
+    static const char* const names[] = {"from_", "to", nullptr};
     PyObject *a, *b;
     ScalarType x, y;
-    if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
+    if (!parse_pair(args, kwargs, names, &a, &b)) return nullptr;
     check_type(scalar_type_from(a, &x) && scalar_type_from(b, &y), "can_cast: expected two dtypes");
     return wrap(can_cast(x, y));
   });
@@ -255,6 +292,8 @@ PyMethodDef functions[] = {
     {"_rebuild", rebuild, METH_VARARGS, nullptr},
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
     {"_empty_bytes", empty_bytes, METH_O, nullptr},
+    {"_storage_users", storage_users, METH_O, nullptr},
+    {"_swap_tensors", swap_tensors, METH_VARARGS, nullptr},
     {"_result_type", result_type_of, METH_VARARGS, nullptr},
     {"_from_array_interface", from_array_interface, METH_O, nullptr},
     {"_from_dlpack_capsule", from_dlpack_capsule, METH_O, nullptr},
@@ -263,9 +302,9 @@ PyMethodDef functions[] = {
      "The dtype of floating results of integers; float32 at first."},
     {"set_default_dtype", set_default, METH_O,
      "Set the dtype of floating results of integers and of float data."},
-    {"promote_types", promote, METH_VARARGS,
+    {"promote_types", with_keywords(promote), METH_VARARGS | METH_KEYWORDS,
      "The smallest dtype to which both can be cast without loss of category."},
-    {"can_cast", castable, METH_VARARGS,
+    {"can_cast", with_keywords(castable), METH_VARARGS | METH_KEYWORDS,
      "Whether a result of the first dtype may be written to the second."},
     {"get_num_threads", get_threads, METH_NOARGS, "How many threads an operator may use."},
     {"set_num_threads", set_threads, METH_O, "Set how many threads an operator may use."},

@@ -149,6 +149,24 @@ PyObject* wrap_sizes(IntArrayRef sizes) {
   return tuple.release();
 }
 
+namespace {
+
+// One field a line, as tensors take several; after the type's name, which is that of the function.
+PyObject* show_fields(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  const Ref names =
+      Ref(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__match_args__"));
+  if (!names) return nullptr;
+  Ref text(PyUnicode_FromFormat("%s(", type->tp_name));
+  for (Py_ssize_t i = 0; text && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    text = Ref(PyUnicode_FromFormat("%U%s\n%U=%R", text.get(), i ? "," : "",
+                                    PyTuple_GET_ITEM(names.get(), i), PyTuple_GET_ITEM(self, i)));
+  }
+  return text ? PyUnicode_FromFormat("%U)", text.get()) : nullptr;
+}
+
+}  // namespace
+
 PyTypeObject* make_return_type(const char* name, const char* const* fields, int count) {
   // One type for all overloads whose results are named alike: pickles find it by its name. Types
   // live as long as the process. The caller holds the GIL.
@@ -163,6 +181,7 @@ PyTypeObject* make_return_type(const char* name, const char* const* fields, int 
   PyStructSequence_Desc desc = {strdup(full.c_str()), nullptr, list.data(), count};
   PyTypeObject* type = PyStructSequence_NewType(&desc);
   if (!type) throw PythonError();
+  type->tp_repr = show_fields;
   made.emplace(std::move(key), type);
   return type;
 }

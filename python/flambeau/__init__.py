@@ -176,6 +176,7 @@ from flambeau.functional import (  # noqa: E402
     broadcast_tensors,
     cartesian_prod,
     meshgrid,
+    split,
     unravel_index,
 )
 from flambeau.random import (  # noqa: E402
@@ -198,8 +199,9 @@ legacy_contiguous_format = _C.contiguous_format
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
     (
-        "accelerator array_api autograd backends compat cuda fft func linalg masked mps nn ops optim "
-        "random return_types serialization signal special testing utils version xpu"
+        "accelerator array_api autograd backends compat cuda fft func linalg masked mps "
+        "multiprocessing nn ops optim random return_types serialization signal special testing types utils "
+        "version xpu"
     ).split()
 )
 

@@ -80,9 +80,9 @@ def numel(input: Tensor) -> int:
     return input.numel()
 
 
-def result_type(a: Any, b: Any) -> dtype:
+def result_type(tensor: Any, other: Any) -> dtype:
     """Return the dtype of an arithmetic operation on two tensors or numbers."""
-    return _C._result_type(a, b)
+    return _C._result_type(tensor, other)
 
 
 def typename(obj: Any) -> str:

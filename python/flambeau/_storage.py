@@ -73,6 +73,20 @@ class Storage:
         self.tensor.copy_(source.tensor)
         return self
 
+    def is_shared(self) -> bool:
+        """Whether other processes can see the bytes."""
+        from flambeau._shared_memory import is_shared
+
+        return is_shared(self.tensor)
+
+    def share_memory_(self) -> Storage:
+        """Move the bytes to memory that processes share; no tensor may see them yet."""
+        from flambeau._shared_memory import share
+
+        share(self.tensor)
+        _known.setdefault(self.tensor._storage_id(), self)
+        return self
+
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return storage_of(self.tensor[index].clone())

@@ -210,13 +210,19 @@ class _TensorMethods:
         """Convert to the dtype and device of another tensor."""
         return self.to(dtype=other.dtype, device=other.device)
 
-    def cpu(self: Any) -> Tensor:
+    def cpu(self: Any, memory_format: Any = _C.preserve_format) -> Tensor:
         """Copy to the host's memory; itself if it is there already."""
-        return self.to(device="cpu")
+        return self.to(device="cpu", memory_format=memory_format)
 
-    def cuda(self: Any, index: int | device | str | None = None) -> Tensor:
+    def cuda(
+        self: Any,
+        device: int | device | str | None = None,
+        non_blocking: bool = False,
+        memory_format: Any = _C.preserve_format,
+    ) -> Tensor:
         """Copy to a CUDA device."""
-        return self.to(device=f"cuda:{index}" if isinstance(index, int) else index or "cuda")
+        where = f"cuda:{device}" if isinstance(device, int) else device or "cuda"
+        return self.to(device=where, non_blocking=non_blocking, memory_format=memory_format)
 
     def new_tensor(
         self: Any,
@@ -253,10 +259,6 @@ class _TensorMethods:
 
     def is_distributed(self: Any) -> bool:
         """Whether several processes hold parts; never."""
-        return False
-
-    def is_shared(self: Any) -> bool:
-        """Whether the memory is visible to other processes; never, here."""
         return False
 
     def pin_memory(self: Any) -> Tensor:

@@ -58,6 +58,22 @@ class MemoryMethods:
             and self.stride() == tensor.stride()
         )
 
+    def is_shared(self: Any) -> bool:
+        """Whether other processes can see the memory."""
+        from flambeau._shared_memory import is_shared
+
+        return is_shared(self)
+
+    def share_memory_(self: Any) -> Tensor:
+        """Move the memory, in place, to where processes that are forked from this one see it too.
+
+        A queue of `multiprocessing` sends the place then, not a copy.
+        Raises: RuntimeError if other tensors see the same memory, since they would be left behind.
+        """
+        from flambeau._shared_memory import share
+
+        return share(self)
+
     def get_device(self: Any) -> int:
         """Return the index of the device; -1 for the host."""
         return -1 if self.device.type == "cpu" else self.device.index or 0

@@ -53,6 +53,21 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t if t.shape == shape else t.expand(shape) for t in given)
 
 
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of pieces along a dimension.
+
+    Args:
+        tensor: what to cut.
+        split_size_or_sections: the size of all pieces, of which the last may be smaller; or the size of each.
+        dim: the dimension.
+
+    >>> from flambeau import arange
+    >>> split(arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    return tensor.split(split_size_or_sections, dim)
+
+
 def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Return grids of coordinates: grid k holds tensors[k] along dimension k.
 

@@ -89,7 +89,14 @@ class _Pickler(pickle._Pickler):
         base.save(obj, save_persistent_id)
 
 
-def save(obj: Any, f: str | Path | IO[bytes], pickle_module: Any = None, pickle_protocol: int = 2) -> None:
+def save(
+    obj: Any,
+    f: str | Path | IO[bytes],
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Write an object with tensors to a file that `load` and PyTorch can read.
 
     Args:
@@ -97,13 +104,16 @@ def save(obj: Any, f: str | Path | IO[bytes], pickle_module: Any = None, pickle_
         f: a path, or a file open for writing.
         pickle_module: accepted for compatibility.
         pickle_protocol: accepted for compatibility; the format fixes it.
+        _use_new_zipfile_serialization: accepted for compatibility; there is no other format.
+        _disable_byteorder_record: leave out that bytes are in little-endian order.
     """
     text = io.BytesIO()
     pickler = _Pickler(text)
     pickler.dump(obj)
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("archive/data.pkl", text.getvalue())
-        archive.writestr("archive/byteorder", "little")
+        if not _disable_byteorder_record:
+            archive.writestr("archive/byteorder", "little")
         for storage, key in pickler.storages.items():
             archive.writestr(f"archive/data/{key}", bytes(storage))
         archive.writestr("archive/version", "3\n")
@@ -176,14 +186,24 @@ def load(
         pickle_module: accepted for compatibility.
         weights_only: refuse everything but tensors and plain containers; other pickles can run any code.
         mmap: accepted for compatibility.
-    Raises: UnpicklingError for names that are not allowed; BadZipFile for other formats.
+    Raises: UnpicklingError for names that are not allowed and for other formats; EOFError for nothing.
     """
-    with zipfile.ZipFile(f) as archive:
+    with _archive(f) as archive:
         root = next(name for name in archive.namelist() if name.endswith("/data.pkl")).rpartition("/")[0]
         found = _Unpickler(archive, root, trusted=not weights_only).load()
     if map_location is None or _C.device(map_location).type == "cpu":
         return found
     return _moved(found, map_location)
+
+
+def _archive(f: Any) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(f)
+    except zipfile.BadZipFile as error:
+        empty = f.seek(0, io.SEEK_END) == 0 if hasattr(f, "seek") else Path(f).stat().st_size == 0
+        if empty:
+            raise EOFError("load: the file is empty") from error
+        raise pickle.UnpicklingError("load: expected a file in PyTorch's zip format") from error
 
 
 def _moved(obj: Any, device: Any) -> Any:

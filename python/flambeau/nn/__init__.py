@@ -1,6 +1,6 @@
 """Networks: layers, losses, initial values and the functions behind them."""
 
-from flambeau.nn import attention, functional, grad, init, utils
+from flambeau.nn import attention, functional, grad, init, modules, utils
 from flambeau.nn.functional import LinearCrossEntropyOptions
 from flambeau.nn.modules.activation import (
     CELU,
@@ -52,6 +52,7 @@ from flambeau.nn.modules.conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from flambeau.nn.modules.cross_map import CrossMapLRN2d
 from flambeau.nn.modules.dropout import (
     AlphaDropout,
     Dropout,
@@ -188,6 +189,7 @@ from flambeau.nn.modules.unpooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
+from flambeau.nn.parallel import DataParallel
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [name for name in dir() if not name.startswith("_")]

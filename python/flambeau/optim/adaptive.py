@@ -58,7 +58,10 @@ class Adagrad(RuleOptimizer):
                 self._initialize(p, group)
 
     def share_memory(self) -> None:
-        """Let other processes see the state: threads do, and there is no memory that processes share."""
+        """Move the sums of squares to memory that processes share; see `Tensor.share_memory_`."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["sum"].share_memory_()
 
     def slots(self, group: Group) -> dict[str, Initial]:
         """Return the state: step and v."""

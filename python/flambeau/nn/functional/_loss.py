@@ -117,6 +117,17 @@ def huber_loss(
     return _difference_loss(_nn.huber_loss, input, target, reduction, weight, delta)
 
 
+def _said_of_classes(error: RuntimeError, input: Tensor, target: Tensor, ignored: int) -> Exception:
+    """Return what to raise for a failed look-up: only then are the targets read once more."""
+    if "out of bounds" not in str(error):
+        return error
+    classes = input.shape[min(1, input.dim() - 1)]
+    wrong = target[(target != ignored) & ((target < 0) | (target >= classes))]
+    if not wrong.numel():
+        return error
+    return IndexError(f"Target {wrong[0].item()} is out of bounds: there are {classes} classes")
+
+
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -128,7 +139,10 @@ def nll_loss(
 ) -> Tensor:
     """Negative log probability (N, C, *) of the target class (N, *)."""
     reduction = named(size_average, reduce, reduction)
-    return _nn.nll_loss_nd(input, target, weight, number_of(reduction), ignore_index)
+    try:
+        return _nn.nll_loss_nd(input, target, weight, number_of(reduction), ignore_index)
+    except RuntimeError as error:
+        raise _said_of_classes(error, input, target, ignore_index) from None
 
 
 def cross_entropy(
@@ -154,7 +168,12 @@ def cross_entropy(
         label_smoothing: share of the target that is spread over all classes, in [0, 1].
     """
     reduction = named(size_average, reduce, reduction)
-    return _nn.cross_entropy_loss(input, target, weight, number_of(reduction), ignore_index, label_smoothing)
+    try:
+        return _nn.cross_entropy_loss(
+            input, target, weight, number_of(reduction), ignore_index, label_smoothing
+        )
+    except RuntimeError as error:
+        raise _said_of_classes(error, input, target, ignore_index) from None
 
 
 def binary_cross_entropy(

@@ -51,6 +51,10 @@ _HOOK_TABLES = (
 )
 
 
+def _no_forward(self: Module, *input: Any) -> None:
+    raise NotImplementedError(f'{type(self).__name__} is missing the required "forward" function')
+
+
 class Module(HookedModule):
     """A layer or network. Subclasses set attributes in ``__init__`` and define ``forward``.
 
@@ -59,7 +63,7 @@ class Module(HookedModule):
     """
 
     training: bool
-    forward: Callable[..., Any]
+    forward: Callable[..., Any] = _no_forward
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
@@ -364,6 +368,12 @@ class Module(HookedModule):
     def cpu(self: Self) -> Self:
         """Move to the CPU."""
         return self.to("cpu")
+
+    def share_memory(self: Self) -> Self:
+        """Move all parameters and buffers to memory that processes share; see `Tensor.share_memory_`."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
 
     def train(self: Self, mode: bool = True) -> Self:
         """Switch dropout, batch norm and the like to training (or, False, to evaluation)."""

@@ -14,6 +14,7 @@ from flambeau.utils.data.dataset import (
 from flambeau.utils.data.loader import DataLoader, get_worker_info
 from flambeau.utils.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -27,6 +28,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

@@ -159,3 +159,55 @@ class WeightedRandomSampler(Sampler):
 
     def __len__(self) -> int:
         return self.num_samples
+
+
+class DistributedSampler(Sampler):
+    """The part of a data set that one of several processes visits.
+
+    Every process makes the same permutation of seed and epoch, and takes each `num_replicas`-th index of it.
+
+    Args:
+        dataset: the data set.
+        num_replicas: how many processes there are.
+        rank: which of them this is.
+        shuffle: permute the indices, anew after each `set_epoch`.
+        seed: of the permutation; the same in all processes.
+        drop_last: leave out what cannot be shared evenly, instead of repeating the first indices.
+    Raises: ValueError for a rank that is not below num_replicas.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError("DistributedSampler: no process group to ask; give num_replicas and rank")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}: expected 0 to {num_replicas - 1}")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        rest = len(dataset) % num_replicas
+        self.num_samples = len(dataset) // num_replicas + (1 if rest and not drop_last else 0)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        indices = list(range(len(self.dataset)))
+        if self.shuffle:
+            generator = Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            indices = flambeau.randperm(len(indices), generator=generator).tolist()
+        while indices and len(indices) < self.total_size:
+            indices += indices[: self.total_size - len(indices)]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which permutation comes next."""
+        self.epoch = epoch

@@ -1,0 +1,151 @@
+"""Memory that processes share: a file without a name, mapped by everyone who has its descriptor.
+
+A process that is forked inherits the mapping. To any other a tensor goes as descriptor and geometry, by
+multiprocessing's own way of passing descriptors; its bytes are not copied. A block dies with the last tensor
+of the last process that sees it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from multiprocessing.reduction import DupFd, ForkingPickler
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau._storage import Storage, storage_of
+
+
+class _Block(mmap.mmap):
+    """A mapping that knows its descriptor and can be referred to weakly."""
+
+    descriptor: int
+
+
+# By address, to recognise memory that is shared; by file, so that what arrives twice is mapped once.
+_at_address: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDictionary()
+_of_file: weakref.WeakValueDictionary[tuple[int, int], _Block] = weakref.WeakValueDictionary()
+
+
+def _nameless_file(size: int) -> int:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("flambeau")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _mapped(descriptor: int) -> Storage:
+    """Return the storage over all of a file, whose descriptor it owns from now on."""
+    known = os.fstat(descriptor)
+    file = (known.st_dev, known.st_ino)
+    block = _of_file.get(file)
+    if block is None:
+        block = _of_file[file] = _Block(descriptor, known.st_size)
+        block.descriptor = descriptor
+        weakref.finalize(block, os.close, descriptor)
+    else:
+        os.close(descriptor)
+    out = _C._from_buffer(block, _C.uint8, known.st_size, 0)
+    _at_address[out.data_ptr()] = block
+    return storage_of(out)
+
+
+def new_storage(nbytes: int) -> Storage:
+    """Return zeros that processes can share; at least one byte, since nothing cannot be mapped."""
+    return _mapped(_nameless_file(max(nbytes, 1)))
+
+
+def is_shared(tensor: Tensor) -> bool:
+    """Whether the memory behind a tensor is shared."""
+    return _C._storage_bytes(tensor).data_ptr() in _at_address
+
+
+def share(tensor: Tensor) -> Tensor:
+    """Move a tensor's memory, in place.
+
+    Raises: RuntimeError if another tensor sees the same memory: it would stay behind.
+    """
+    if tensor.device.type != "cpu":
+        raise RuntimeError(f"share_memory_: expected a tensor on the CPU, got one on {tensor.device}")
+    if is_shared(tensor):
+        return tensor
+    users = _users(tensor)
+    if users > 1:
+        raise RuntimeError(
+            f"share_memory_: {users - 1} other tensors see the same memory and would be left behind. "
+            "Share the memory before making views of it"
+        )
+    tensor.data = _copied(tensor)
+    return tensor
+
+
+def _users(tensor: Tensor) -> int:
+    """How many tensors see the memory, without the one that a Storage object holds."""
+    from flambeau._storage import _known
+
+    return _C._storage_users(tensor) - (tensor._storage_id() in _known)
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """Return the same tensor over shared memory."""
+    source = _C._storage_bytes(tensor)
+    target = new_storage(source.numel())
+    if source.numel():
+        target.tensor[: source.numel()].copy_(source)
+    return _at(target, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _at(storage: Storage, dtype: Any, size: Any, stride: Any, offset: int) -> Tensor:
+    return _C._rebuild(storage.tensor, dtype, tuple(size), tuple(stride), offset)
+
+
+# --- between processes ---------------------------------------------------------------------------------
+
+
+def _received(cls: type, handle: Any, geometry: tuple[Any, ...], requires_grad: bool) -> Any:
+    out = _at(_mapped(handle.detach()), *geometry)
+    if cls is Tensor:
+        return out.requires_grad_(requires_grad) if requires_grad else out
+    from flambeau.nn.parameter import Parameter
+
+    return Parameter(out, requires_grad)
+
+
+def reduce_tensor(tensor: Any) -> Any:
+    """Say how to send a tensor: by its memory, which becomes shared.
+
+    Where other tensors see that memory too, it is a copy that is sent.
+    Raises: RuntimeError for results that require gradients: no graph crosses into another process.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError("a tensor with a graph cannot be sent to another process; send x.detach()")
+    plain = tensor if is_shared(tensor) else share(tensor) if _users(tensor) == 1 else _copied(tensor)
+    block = _at_address[_C._storage_bytes(plain).data_ptr()]
+    geometry = (plain.dtype, tuple(plain.shape), plain.stride(), plain.storage_offset())
+    cls = Tensor if type(tensor) is Tensor else type(tensor)
+    return _received, (cls, DupFd(block.descriptor), geometry, tensor.requires_grad)
+
+
+def _received_storage(handle: Any) -> Storage:
+    return _mapped(handle.detach())
+
+
+def reduce_storage(storage: Storage) -> Any:
+    """Say how to send a storage; see `reduce_tensor`."""
+    shared = reduce_tensor(storage.tensor)
+    return _received_storage, (shared[1][1],)
+
+
+def register() -> None:
+    """Let queues and pipes of multiprocessing send tensors in this way."""
+    from flambeau.nn.parameter import Parameter
+
+    ForkingPickler.register(Tensor, reduce_tensor)
+    ForkingPickler.register(Parameter, reduce_tensor)
+    ForkingPickler.register(Storage, reduce_storage)

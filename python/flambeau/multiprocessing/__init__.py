@@ -1,0 +1,52 @@
+"""Python's multiprocessing, whose queues and pipes send tensors by their memory instead of copying them."""
+
+from __future__ import annotations
+
+import multiprocessing as _multiprocessing
+from multiprocessing import *  # noqa: F403
+
+from flambeau import _shared_memory
+from flambeau.multiprocessing._spawn import (
+    ProcessContext,
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
+
+_STRATEGIES = frozenset(("file_descriptor",))
+
+__all__ = [
+    *_multiprocessing.__all__,
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """Return the ways in which memory is shared: by descriptors of files without a name."""
+    return set(_STRATEGIES)
+
+
+def get_sharing_strategy() -> str:
+    """Return the way in which memory is shared."""
+    return "file_descriptor"
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Choose how memory is shared, among `get_all_sharing_strategies`."""
+    if new_strategy not in _STRATEGIES:
+        raise AssertionError(f"invalid sharing strategy '{new_strategy}', expected one of {set(_STRATEGIES)}")
+
+
+_shared_memory.register()

@@ -1,0 +1,42 @@
+"""Mistakes that user programs catch by the type of the exception, and results with named parts in print."""
+
+import io
+
+from sides import Scenarios, raised
+
+scenario = Scenarios()
+
+
+@scenario
+def classes_that_do_not_exist(torch):
+    F, rows = torch.nn.functional, torch.zeros(2, 3)
+    found = []
+    for wrong in (3, -1, 7):
+        target = torch.tensor([0, wrong])
+        for loss in (F.cross_entropy, F.nll_loss, torch.nn.CrossEntropyLoss()):
+            found.append(raised(f"Target {wrong} is out of bounds", loss, rows, target))
+    found.append(raised("Target 4 is out of bounds", F.cross_entropy, rows[0], torch.tensor(4)))
+    images = torch.tensor([[1, 5], [-100, 0]])
+    found.append(raised("Target 5 is out of bounds", F.nll_loss, torch.zeros(2, 3, 2), images))
+    return [*found, F.cross_entropy(rows, torch.tensor([-100, 1]))]
+
+
+@scenario
+def a_layer_without_forward(torch):
+    layer = type("Layer", (torch.nn.Module,), {})()
+    return [raised('is missing the required "forward" function', layer, 1), callable(layer.forward)]
+
+
+@scenario
+def files_that_hold_no_tensors(torch):
+    return [raised("", torch.load, io.BytesIO(data))[0] for data in (b"no archive", b"")]
+
+
+@scenario
+def results_in_print(torch):
+    x = torch.tensor([[1.0, 3.0], [2.0, 0.0]])
+    shown = (torch.max(x, 0), x.sort(1), torch.linalg.slogdet(x), torch.return_types.max((1, "a")))
+    return [repr(result).replace(torch.__name__, "torch") for result in shown]
+
+
+test_as_in_pytorch = scenario.test()
