@@ -199,7 +199,7 @@ legacy_contiguous_format = _C.contiguous_format
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
     (
-        "accelerator array_api autograd backends compat cuda fft func linalg masked mps "
+        "accelerator array_api autograd backends compat cuda distributions fft func linalg masked mps "
         "multiprocessing nn ops optim random return_types serialization signal special testing types utils "
         "version xpu"
     ).split()
