@@ -42,8 +42,9 @@ struct Reduction {
       return F::map(in, i, params);
     } else {
       constexpr int64_t kHalf = kCount / 2;
-      return F::combine(column<kHalf>(i, in, params),
-                        column<kHalf>(i + kHalf * kLanes, in, params));
+      // In the order of memory, as in range().
+      const Acc first = column<kHalf>(i, in, params);
+      return F::combine(first, column<kHalf>(i + kHalf * kLanes, in, params));
     }
   }
   template <int64_t kWidth, int64_t kCount>
