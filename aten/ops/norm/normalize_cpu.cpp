@@ -1,5 +1,6 @@
 // Normalisation over any dimensions on CPU, with the statistics, and its gradient:
-//   normal = (input - center) / sqrt(variance + eps), center and variance (biased) along `dim`.
+//   normal = (input - center) / sqrt(variance + eps), center and variance (biased) along `dim`,
+//   output = normal * weight + bias, in one pass behind those for the statistics.
 // Kept dimensions that lie together, and a batch ahead of them, are read where they are, others are
 // brought to the front first; channels of channels-last images stay where they are, innermost.
 // Half types compute in float; statistics are rounded to the result's type. A NaN or infinity gives
@@ -44,8 +45,8 @@ struct Grouping {
   bool moved = false;
   bool rows = false;  // runs are short: all channels of a row at once
 
-  // `model`: whose format the results have.
-  Grouping(const Tensor& model, uint64_t mask) {
+  // `model`: whose format the results have. `joins`: dimensions of size 1 part no others.
+  Grouping(const Tensor& model, uint64_t mask, bool joins = true) {
     const IntArrayRef sizes = model.sizes();
     if (is_channels_last_ordered(model) && is_per_channel(model, mask)) {
       planes = {model.numel() / model.size(1), model.size(1), 1};
@@ -59,7 +60,7 @@ struct Grouping {
     const auto reduced = [&](size_t d) { return (mask >> d & 1) != 0; };
     std::vector<std::pair<bool, int64_t>> runs;  // of reduced or kept dimensions: their number
     for (size_t d = 0; d < sizes.size(); ++d) {
-      if (sizes[d] == 1) continue;
+      if (sizes[d] == 1 && joins) continue;
       if (runs.empty() || runs.back().first != reduced(d)) runs.emplace_back(reduced(d), 1);
       runs.back().second *= sizes[d];
     }
@@ -68,7 +69,7 @@ struct Grouping {
       return at < runs.size() && runs[at].first == wanted ? runs[at++].second : 1;
     };
     if (runs.size() > 2) batch = next(false);
-    planes.outer = next(true);
+    if (runs.size() > 1) planes.outer = next(true);  // all of a tensor is one run
     planes.channels = next(false);
     planes.inner = next(true);
     moved = at < runs.size();
@@ -94,19 +95,28 @@ struct Grouping {
     }
     return plain_view(t, geometry);
   }
-  // body(first channel, last channel, elements and channels in the planes before), in parallel.
+  int64_t count() const { return batch * planes.channels; }
+  int64_t group_size() const { return planes.outer * planes.inner; }
+  // body(first channel, last channel, elements and channels in the planes before) for groups
+  // first <= i < last of all.
+  template <typename Body>
+  void each_plane(int64_t first, int64_t last, const Body& body) const {
+    while (first < last) {
+      const int64_t b = first / planes.channels, start = b * planes.channels;
+      const int64_t end = std::min(last, start + planes.channels);
+      body(first - start, end - start, start * group_size(), start);
+      first = end;
+    }
+  }
+  // The same for all groups, in parallel.
   template <typename Body>
   void for_each(int64_t cost, const Body& body) const {
-    const int64_t plane = planes.outer * planes.channels * planes.inner;
-    parallel_for(0, batch * planes.channels, cost * planes.outer * planes.inner,
-                 [&](int64_t first, int64_t last) {
-                   while (first < last) {
-                     const int64_t b = first / planes.channels, start = b * planes.channels;
-                     const int64_t end = std::min(last, start + planes.channels);
-                     body(first - start, end - start, b * plane, start);
-                     first = end;
-                   }
-                 });
+    parallel_for(0, count(), cost * group_size(),
+                 [&](int64_t first, int64_t last) { each_plane(first, last, body); });
+  }
+  std::vector<double> scratch(int64_t first, int64_t last) const {
+    return std::vector<double>(
+        static_cast<size_t>(rows ? 6 * (last - first) * planes.inner : 2 * planes.inner));
   }
   Tensor dense(const Tensor& t, ScalarType type) const {
     return contiguous_tensor(cast_tensor(arranged(t), type));
@@ -141,29 +151,217 @@ const norm::Loops& loops_for(ScalarType type) {
   return tables[cpu_isa()][type == ScalarType::Float64];
 }
 
+// How weights lie along the groups. Of a weight that has the input's dimensions, or is broadcast
+// along them: it may vary along the innermost kept dimensions, and the outermost reduced ones of a
+// run.
+class Weights {
+ public:
+  Weights(const Grouping& groups, const Tensor& input, uint64_t mask, const Tensor& weight,
+          const Tensor& bias, ScalarType type) {
+    const bool empty = input.numel() == 0;  // and so may be the weights, which nothing reads
+    const Tensor& model = weight.defined() ? weight : bias;
+    if (model.defined() && !empty) find_layout(groups, input, mask, model);
+    const int64_t inner = groups.planes.inner, count = affine_.period * affine_.width;
+    const bool spread = affine_.width > 1 && inner / affine_.width < kShortRow && !groups.rows;
+    for (const bool is_weight : {true, false}) {
+      const Tensor& given = is_weight ? weight : bias;
+      Tensor& values = is_weight ? weight_ : bias_;
+      if (given.defined() && !empty) {
+        values = contiguous_tensor(cast_tensor(given, type));
+      } else {
+        values = empty_tensor({count}, type);
+        fill_with(values, Scalar(is_weight ? 1.0 : 0.0));
+      }
+      if (spread) {
+        values = contiguous_tensor(
+            plain_view(values, {{count, inner / affine_.width}, {1, 0}, values.storage_offset()}));
+      }
+      (is_weight ? affine_.weight : affine_.bias) = values.data();
+    }
+    if (spread) {
+      repeats_ = inner / affine_.width;
+      affine_.width = inner;
+    }
+  }
+  const norm::Affine& affine() const { return affine_; }
+  int64_t count() const { return affine_.period * affine_.width; }
+  // How many neighbouring sums belong to one weight.
+  int64_t repeats() const { return repeats_; }
+
+ private:
+  void find_layout(const Grouping& groups, const Tensor& input, uint64_t mask,
+                   const Tensor& model) {
+    if (groups.moved) {
+      affine_.period = model.numel();
+      check(is_per_channel(input, mask) && model.numel() == input.size(1), kMisplaced);
+      return;
+    }
+    // From the innermost dimension on: elements that share a number, those that do not, channels.
+    int stage = 0;
+    for (int64_t d = input.dim() - 1; d >= 0; --d) {
+      const int64_t at = d - input.dim() + model.dim(), size = at < 0 ? 1 : model.size(at);
+      const bool reduced = (mask >> d & 1) != 0, varies = size > 1;
+      if (!reduced && stage < 2) stage = 2;
+      if (input.size(d) == 1) continue;
+      if (reduced && stage >= 2) stage = 4;
+      if (stage == 0 && varies) stage = 1;
+      if (stage == 1 && !varies) stage = 3;
+      if (stage == 2 && !varies) stage = 3;
+      check(!varies || stage < 3, kMisplaced);
+      if (varies) (reduced ? affine_.width : affine_.period) *= size;
+    }
+    check(groups.planes.inner % affine_.width == 0 && groups.planes.channels % affine_.period == 0,
+          kMisplaced);
+  }
+  static constexpr const char* kMisplaced =
+      "_normalize_affine: expected weights along channels, or along the dimensions normalised over";
+  norm::Affine affine_{nullptr, nullptr, 1, 1};
+  int64_t repeats_ = 1;
+  Tensor weight_, bias_;
+};
+
 }  // namespace
 
-void normalize_over_cpu(const Tensor& input, IntArrayRef dim, double eps, Tensor& normal,
-                        Tensor& center, Tensor& variance) {
-  const Grouping groups(normal, dim_mask(dim, input.dim()));
+void normalize_affine_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                          IntArrayRef dim, double eps, Tensor& output, Tensor& center,
+                          Tensor& variance) {
+  const uint64_t mask = dim_mask(dim, input.dim());
+  const Grouping groups(output, mask, !weight.defined() && !bias.defined());
   const ScalarType type = loop_type(input.dtype());
+  const Weights weights(groups, input, mask, weight, bias, type);
   const Tensor in = groups.dense(input, type);
-  const Target out(groups.arranged(normal), type), mean(center, type), spread(variance, type);
+  const Target out(groups.arranged(output), type), mean(center, type), spread(variance, type);
   const norm::Planes& p = groups.planes;
   const norm::Loops& loops = loops_for(type);
   const auto bytes = static_cast<int64_t>(element_size(type));
   const auto at = [bytes](void* data, int64_t i) { return static_cast<char*>(data) + i * bytes; };
   groups.for_each(3, [&](int64_t first, int64_t last, int64_t element, int64_t group) {
     if (groups.rows) {
-      std::vector<double> scratch(static_cast<size_t>(5 * (last - first) * p.inner));
-      return loops.forward_rows(p, first, last, eps, at(in.data(), element),
+      return loops.forward_rows(p, first, last, eps, at(in.data(), element), weights.affine(),
                                 at(out.data(), element), at(mean.data(), group),
-                                at(spread.data(), group), scratch.data());
+                                at(spread.data(), group), groups.scratch(first, last).data());
     }
-    loops.forward(p, first, last, eps, at(in.data(), element), at(out.data(), element),
-                  at(mean.data(), group), at(spread.data(), group));
+    loops.forward(p, first, last, eps, at(in.data(), element), weights.affine(),
+                  at(out.data(), element), at(mean.data(), group), at(spread.data(), group));
   });
   for (const Target* t : {&out, &mean, &spread}) t->deliver();
+}
+
+void normalize_over_cpu(const Tensor& input, IntArrayRef dim, double eps, Tensor& normal,
+                        Tensor& center, Tensor& variance) {
+  normalize_affine_cpu(input, Tensor(), Tensor(), dim, eps, normal, center, variance);
+}
+
+namespace {
+
+// Sums for the gradients of weight and bias. Groups that share numbers are added up in parts which
+// do not depend on the number of threads.
+class SharedSums {
+ public:
+  SharedSums(const Grouping& groups, const Weights& weights, bool weight, bool bias)
+      : groups_(groups),
+        count_(weights.count()),
+        weight_(weight),
+        bias_(bias),
+        apart_((!weight && !bias) || count_ == groups.count() * weights.affine().width) {
+    if (apart_) {
+      parts_ = 1;
+    } else if (groups.rows) {
+      parts_ = std::min(groups.batch, kMost);
+    } else {
+      const int64_t elements = groups.count() * groups.group_size();
+      parts_ = std::clamp<int64_t>(elements / (16 * count_), 1, std::min(groups.count(), kMost));
+    }
+    sums_.resize(static_cast<size_t>(2 * parts_ * count_));
+  }
+  // body(sums, first channel, last channel, elements and channels in the planes before)
+  template <typename Body>
+  void for_each(int64_t cost, const Body& body) {
+    if (apart_) {
+      groups_.for_each(cost, [&](int64_t first, int64_t last, int64_t element, int64_t group) {
+        body(part(0), first, last, element, group);
+      });
+      return;
+    }
+    const int64_t all = groups_.count();
+    parallel_for(
+        0, parts_, cost * groups_.group_size() * (all / parts_), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            groups_.each_plane(share(i), share(i + 1),
+                               [&](int64_t first, int64_t last, int64_t element, int64_t group) {
+                                 body(part(i), first, last, element, group);
+                               });
+          }
+        });
+  }
+  // Adds up the parts, and `repeats` neighbours each.
+  void write(bool of_weight, int64_t repeats, const Tensor& result) const {
+    const Tensor wide = empty_tensor({count_ / repeats}, ScalarType::Float64);
+    double* to = wide.data_as<double>();
+    std::fill_n(to, wide.numel(), 0.0);
+    for (int64_t i = 0; i < parts_; ++i) {
+      const double* from = sums_.data() + (2 * i + (of_weight ? 0 : 1)) * count_;
+      for (int64_t j = 0; j < count_; ++j) to[j / repeats] += from[j];
+    }
+    const Tensor narrow = cast_tensor(wide, result.dtype());
+    copy_into(plain_view(result, {{count_ / repeats}, {1}, result.storage_offset()}), narrow);
+  }
+
+ private:
+  static constexpr int64_t kMost = 64;
+  // Planes of all channels at once are not parted.
+  int64_t share(int64_t i) const {
+    return groups_.rows ? i * groups_.batch / parts_ * groups_.planes.channels
+                        : i * groups_.count() / parts_;
+  }
+  norm::AffineSums part(int64_t i) {
+    double* at = sums_.data() + 2 * i * count_;
+    return {weight_ ? at : nullptr, bias_ ? at + count_ : nullptr};
+  }
+
+  const Grouping& groups_;
+  int64_t count_, parts_ = 1;
+  bool weight_, bias_;
+  bool apart_;  // every group has sums of its own
+  std::vector<double> sums_;
+};
+
+}  // namespace
+
+void normalize_affine_backward_cpu(const Tensor& grad_output, const Tensor& input,
+                                   const Tensor& center, const Tensor& variance,
+                                   const Tensor& weight, const Tensor& bias, IntArrayRef dim,
+                                   double eps, ArrayRef<bool>, Tensor& grad_input,
+                                   Tensor& grad_weight, Tensor& grad_bias) {
+  if (input.numel() == 0) {
+    for (const Tensor* t : {&grad_input, &grad_weight, &grad_bias}) {
+      if (t->defined()) fill_with(*t, Scalar(0.0));
+    }
+    return;
+  }
+  const uint64_t mask = dim_mask(dim, input.dim());
+  const Tensor model = grad_input.defined() ? grad_input : empty_like_tensor(input);
+  const Grouping groups(model, mask, !weight.defined() && !bias.defined());
+  const ScalarType type = loop_type(input.dtype());
+  const Weights weights(groups, input, mask, weight, bias, type);
+  const Tensor g = groups.dense(grad_output, type), x = groups.dense(input, type);
+  const Tensor mean = contiguous_tensor(cast_tensor(center, type)),
+               spread = contiguous_tensor(cast_tensor(variance, type));
+  const Target out(groups.arranged(model), type);
+  const norm::Loops& loops = loops_for(type);
+  const auto loop = groups.rows ? loops.affine_backward_rows : loops.affine_backward;
+  const auto bytes = static_cast<int64_t>(element_size(type));
+  const auto at = [bytes](void* data, int64_t i) { return static_cast<char*>(data) + i * bytes; };
+  SharedSums sums(groups, weights, grad_weight.defined(), grad_bias.defined());
+  sums.for_each(4, [&](const norm::AffineSums& own, int64_t first, int64_t last, int64_t element,
+                       int64_t group) {
+    loop(groups.planes, first, last, eps, at(g.data(), element), at(x.data(), element),
+         at(mean.data(), group), at(spread.data(), group), weights.affine(), own,
+         at(out.data(), element), groups.scratch(first, last).data());
+  });
+  if (grad_input.defined()) out.deliver();
+  if (grad_weight.defined()) sums.write(true, weights.repeats(), grad_weight);
+  if (grad_bias.defined()) sums.write(false, weights.repeats(), grad_bias);
 }
 
 void normalize_over_backward_cpu(const Tensor& grad_normal, const Tensor& grad_variance,
@@ -186,10 +384,9 @@ void normalize_over_backward_cpu(const Tensor& grad_normal, const Tensor& grad_v
   };
   groups.for_each(4, [&](int64_t first, int64_t last, int64_t element, int64_t group) {
     if (groups.rows) {
-      std::vector<double> scratch(static_cast<size_t>(5 * (last - first) * p.inner));
       return loops.backward_rows(p, first, last, eps, at(g.data(), element), at(g_variance, group),
                                  at(y.data(), element), at(spread.data(), group),
-                                 at(out.data(), element), scratch.data());
+                                 at(out.data(), element), groups.scratch(first, last).data());
     }
     loops.backward(p, first, last, eps, at(g.data(), element), at(g_variance, group),
                    at(y.data(), element), at(spread.data(), group), at(out.data(), element));
@@ -207,6 +404,43 @@ void normalize_over(const Tensor& input, IntArrayRef dim, OutSpec* out) {
   if (is_per_channel(input, mask)) keep_format(input, out);
   out[1] = {reduced_sizes(input.sizes(), mask, true), {}, input.dtype(), input.device()};
   out[2] = out[1];
+}
+
+void normalize_affine(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                      IntArrayRef dim, OutSpec* out) {
+  for (const Tensor* t : {&weight, &bias}) {
+    if (!t->defined()) continue;
+    check(broadcast_sizes(t->sizes(), input.sizes()) == input.sizes(),
+          "_normalize_affine: expected weights that broadcast to ", input.sizes(), ", got ",
+          t->sizes());
+  }
+  if (weight.defined() && bias.defined()) {
+    check(weight.sizes() == bias.sizes(),
+          "_normalize_affine: expected weight and bias of one shape, got ", weight.sizes(), " and ",
+          bias.sizes());
+  }
+  normalize_over(input, dim, out);
+}
+
+void normalize_affine_backward(const Tensor& grad_output, const Tensor& input, const Tensor& center,
+                               const Tensor& variance, const Tensor& weight, const Tensor& bias,
+                               IntArrayRef dim, ArrayRef<bool> wanted, OutSpec* out) {
+  check_grad_output("_normalize_affine_gradients", grad_output, input.sizes());
+  OutSpec forward[3];
+  normalize_affine(input, weight, bias, dim, forward);
+  for (const Tensor* t : {&center, &variance}) {
+    check(t->sizes() == forward[1].sizes.ref(),
+          "_normalize_affine_gradients: expected statistics of shape ", forward[1].sizes, ", got ",
+          t->sizes());
+  }
+  out[0] = forward[0];
+  out[0].defined = wanted[0];
+  const Tensor* const affine[] = {&weight, &bias};
+  for (size_t i = 0; i < 2; ++i) {
+    const Tensor& t = *affine[i];
+    out[i + 1] = {{}, {}, input.dtype(), input.device(), t.defined() && wanted[i + 1]};
+    if (t.defined()) out[i + 1].sizes = DimVector(t.sizes()), out[i + 1].dtype = t.dtype();
+  }
 }
 
 void normalize_over_backward(const Tensor& grad_normal, const Tensor& grad_variance,

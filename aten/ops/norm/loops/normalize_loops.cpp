@@ -8,15 +8,38 @@
 namespace flambeau::loops {
 namespace {
 
+using norm::Affine;
+using norm::AffineSums;
 using norm::Planes;
+
+// y = (x - mean) * scale * weight + bias over the inner elements of a channel.
+template <typename T>
+[[gnu::always_inline]] inline void scaled_run(const T* x, T mean, T scale, int64_t channel,
+                                              int64_t inner, const Affine& affine, T* y) {
+  const int64_t at = channel % affine.period * affine.width;
+  const T *weight = static_cast<const T*>(affine.weight) + at,
+          *bias = static_cast<const T*>(affine.bias) + at;
+  if (affine.width == inner && inner > 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < inner; ++i) y[i] = (x[i] - mean) * (scale * weight[i]) + bias[i];
+    return;
+  }
+  const int64_t run = inner / affine.width;
+  for (int64_t k = 0; k < affine.width; ++k, x += run, y += run) {
+    const T slope = scale * weight[k], shift = bias[k];
+#pragma omp simd
+    for (int64_t i = 0; i < run; ++i) y[i] = (x[i] - mean) * slope + shift;
+  }
+}
 
 template <typename T>
 FLAMBEAU_WIDE_VECTORS void forward(const Planes& p, int64_t first, int64_t last, double eps,
-                                   const void* input, void* normal, void* center, void* variance) {
+                                   const void* input, const Affine& affine, void* output,
+                                   void* center, void* variance) {
   const double count = static_cast<double>(p.outer * p.inner);
   for (int64_t channel = first; channel < last; ++channel) {
     const T* from = static_cast<const T*>(input) + channel * p.inner;
-    T* to = static_cast<T*>(normal) + channel * p.inner;
+    T* to = static_cast<T*>(output) + channel * p.inner;
     const int64_t step = p.channels * p.inner;
     double sum = 0;
     for (int64_t o = 0; o < p.outer; ++o) {
@@ -32,10 +55,7 @@ FLAMBEAU_WIDE_VECTORS void forward(const Planes& p, int64_t first, int64_t last,
     const double spread = squares / count;
     const T scale = static_cast<T>(1 / vec::sqrt(spread + eps));
     for (int64_t o = 0; o < p.outer; ++o) {
-      const T* x = from + o * step;
-      T* y = to + o * step;
-#pragma omp simd
-      for (int64_t i = 0; i < p.inner; ++i) y[i] = (x[i] - mean) * scale;
+      scaled_run(from + o * step, mean, scale, channel, p.inner, affine, to + o * step);
     }
     static_cast<T*>(center)[channel] = mean;
     static_cast<T*>(variance)[channel] = static_cast<T>(spread);
@@ -82,15 +102,22 @@ FLAMBEAU_WIDE_VECTORS void backward(const Planes& p, int64_t first, int64_t last
   return sum;
 }
 
+// Which of its numbers an inner element of a channel has.
+[[gnu::always_inline]] inline int64_t place_of(const Affine& affine, int64_t channel, int64_t i,
+                                               int64_t inner) {
+  return channel % affine.period * affine.width + i / (inner / affine.width);
+}
+
 template <typename T>
 FLAMBEAU_WIDE_VECTORS void forward_rows(const Planes& p, int64_t first, int64_t last, double eps,
-                                        const void* input, void* normal, void* center,
-                                        void* variance, void* scratch) {
+                                        const void* input, const Affine& affine, void* output,
+                                        void* center, void* variance, void* scratch) {
   const int64_t width = (last - first) * p.inner;
   const auto count = static_cast<double>(p.outer * p.inner);
   double* sums = static_cast<double*>(scratch);
   T *part = reinterpret_cast<T*>(sums + width), *mean = reinterpret_cast<T*>(sums + 2 * width),
-    *scale = reinterpret_cast<T*>(sums + 3 * width);
+    *scale = reinterpret_cast<T*>(sums + 3 * width),
+    *shift = reinterpret_cast<T*>(sums + 4 * width);
   const auto row_of = [&](int64_t i) {
     return static_cast<const T*>(input) + (i * p.channels + first) * p.inner;
   };
@@ -108,13 +135,17 @@ FLAMBEAU_WIDE_VECTORS void forward_rows(const Planes& p, int64_t first, int64_t 
     const double spread = fold(sums, c, p.inner) / count;
     static_cast<T*>(variance)[first + c] = static_cast<T>(spread);
     const T value = static_cast<T>(1 / vec::sqrt(spread + eps));
-    for (int64_t i = 0; i < p.inner; ++i) scale[c * p.inner + i] = value;
+    for (int64_t i = 0; i < p.inner; ++i) {
+      const int64_t at = place_of(affine, first + c, i, p.inner);
+      scale[c * p.inner + i] = value * static_cast<const T*>(affine.weight)[at];
+      shift[c * p.inner + i] = static_cast<const T*>(affine.bias)[at];
+    }
   }
   for (int64_t i = 0; i < p.outer; ++i) {
     const T* x = row_of(i);
-    T* y = static_cast<T*>(normal) + (i * p.channels + first) * p.inner;
+    T* y = static_cast<T*>(output) + (i * p.channels + first) * p.inner;
 #pragma omp simd
-    for (int64_t j = 0; j < width; ++j) y[j] = (x[j] - mean[j]) * scale[j];
+    for (int64_t j = 0; j < width; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
   }
 }
 
@@ -158,11 +189,206 @@ FLAMBEAU_WIDE_VECTORS void backward_rows(const Planes& p, int64_t first, int64_t
   }
 }
 
+// Sums over a channel of grad * weight, and of the same times the deviation from the mean.
+struct ChannelSums {
+  double grad = 0, along = 0;
+};
+
+// Of runs of elements that have one weight each.
+template <typename T>
+[[gnu::always_inline]] inline void add_runs(const T* g, const T* x, T mean, double scale,
+                                            const T* weight, int64_t width, int64_t run,
+                                            const AffineSums& own, ChannelSums& sums) {
+  for (int64_t k = 0; k < width; ++k, g += run, x += run) {
+    const double grad = total<T>(run, [g](int64_t i) { return g[i]; });
+    const double along = total<T>(run, [g, x, mean](int64_t i) { return g[i] * (x[i] - mean); });
+    sums.grad += grad * static_cast<double>(weight[k]);
+    sums.along += along * static_cast<double>(weight[k]);
+    if (own.weight) own.weight[k] += along * scale;
+    if (own.bias) own.bias[k] += grad;
+  }
+}
+
+// Of elements with weights of their own, whose sums are kept in T in `part` meanwhile.
+template <typename T>
+[[gnu::always_inline]] inline void add_elements(const T* g, const T* x, T mean, T scale,
+                                                const T* weight, int64_t n, T* part,
+                                                ChannelSums& sums) {
+  constexpr int64_t kBlock = 1024;
+  T* other = part + n;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
+    T grad = 0, along = 0;
+#pragma omp simd reduction(+ : grad, along)
+    for (int64_t i = begin; i < end; ++i) {
+      const T deviation = x[i] - mean, scaled = g[i] * weight[i];
+      grad += scaled;
+      along += scaled * deviation;
+      part[i] += g[i] * (deviation * scale);
+      other[i] += g[i];
+    }
+    sums.grad += static_cast<double>(grad);
+    sums.along += static_cast<double>(along);
+  }
+}
+
+// Adds what `part` holds of both sums to `own` and clears it.
+template <typename T>
+[[gnu::always_inline]] inline void settle(T* part, int64_t n, const AffineSums& own) {
+  for (int64_t i = 0; own.weight && i < n; ++i) own.weight[i] += static_cast<double>(part[i]);
+  for (int64_t i = 0; own.bias && i < n; ++i) own.bias[i] += static_cast<double>(part[n + i]);
+  for (int64_t i = 0; i < 2 * n; ++i) part[i] = 0;
+}
+
+// x = grad * slope - (input - mean) * pull - drop over the inner elements of a channel.
+template <typename T>
+[[gnu::always_inline]] inline void pulled_run(const T* g, const T* from, T mean, T scale, T pull,
+                                              T drop, const T* weight, int64_t width, int64_t inner,
+                                              T* x) {
+  if (width == inner && inner > 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < inner; ++i)
+      x[i] = g[i] * (scale * weight[i]) - (from[i] - mean) * pull - drop;
+    return;
+  }
+  const int64_t run = inner / width;
+  for (int64_t k = 0; k < width; ++k, g += run, from += run, x += run) {
+    const T slope = scale * weight[k];
+#pragma omp simd
+    for (int64_t i = 0; i < run; ++i) x[i] = g[i] * slope - (from[i] - mean) * pull - drop;
+  }
+}
+
+// Over a channel whose elements begin at `g` and `x`, `step` apart in each of `outer` rows.
+template <typename T>
+[[gnu::always_inline]] inline ChannelSums add_channel(const Planes& p, const T* g, const T* x,
+                                                      T mean, double scale, const T* weight,
+                                                      int64_t width, T* part, const AffineSums& own,
+                                                      int64_t& added) {
+  constexpr int64_t kRun = 32;  // additions in T before they are settled
+  const int64_t step = p.channels * p.inner;
+  ChannelSums found;
+  for (int64_t o = 0; o < p.outer; ++o, g += step, x += step) {
+    if (width != p.inner || p.inner == 1) {
+      add_runs(g, x, mean, scale, weight, width, p.inner / width, own, found);
+      continue;
+    }
+    add_elements(g, x, mean, static_cast<T>(scale), weight, p.inner, part, found);
+    if (++added % kRun == 0) settle(part, p.inner, own);
+  }
+  return found;
+}
+
+template <typename T>
+[[gnu::always_inline]] inline double deviation(const void* variance, int64_t channel, double eps) {
+  return 1 / vec::sqrt(static_cast<double>(static_cast<const T*>(variance)[channel]) + eps);
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void affine_backward(const Planes& p, int64_t first, int64_t last, double eps,
+                                           const void* grad, const void* input, const void* center,
+                                           const void* variance, const Affine& affine,
+                                           const AffineSums& sums, void* grad_input,
+                                           void* scratch) {
+  const auto count = static_cast<double>(p.outer * p.inner);
+  T* part = static_cast<T*>(scratch);
+  for (int64_t i = 0; i < 2 * p.inner; ++i) part[i] = 0;
+  for (int64_t channel = first, added = 0; channel < last; ++channel) {
+    const int64_t at = channel % affine.period * affine.width, offset = channel * p.inner;
+    const AffineSums own{sums.weight ? sums.weight + at : nullptr,
+                         sums.bias ? sums.bias + at : nullptr};
+    const T *weight = static_cast<const T*>(affine.weight) + at,
+            *g = static_cast<const T*>(grad) + offset, *x = static_cast<const T*>(input) + offset;
+    const T mean = static_cast<const T*>(center)[channel];
+    const double scale = deviation<T>(variance, channel, eps);
+    const ChannelSums found =
+        add_channel(p, g, x, mean, scale, weight, affine.width, part, own, added);
+    // Other channels have other sums unless all share theirs.
+    if (affine.width == p.inner && (affine.period > 1 || channel + 1 == last)) {
+      settle(part, p.inner, own);
+    }
+    const T pull = static_cast<T>(scale * scale * scale * found.along / count),
+            drop = static_cast<T>(scale * found.grad / count);
+    for (int64_t o = 0; o < p.outer; ++o) {
+      const int64_t begin = o * p.channels * p.inner;
+      pulled_run(g + begin, x + begin, mean, static_cast<T>(scale), pull, drop, weight,
+                 affine.width, p.inner, static_cast<T*>(grad_input) + offset + begin);
+    }
+  }
+}
+
+// The numbers of each column of rows: grad_input = grad * slope - (input - mean) * pull - drop.
+template <typename T>
+struct Columns {
+  T *slope, *mean, *pull, *drop;
+};
+
+// From the sums of the columns; adds those of weight and bias to `own`.
+template <typename T>
+[[gnu::always_inline]] inline void find_columns(const Planes& p, int64_t channel,
+                                                const double* sums, const double* along,
+                                                double scale, const Affine& affine,
+                                                const AffineSums& own, int64_t begin,
+                                                const Columns<T>& columns) {
+  const auto count = static_cast<double>(p.outer * p.inner);
+  const int64_t end = begin + p.inner;
+  ChannelSums found;
+  for (int64_t j = begin; j < end; ++j) {
+    const int64_t at = place_of(affine, channel, j - begin, p.inner);
+    const double weight = static_cast<double>(static_cast<const T*>(affine.weight)[at]);
+    found.grad += sums[j] * weight;
+    found.along += along[j] * weight;
+    if (own.weight) own.weight[at] += along[j] * scale;
+    if (own.bias) own.bias[at] += sums[j];
+    columns.slope[j] = static_cast<T>(scale * weight);
+  }
+  for (int64_t j = begin; j < end; ++j) {
+    columns.pull[j] = static_cast<T>(scale * scale * scale * found.along / count);
+    columns.drop[j] = static_cast<T>(scale * found.grad / count);
+  }
+}
+
+template <typename T>
+FLAMBEAU_WIDE_VECTORS void affine_backward_rows(const Planes& p, int64_t first, int64_t last,
+                                                double eps, const void* grad, const void* input,
+                                                const void* center, const void* variance,
+                                                const Affine& affine, const AffineSums& own,
+                                                void* grad_input, void* scratch) {
+  const int64_t width = (last - first) * p.inner;
+  double *sums = static_cast<double*>(scratch), *along = sums + width;
+  const auto array = [&](int64_t k) { return reinterpret_cast<T*>(sums + k * width); };
+  T *slope = array(2), *mean = array(3), *pull = array(4), *drop = array(5);
+  const auto row_of = [&](const void* data, int64_t i) {
+    return static_cast<const T*>(data) + (i * p.channels + first) * p.inner;
+  };
+  for (int64_t j = 0; j < width; ++j) mean[j] = static_cast<const T*>(center)[first + j / p.inner];
+  total_columns(p.outer, width, slope, sums,
+                [&](int64_t i) { return [g = row_of(grad, i)](int64_t j) { return g[j]; }; });
+  total_columns(p.outer, width, slope, along, [&](int64_t i) {
+    return [g = row_of(grad, i), x = row_of(input, i), mean](int64_t j) {
+      return g[j] * (x[j] - mean[j]);
+    };
+  });
+  for (int64_t c = first; c < last; ++c) {
+    find_columns<T>(p, c, sums, along, deviation<T>(variance, c, eps), affine, own,
+                    (c - first) * p.inner, {slope, mean, pull, drop});
+  }
+  for (int64_t i = 0; i < p.outer; ++i) {
+    const T *g = row_of(grad, i), *from = row_of(input, i);
+    T* x = static_cast<T*>(grad_input) + (i * p.channels + first) * p.inner;
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j)
+      x[j] = g[j] * slope[j] - (from[j] - mean[j]) * pull[j] - drop[j];
+  }
+}
+
 }  // namespace
 
 extern const norm::Loops FLAMBEAU_LOOPS(normalize)[2];
 const norm::Loops FLAMBEAU_LOOPS(normalize)[2] = {
-    {&forward<float>, &backward<float>, &forward_rows<float>, &backward_rows<float>},
-    {&forward<double>, &backward<double>, &forward_rows<double>, &backward_rows<double>}};
+    {&forward<float>, &backward<float>, &forward_rows<float>, &backward_rows<float>,
+     &affine_backward<float>, &affine_backward_rows<float>},
+    {&forward<double>, &backward<double>, &forward_rows<double>, &backward_rows<double>,
+     &affine_backward<double>, &affine_backward_rows<double>}};
 
 }  // namespace flambeau::loops
