@@ -142,6 +142,56 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 }
 
 
+_safe: dict[tuple[str, str], Any] = {}
+
+
+def _named(entry: Any) -> tuple[tuple[str, str], Any]:
+    """The name in files, and what it stands for, of an entry of `add_safe_globals`."""
+    if isinstance(entry, tuple):
+        target, name = entry
+        module, _, rest = name.rpartition(".")
+        return (module, rest), target
+    return (entry.__module__, entry.__qualname__), entry
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Let `load` accept these classes and functions in files that are not trusted otherwise.
+
+    Args:
+        safe_globals: classes, functions, or pairs of one and the name that files call it.
+    """
+    _safe.update(_named(entry) for entry in safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """Return what `add_safe_globals` has added."""
+    return [t if (m, n) == _named(t)[0] else (t, f"{m}.{n}") for (m, n), t in _safe.items()]
+
+
+def clear_safe_globals() -> None:
+    """Take back what `add_safe_globals` has added."""
+    _safe.clear()
+
+
+class safe_globals:
+    """`add_safe_globals` for a block.
+
+    Args:
+        safe_globals: as there.
+    """
+
+    def __init__(self, safe_globals: list[Any]) -> None:
+        self.added = list(safe_globals)
+
+    def __enter__(self) -> None:
+        self.before = dict(_safe)
+        add_safe_globals(self.added)
+
+    def __exit__(self, *_: object) -> None:
+        _safe.clear()
+        _safe.update(self.before)
+
+
 class _Unpickler(pickle.Unpickler):
     """Reads storages from the archive, and only known names unless `trusted`."""
 
@@ -151,7 +201,7 @@ class _Unpickler(pickle.Unpickler):
         self.storages: dict[str, Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        found = _ALLOWED.get((module, name))
+        found = _ALLOWED.get((module, name)) or _safe.get((module, name))
         if found is not None:
             return found
         if not self.trusted:
