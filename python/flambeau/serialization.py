@@ -69,6 +69,10 @@ class _Pickler(pickle._Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Size):
             return _Global("torch", "Size"), (tuple(obj),)
+        if isinstance(obj, _C.device):
+            return _Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, _C.layout):
+            return _Global("torch.serialization", "_get_layout"), (str(obj).replace("flambeau", "torch"),)
         if not isinstance(obj, Tensor):
             return NotImplemented
         if type(obj).__name__ == "Parameter":
@@ -129,6 +133,13 @@ def _parameter(data: Tensor, requires_grad: bool, *_: Any) -> Any:
     return Parameter(data, requires_grad)
 
 
+def _bytes(text: str, encoding: str) -> bytes:
+    """What protocol 2 has instead of bytes."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"expected bytes as latin1, got {encoding}")
+    return text.encode(encoding)
+
+
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
     ("torch._utils", "_rebuild_parameter"): _parameter,
@@ -138,7 +149,8 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     **{("torch", name): dtype for name, dtype in _STORAGE_NAMES.items()},
     **{("torch", str(dtype).removeprefix("flambeau.")): dtype for dtype in _NAME_OF_DTYPE},
     **{("builtins", t.__name__): t for t in (set, frozenset, complex, slice, bytearray, int, float, range)},
-    ("__builtin__", "set"): set,
+    ("_codecs", "encode"): _bytes,
+    ("torch.serialization", "_get_layout"): {"torch.strided": _C.strided}.__getitem__,
 }
 
 
@@ -192,6 +204,14 @@ class safe_globals:
         _safe.update(self.before)
 
 
+def _layer(file: str, name: str) -> Any:
+    """A class or function of PyTorch's layers, whose files are not all named as ours."""
+    modules = import_module("flambeau.nn.modules")
+    if isinstance(layer := getattr(modules, name, None), type):
+        return layer
+    return getattr(getattr(modules, file), name)
+
+
 class _Unpickler(pickle.Unpickler):
     """Reads storages from the archive, and only known names unless `trusted`."""
 
@@ -201,6 +221,7 @@ class _Unpickler(pickle.Unpickler):
         self.storages: dict[str, Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
+        module = "builtins" if module == "__builtin__" else module  # its name in Python 2, as in protocol 2
         found = _ALLOWED.get((module, name)) or _safe.get((module, name))
         if found is not None:
             return found
@@ -209,6 +230,8 @@ class _Unpickler(pickle.Unpickler):
                 f"Weights only load failed: the file refers to {module}.{name}, which is not allowed. "
                 "Load it with weights_only=False if you trust its source: that can run any code."
             )
+        if module.startswith("torch.nn.modules."):
+            return _layer(module.removeprefix("torch.nn.modules."), name)
         root, _, rest = module.partition(".")
         target = f"flambeau.{rest}".rstrip(".") if root == "torch" else module
         return getattr(import_module(target), name)

@@ -240,3 +240,7 @@ class Embedding(Table):
         if self.max_norm is not None:
             parts.append(f"max_norm={self.max_norm}")
         return ", ".join(parts)
+
+
+# What PyTorch's attention says of its last layer, in pickles of whole layers.
+NonDynamicallyQuantizableLinear = Linear

@@ -97,7 +97,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self._names: list[str] = []
+        self._flat_weights_names: list[str] = []
         suffixes = ("", "_reverse") if bidirectional else ("",)
         for layer, suffix in itertools.product(range(num_layers), suffixes):
             self._add_layer(layer, f"_l{layer}{suffix}", {"device": device, "dtype": dtype})
@@ -114,7 +114,7 @@ class RNNBase(Module):
             shapes["weight_hr"] = (self.proj_size, self.hidden_size)
         for name, shape in shapes.items():
             self.register_parameter(name + suffix, Parameter(flambeau.empty(shape, **place)))
-            self._names.append(name + suffix)
+            self._flat_weights_names.append(name + suffix)
 
     def reset_parameters(self) -> None:
         """Draw new initial values from U(-1/sqrt(hidden_size), 1/sqrt(hidden_size))."""
@@ -128,8 +128,8 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The weights, layer by layer and direction by direction."""
-        count = len(self._names) // (self.num_layers * (2 if self.bidirectional else 1))
-        weights = [getattr(self, name) for name in self._names]
+        count = len(self._flat_weights_names) // (self.num_layers * (2 if self.bidirectional else 1))
+        weights = [getattr(self, name) for name in self._flat_weights_names]
         return [weights[i : i + count] for i in range(0, len(weights), count)]
 
     def _states(self, batch: int, like: Tensor) -> tuple[Tensor, ...]:
@@ -147,7 +147,7 @@ class RNNBase(Module):
         return given
 
     def _options(self) -> tuple[Any, ...]:
-        weights = [getattr(self, name) for name in self._names]
+        weights = [getattr(self, name) for name in self._flat_weights_names]
         return weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
     def _check_input(self, x: Tensor) -> None:
