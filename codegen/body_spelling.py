@@ -136,6 +136,13 @@ def _bump(form: Form) -> list[str]:
     ]
 
 
+def _exact_outs(op: Operator, form: Form, results: Iterable[str]) -> Iterator[str]:
+    """Refuse out= arguments to which the results would have to be cast, where the operator says so."""
+    if "exact_out" in op.tags and form.kind is FormKind.OUT:
+        for out, result in zip(_outs(form), results, strict=True):
+            yield f"require_dtype({_shown_name(op)}, {out}, {result});"
+
+
 def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterator[str]:
     operands = ", ".join(f"Operand({spelling.local(name)})" for name in body.operands)
     params = ", ".join(f"Scalar({spelling.local(name)})" for name in body.params)
@@ -150,6 +157,7 @@ def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterato
         named = f"{_shown_name(op)}, {spelling.quoted(body.switch)}, {switch}"
         yield f"const PointwiseOp& op = choose_case({named}, {{{choices}}});"
         descriptor = "op"
+    yield from _exact_outs(op, form, [f"pointwise_dtypes({descriptor}, {operands}).result"])
     if not meta:
         match form.kind:
             case FormKind.FUNCTIONAL:
@@ -195,6 +203,7 @@ def _reduce(model: Model, op: Operator, form: Form, body: Reduce, meta: bool) ->
         )
     )
     descriptor = f"{loop_name(op, '')}_op"
+    yield from _exact_outs(op, form, [f"reduce_spec({descriptor}, {given}).dtype"])
     if meta:
         yield f"const OutSpec spec = reduce_spec({descriptor}, {given});"
         yield from _meta_result(op, form)
@@ -260,6 +269,7 @@ def _into_outs(op: Operator, form: Form, calls: str) -> Iterator[str]:
     inputs = [spelling.local(arg.name) for arg in function.args]
     outs = _outs(form)
     tensors = [spelling.local(a.name) for a in function.args if a.type == slots.TENSOR]
+    yield from _exact_outs(op, form, (f"spec[{i}].dtype" for i in range(len(outs))))
     sources = ", ".join(f"&{name}" for name in tensors)
     for i, out in enumerate(outs):
         if form.kind is FormKind.INPLACE:
@@ -294,8 +304,9 @@ def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
         yield f"{function}({outs[0]}, {result});"
         yield _return_outs(form)
         return
-    for i, out in enumerate(outs):
-        source = f"std::get<{i}>({result})" if len(outs) > 1 else result
+    sources = [f"std::get<{i}>({result})" if len(outs) > 1 else result for i in range(len(outs))]
+    yield from _exact_outs(op, form, (f"{source}.dtype()" for source in sources))
+    for out, source in zip(outs, sources, strict=True):
         yield f"assign_out({_shown_name(op)}, {out}, {source});"
     yield from (*_bump(form), _return_outs(form))
 

@@ -1,7 +1,7 @@
 """`check:` — what must hold before an operator computes anything, and what is said otherwise.
 
     check:
-      - {that: self.ndim >= 2, say: "expected 2 dimensions or more, got {self.shape}"}
+      - {that: self.ndim >= 2, say: "expected 2 dimensions or more, got {self}"}
 
 A condition is a tensor expression that the host knows without computing: it reads shapes, dtypes, options and
 numbers, never elements, so that it holds for meta tensors and costs next to nothing.
@@ -17,12 +17,12 @@ from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
 from codegen.forms import is_tensor
 from codegen.lets import parse_with_lets
-from codegen.model import BaseType, Check, Expr, ListType
-from codegen.overloads import BOOL, has_tensor, show, type_of
+from codegen.model import BaseType, Check, Expr, ListType, OptionalType
+from codegen.overloads import BOOL, TENSOR, show, type_of
 from codegen.pyexpr import children
 from codegen.source import Text
 
-_SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device")
+_SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Tensor")
 
 
 def read_checks(draft: Draft, context: Context) -> tuple[Check, ...]:
@@ -69,7 +69,7 @@ def _row(draft: Draft, name: Text, that: str, expected: str) -> tuple[Text, Text
     tensors = [arg for arg in draft.schema.args if is_tensor(arg.type)]
     where = f" in {name.value}" if len(tensors) > 1 else ""
     operator = draft.schema.name.base.replace(f"{draft.namespace}_", f"{draft.namespace}.", 1)
-    say = f"{operator}: {expected}{where}, got shape {{{name.value}.shape}}"
+    say = f"{operator}: {expected}{where}, got {{{name.value}}}"
     return name.replaced(that), name.replaced(say)
 
 
@@ -116,12 +116,11 @@ def _message(text: Text, draft: Draft, context: Context) -> tuple[str | Expr, ..
 
 def _can_show(expr: Expr, text: Text, offset: int, context: Context) -> bool:
     type_ = type_of(expr)
-    elem = type_.elem if isinstance(type_, ListType) else type_
+    optional = isinstance(type_, OptionalType) and type_.elem == TENSOR  # an absent one is None
+    elem = type_.elem if isinstance(type_, ListType) or optional else type_
     if isinstance(elem, BaseType) and elem.name in _SHOWN:
         return True
-    hint = (
-        "show its shape or dtype" if has_tensor(type_) else "show value(x) where has_value(x) is not in doubt"
-    )
+    hint = "show value(x) where has_value(x) is not in doubt"
     message = f"say: a {show(type_)} cannot be shown"
     context.collector.add(text.at(offset), "FB0306", message, hint)
     return False

@@ -17,7 +17,7 @@ from codegen.model import (
     TupleType,
     Var,
 )
-from codegen.overloads import STR, type_of
+from codegen.overloads import STR, has_tensor, type_of
 
 _PROPERTIES = {
     "shape": "{0}.shape",
@@ -73,8 +73,13 @@ def python_text(expr: Expr, model: Model) -> str:
 
 def message_text(check: Check, model: Model) -> str:
     """Return Python source of the message that a check raises with."""
-    parts = (repr(p) if isinstance(p, str) else f"str({python_text(p, model)})" for p in check.message)
-    return " + ".join(parts)
+    return " + ".join(repr(p) if isinstance(p, str) else _shown(p, model) for p in check.message)
+
+
+def _shown(expr: Expr, model: Model) -> str:
+    """Return Python source of the text that stands for a value."""
+    shows = "host.described" if has_tensor(type_of(expr)) else "str"  # a Tensor by its dtype and shape
+    return f"{shows}({python_text(expr, model)})"
 
 
 def _literal(expr: Literal, value: str | None) -> str:

@@ -1,7 +1,12 @@
 #include "aten/core/messages.h"
 
+#include "aten/core/tensor_text.h"
+
 namespace flambeau {
 
+void append_text(std::string& out, const Tensor& t) {
+  out += t.defined() ? text_of(t.dtype(), t.sizes()) : "None";
+}
 void append_text(std::string& out, const OutOfBounds& m) {
   out += text_of("index ", m.index, " is out of bounds: dimension ", m.dim, " has size ", m.size);
 }

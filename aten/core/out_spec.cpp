@@ -65,7 +65,7 @@ void OutTarget::commit() {
 }
 
 void check_inplace(const char* op, const Tensor& self, const OutSpec& spec) {
-  check(self.sizes() == spec.sizes.ref(), WrongOutputShape{self.sizes(), spec.sizes});
+  check(self.sizes() == spec.sizes.ref(), op, ": ", WrongOutputShape{self.sizes(), spec.sizes});
   check_castable(spec.dtype, self.dtype());
   check(!has_internal_overlap(self), op, ": ", kWrittenTwice);
 }

@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "aten/core/broadcast.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/messages.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 
 namespace flambeau {
 namespace {
@@ -132,14 +134,36 @@ PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, ArrayRef<Operand> operan
   return dtypes_by_rule(op.name, op.rule, op.allowed, promotion.result());
 }
 
+namespace {
+
+// All operands are shown: the one that did not fit need not be the one that is wrong.
+[[noreturn, gnu::cold]] void fail_broadcast(const char* name, ArrayRef<Operand> operands) {
+  std::vector<Tensor> tensors;
+  for (const Operand& o : operands) {
+    if (o.tensor) tensors.push_back(*o.tensor);
+  }
+  DimVector sizes;
+  try {
+    for (const Tensor& t : tensors) sizes = broadcast_sizes(sizes, t.sizes());
+  } catch (const Error& error) {
+    fail(error.kind(), name, ": ", error.what(), ", got ", TensorList(tensors));
+  }
+  fail(ErrorKind::Runtime, name, ": shapes do not broadcast: got ", TensorList(tensors));
+}
+
+}  // namespace
+
 OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands) {
   OutSpec spec;
   spec.dtype = pointwise_dtypes(op, operands).result;
   const Tensor* placed = nullptr;
   for (const Operand& o : operands) {
     if (!o.tensor) continue;
-    spec.sizes =
-        placed ? broadcast_sizes(spec.sizes, o.tensor->sizes()) : DimVector(o.tensor->sizes());
+    if (!placed) {
+      spec.sizes = DimVector(o.tensor->sizes());
+    } else if (!broadcast_into(spec.sizes, o.tensor->sizes())) {
+      fail_broadcast(op.name, operands);
+    }
     const bool moves = placed && placed->dim() == 0 && placed->is_cpu();
     const bool fits = !placed || placed->device() == o.tensor->device() || moves ||
                       (o.tensor->dim() == 0 && o.tensor->is_cpu());

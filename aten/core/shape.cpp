@@ -2,7 +2,20 @@
 
 #include <algorithm>
 
+#include "aten/core/broadcast.h"
+
 namespace flambeau {
+
+bool broadcast_into(DimVector& sizes, IntArrayRef other) {
+  while (sizes.size() < other.size()) sizes.insert(0, 1);
+  int64_t* last = sizes.data() + (sizes.size() - other.size());
+  for (size_t d = 0; d < other.size(); ++d) {
+    if (last[d] == other[d] || other[d] == 1) continue;
+    if (last[d] != 1) return false;
+    last[d] = other[d];
+  }
+  return true;
+}
 
 DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b) {
   const size_t ndim = std::max(a.size(), b.size());

@@ -4,6 +4,7 @@
 #include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 
 namespace flambeau::shape {
 
@@ -39,7 +40,7 @@ void sized(const Tensor& self, IntArrayRef size, ScalarType dtype, OutSpec* out)
 
 void check_grad_output(const char* op, const Tensor& grad_output, IntArrayRef sizes) {
   check(grad_output.sizes() == sizes, op, ": Expected grad_output to have shape ", sizes,
-        ", but got ", grad_output.sizes());
+        ", but got ", grad_output);
 }
 
 void factory(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Device> device,

@@ -7,6 +7,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
 
@@ -78,8 +79,8 @@ void copy_cpu(const Tensor& self, const Tensor& source) {
 
 void copy_into(const Tensor& self, const Tensor& source) {
   if (self.is_same(source)) return;
-  check(is_broadcastable_to(source.sizes(), self.sizes()), "copy_: a source of shape ",
-        source.sizes(), " does not expand to ", self.sizes());
+  check(is_broadcastable_to(source.sizes(), self.sizes()), "copy_: a source ", source,
+        " does not expand to ", self);
   if (self.numel() == 0 || self.is_meta()) return;
   check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(),
         " and ", source.device());

@@ -2,6 +2,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
+#include "aten/core/tensor_text.h"
 #include "aten/dispatch/operator_entry.h"
 
 namespace flambeau {
@@ -20,6 +21,10 @@ void assign_out(const char* op, Tensor& out, const Tensor& result) {
   OutTarget target(op, out, spec, {&result});
   if (!result.is_meta()) copy_into(target.target(), result);
   target.commit();
+}
+
+void require_dtype(const char* op, const Tensor& out, ScalarType dtype) {
+  check(out.dtype() == dtype, op, ": Expected out tensor to have dtype ", dtype, ", got ", out);
 }
 
 namespace {

@@ -65,6 +65,8 @@ class SlotDecl:
 
     symbol: str
     id: str
+    name: str
+    operands: str
     parameters: str
     lines: tuple[str, ...]
 
@@ -318,7 +320,14 @@ def _slot(infix: Infix) -> SlotDecl:
         )
     else:
         lines = _binary(infix)
-    return SlotDecl(f"slot_{name}", "" if comparison else f"Py_{name}", parameters, tuple(lines))
+    return SlotDecl(
+        symbol=f"slot_{name}",
+        id="" if comparison else f"Py_{name}",
+        name=spelling.quoted(call_name(infix.both)),
+        operands={1: "a, nullptr", 2: "a, b"}[infix.arity],
+        parameters=parameters,
+        lines=tuple(lines),
+    )
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "aten/core/shape.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/call_site.h"
 #include "python/csrc/data.h"
 #include "torchgen_out/aten/copy_ops.h"
 #include "torchgen_out/aten/index_ops.h"
@@ -177,7 +178,7 @@ Tensor value_like(const Tensor& self, PyObject* value) {
 }  // namespace
 
 PyObject* get_item(PyObject* self, PyObject* index) {
-  return guarded([&]() -> PyObject* {
+  return guarded_infix("__getitem__", self, index, [&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     if (PyLong_CheckExact(index)) {
       check_index(t.dim() > 0,

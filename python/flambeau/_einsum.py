@@ -14,6 +14,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._tensor_str import described
 
 Labels = list[str]
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -113,7 +114,8 @@ def _check_sizes(operands: list[Tensor], terms: list[Labels]) -> None:
             known = seen.get(label, 1)
             if known != 1 and size not in (1, known):
                 raise RuntimeError(
-                    f"einsum(): subscript {label} has size {size} in operand {k}, but {known} before"
+                    f"einsum(): subscript {label} has size {size} in operand {k}, but {known} before: "
+                    f"got {', '.join(map(described, operands))}"
                 )
             seen[label] = known if size == 1 else size
 
@@ -260,8 +262,8 @@ def tensordot(
     for d, e in zip(of_a, of_b, strict=True):
         if a.size(d) != b.size(e) and 1 not in (a.size(d), b.size(e)):
             raise RuntimeError(
-                f"contracted dimensions need to match: got size {a.size(d)} in dim {d} and "
-                f"{b.size(e)} in dim {e}"
+                f"tensordot: contracted dimensions need to match: got size {a.size(d)} in dim {d} and "
+                f"{b.size(e)} in dim {e} of {described(a)} and {described(b)}"
             )
     term_a, term_b = list(_LETTERS[: a.dim()]), list(_LETTERS[a.dim() : a.dim() + b.dim()])
     for d, e in zip(of_a, of_b, strict=True):

@@ -13,6 +13,11 @@ from flambeau._C import Tensor
 Nested = Any  # numbers, or lists of them
 
 
+def described(tensor: Tensor) -> str:
+    """Return a tensor as messages show it: "float32[2, 3]"."""
+    return f"{str(tensor.dtype).removeprefix('flambeau.')}{list(tensor.shape)}"
+
+
 @dataclass
 class _Options:
     precision: int = 4

@@ -8,6 +8,7 @@ from typing import Any
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._size import Size
+from flambeau._tensor_str import described
 
 
 def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
@@ -47,9 +48,13 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """
     given = _listed(tensors)
     shape = given[0].shape if given else Size(())
-    for tensor in given[1:]:
-        if tensor.shape != shape:
-            shape = broadcast_shapes(shape, tensor.shape)
+    try:
+        for tensor in given[1:]:
+            if tensor.shape != shape:
+                shape = broadcast_shapes(shape, tensor.shape)
+    except RuntimeError as error:
+        shown = ", ".join(map(described, given))
+        raise RuntimeError(f"broadcast_tensors: {error}: got {shown}") from None
     return tuple(t if t.shape == shape else t.expand(shape) for t in given)
 
 

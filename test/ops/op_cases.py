@@ -90,6 +90,11 @@ class Op:
         """The arguments that are, or hold, tensors."""
         return [a["name"] for a in self.arguments if a["kind"] != "plain"]
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the arguments' values decide the result, whatever their strides and from call to call."""
+        return not set(self.record["tags"]) - {"exact_out"}
+
     def dtypes(self) -> list[str]:
         """Every dtype that the operator claims."""
         return [name for category in self.record["dtypes"] for name in CATEGORIES[category]]

@@ -20,7 +20,7 @@ MOST_REFUSED = 21
 
 
 def is_tested(op: Op) -> bool:
-    return bool(op.record["samples"]) and not op.record["tags"]
+    return bool(op.record["samples"]) and op.is_fixed
 
 
 def _leaves(arguments: dict[str, Any]) -> list[Any]:

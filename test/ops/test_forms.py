@@ -28,7 +28,7 @@ def sampled(op: Op) -> bool:
 
 def is_fixed(op: Op) -> bool:
     """Whether two calls give the same values."""
-    return sampled(op) and not op.record["tags"]
+    return sampled(op) and op.is_fixed
 
 
 def assert_same(a: Any, b: Any, where: str) -> None:
@@ -131,6 +131,18 @@ def test_out(name: str):
         lists = op.record["returns"] == ["Tensor[]"]  # nothing is returned: the list is the caller's
         assert result is None if lists else all(a is b for a, b in zip(flat(result), targets, strict=True))
     assert expected
+
+
+@pytest.mark.parametrize("name", names(lambda op: "exact_out" in op.record["tags"] and sampled(op)))
+def test_out_of_another_dtype_is_refused(name: str):
+    """The tag exact_out: what could be cast to is refused all the same."""
+    op = operators()[name]
+    for call in calls(op):
+        arguments = arguments_of(op, call)
+        targets = [fb.empty(0, dtype=fb.complex128) for _ in flat(run(op, arguments))]
+        positional, keywords = split_arguments(op, arguments)
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            op.function()(*positional, **keywords, out=targets[0] if len(targets) == 1 else tuple(targets))
 
 
 @pytest.mark.parametrize("name", names(lambda op: is_fixed(op) and op.out and op.differentiable))

@@ -80,7 +80,7 @@ def test_cat_errors(parts: list[tuple[int, ...]], dim: int, error: type[Exceptio
 @pytest.mark.parametrize(
     ("parts", "dim", "error", "message"),
     [
-        ([(2,), (3,)], 0, RuntimeError, r"equal size, got \[2\] first and \[3\] at place 1"),
+        ([(2,), (3,)], 0, RuntimeError, r"equal size, got \[float32\[2\], float32\[3\]\]"),
         ([(2,), (2,)], 2, IndexError, r"range of \[-2, 1\], got 2"),
         ([], 0, RuntimeError, "non-empty TensorList"),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 
 import flambeau
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .compare import Different, same, same_choice
 from .twin import Missing, NotDense, to_flambeau, to_torch, twin
@@ -118,11 +119,24 @@ def unspecified(op: Any, args: Any, kwargs: Any) -> bool:
     return False
 
 
+class _Filled(TorchDispatchMode):
+    """Writes `value` into what PyTorch's `empty` and its kin return to a caller in Python."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__()
+        self.value = value
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        return result.fill_(self.value) if "empty" in func.overloadpacket.__name__ else result
+
+
 def _after_release(op: Any, args: Any, kwargs: Any, size: int, value: int) -> Any:
     """The result in memory whose bytes are likely `value`: they were when it was given back."""
     released = [torch.full((size,), value, dtype=torch.uint8) for _ in range(16)]
     del released
-    return oracle(op.op, *copies(args), **copies(kwargs))
+    with _Filled(value):  # the allocator itself writes into small blocks that are given back
+        return oracle(op.op, *copies(args), **copies(kwargs))
 
 
 def copies(value: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+CAUSES = Path(__file__).with_name("causes.json")  # why entries differ: for readers, no check looks at it
 FORMS = ("function", "method", "inplace", "out")
 CHECKS = {
     "forward": "(operator, dtype) pairs: value, shape, dtype, all forms",
@@ -96,14 +99,9 @@ What differs from PyTorch's result may still agree, by four rules for all entrie
 agrees if it is the one that PyTorch gives in float64 from the same numbers; indices agree if what they point
 at is equal and the call does not ask for `stable` order; tangents agree if they are those that PyTorch's own
 gradients imply; memory that nobody wrote to is not compared.
-Where PyTorch's float64 is itself in error the entry is listed below: `bessel_j0` and `bessel_y1` lie within
-1e-15 of mpmath's values here, and up to 8e-7 off in PyTorch; the gradient that PyTorch gives to the tensor
-that `as_strided_scatter` writes to is zero where it should not be, and not where it should; tangents of
-`logcumsumexp` are off by 1e-7 in PyTorch, and NaN for complex numbers; second derivatives of
-`masked.logaddexp` and of norms at zero are NaN there, and `linear_cross_entropy` in chunks has none;
-`native_layer_norm` of a single element is 0, of which PyTorch leaves rounding errors.
+An entry counts as failing also where PyTorch is in error itself; the cause says so.
 
-This page is written by `python -m parity --page`.
+This page is written by `python -m parity --page`; causes are those of `test/parity/causes.json`.
 
 | | agree | of | |
 |---|---|---|---|"""
@@ -123,6 +121,7 @@ def markdown(table: dict[str, Any]) -> str:
         "",
     ]
     lines += [f"- `{crash}`" for crash in summary.crashes]
+    known = json.loads(CAUSES.read_text())
     for name, cells in table.items():
         failing: dict[str, list[str]] = {}
         causes: list[str] = []
@@ -134,6 +133,8 @@ def markdown(table: dict[str, Any]) -> str:
         if failing:
             where = "; ".join(f"{check} ({', '.join(dtypes)})" for check, dtypes in failing.items())
             lines.append(f"- `{name}`: {where}: {_shortened(causes[0])}")
+            if name in known:
+                lines.append(f"  {known[name]}")
     return "\n".join(lines) + "\n"
 
 

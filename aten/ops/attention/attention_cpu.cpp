@@ -12,6 +12,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/attention/attention_loops.h"
@@ -284,11 +285,11 @@ void attention(const Tensor& query, const Tensor& key, const Tensor& value, cons
                OutSpec* out) {
   check(query.dim() >= 2 && key.dim() == query.dim() && value.dim() == query.dim(),
         "_attention: expected query, key and value of equally many dimensions, at least 2, got ",
-        query.sizes(), ", ", key.sizes(), " and ", value.sizes());
+        query, ", ", key, " and ", value);
   const bool fits = batch_of(key) == batch_of(query) && batch_of(value) == batch_of(query) &&
                     key.size(-1) == query.size(-1) && value.size(-2) == key.size(-2);
   check(fits, "_attention: expected query (*, L, E), key (*, S, E) and value (*, S, Ev), got ",
-        query.sizes(), ", ", key.sizes(), " and ", value.sizes());
+        query, ", ", key, " and ", value);
   if (!is_floating_type(query.dtype())) fail_dtype("scaled_dot_product_attention", query.dtype());
   DimVector rows(query.sizes()), scores(query.sizes());
   rows.pop_back();
@@ -310,7 +311,7 @@ void attention_backward(const Tensor& grad_output, const Tensor& query, const Te
   check_grad_output("_attention_backward", grad_output, forward[0].sizes);
   check(output.sizes() == forward[0].sizes.ref() && logsumexp.sizes() == forward[1].sizes.ref(),
         "_attention_backward: expected output of shape ", forward[0].sizes, " and logsumexp of ",
-        forward[1].sizes, ", got ", output.sizes(), " and ", logsumexp.sizes());
+        forward[1].sizes, ", got ", output, " and ", logsumexp);
   like(query, out);
   like(key, out + 1);
   like(value, out + 2);

@@ -1,6 +1,7 @@
 // Shapes and argument checks of convolutions.
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/ops/conv/convolution.h"
 #include "torchgen_out/aten/conv_kernels.h"
 
@@ -25,10 +26,9 @@ void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding,
 void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bias, bool transposed,
                     int64_t groups) {
   check(weight.dim() >= 3 && weight.dim() <= 5,
-        "convolution: expected a weight with 3 to 5 dimensions, got ", weight.sizes());
+        "convolution: expected a weight with 3 to 5 dimensions, got ", weight);
   check(input.dim() == weight.dim(), "Expected ", weight.dim(),
-        "D input to convolution with weight ", weight.sizes(),
-        ", but got input of size: ", input.sizes());
+        "D input to convolution with weight ", weight, ", but got ", input);
   check(input.dtype() == weight.dtype(), "expected input and weight of one dtype, got Input type (",
         input.dtype(), ") and weight type (", weight.dtype(), ")");
   check(!bias.defined() || bias.dtype() == input.dtype(), "Input type (", input.dtype(),
@@ -36,17 +36,16 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
   check(groups > 0, "non-positive groups: got ", groups);
   const int64_t channels =
       transposed ? weight.size(0) : product_of("convolution", weight.size(1), groups);
-  check(input.size(1) == channels, "Given groups=", groups, ", weight of size ", weight.sizes(),
-        ", expected input", input.sizes(), " to have ", channels, " channels, but got ",
-        input.size(1), " channels instead");
+  check(input.size(1) == channels, "Given groups=", groups, ", weight ", weight,
+        ", expected input ", input, " to have ", channels, " channels, but got ", input.size(1),
+        " channels instead");
   check(weight.size(0) % groups == 0,
-        "expected groups that divide the output channels, got groups=", groups,
-        " and a weight of shape ", weight.sizes());
+        "expected groups that divide the output channels, got groups=", groups, " and a weight ",
+        weight);
   const int64_t out_channels =
       transposed ? product_of("convolution", weight.size(1), groups) : weight.size(0);
   check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out_channels), "expected a bias of ",
-        out_channels, " elements for a weight of shape ", weight.sizes(), ", got shape ",
-        bias.defined() ? bias.sizes() : IntArrayRef());
+        out_channels, " elements for a weight ", weight, ", got ", bias);
 }
 
 }  // namespace

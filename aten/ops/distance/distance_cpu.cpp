@@ -10,6 +10,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/distance/distance_loops.h"
 #include "c10/core/isa.h"
@@ -139,7 +140,7 @@ void cdist(const Tensor& x1, const Tensor& x2, OutSpec* out) {
   check(x1.dtype() == x2.dtype(), "cdist: expected both inputs of one dtype, got ", x1.dtype(),
         " and ", x2.dtype());
   check(x1.dim() == 3 && x2.dim() == 3 && x1.size(0) == x2.size(0) && x1.size(2) == x2.size(2),
-        "_cdist: expected inputs (B, M, K) and (B, N, K), got ", x1.sizes(), " and ", x2.sizes());
+        "_cdist: expected inputs (B, M, K) and (B, N, K), got ", x1, " and ", x2);
   sized(x1, {x1.size(0), x1.size(1), x2.size(1)}, out);
 }
 
@@ -151,8 +152,7 @@ void cdist_gradient(const Tensor& gradient, const Tensor& x1, const Tensor& x2,
   check(distance.sizes() == forward.sizes.ref() && distance.dtype() == x1.dtype() &&
             gradient.dtype() == x1.dtype(),
         "_cdist_gradient: expected distance of shape ", forward.sizes, " and all of type ",
-        x1.dtype(), ", got ", distance.sizes(), " of type ", distance.dtype(),
-        " and a gradient of ", gradient.dtype());
+        x1.dtype(), ", got ", distance, " and a gradient ", gradient);
   like(x1, out);
 }
 

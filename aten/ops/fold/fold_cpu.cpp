@@ -5,6 +5,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/fold_kernels.h"
@@ -111,7 +112,7 @@ void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, I
   check(
       self.dim() == 4 && self.size(1) > 0 && self.size(2) > 0 && self.size(3) > 0,
       "unfold: expected shape (C, H, W) or (N, C, H, W), empty in no dimension but the batch, got ",
-      self.sizes());
+      self);
   const Windows w("im2col", image_of(self), kernel_size, dilation, padding, stride);
   check(w.count() > 0, "unfold: no window fits into (", w.in[0], ", ", w.in[1],
         "): kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
@@ -127,15 +128,15 @@ void col2im(const Tensor& self, IntArrayRef output_size, IntArrayRef kernel_size
   check(self.dim() == 3 && self.size(1) > 0 && self.size(2) > 0,
         "fold: expected shape (rows, blocks) or (N, rows, blocks), empty in no dimension but the "
         "batch, got ",
-        self.sizes());
+        self);
   const Windows w("col2im", output_size, kernel_size, dilation, padding, stride);
   check(self.size(1) % w.taps() == 0,
         "fold: expected a multiple of the kernel's elements as rows, got kernel_size ", kernel_size,
-        " and shape ", self.sizes());
+        " and ", self);
   check(w.count() > 0 && w.count() == self.size(2), "fold: expected as many columns as the number",
         " of sliding blocks, ", w.out[0], " * ", w.out[1], ", of output_size=", output_size,
         " with kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
-        ", stride=", stride, "; got shape ", self.sizes());
+        ", stride=", stride, "; got ", self);
   *out = {{self.size(0), self.size(1) / w.taps(), output_size[0], output_size[1]},
           {},
           self.dtype(),

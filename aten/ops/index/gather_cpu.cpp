@@ -4,6 +4,7 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/strided.h"
 #include "aten/ops/index/pick.h"
@@ -110,12 +111,12 @@ void gather(const Tensor& self, int64_t dim, const Tensor& index, OutSpec* out) 
     check(index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32,
           WrongIndexDtype{"gather()", "int64 or int32", index.dtype()});
     check(std::max<int64_t>(self.dim(), 1) == std::max<int64_t>(index.dim(), 1),
-          "gather(): expected index and input of one number of dimensions, got ", index.dim(),
-          " and ", self.dim());
+          "gather(): expected index and input of one number of dimensions, got ", index, " and ",
+          self);
     for (int64_t d = 0; d < std::min(self.dim(), index.dim()); ++d) {
       check(d == along || index.size(d) <= self.size(d),
             "gather(): expected an index that fits into self in all dimensions but ", along,
-            ", got shapes ", index.sizes(), " and ", self.sizes());
+            ", got ", index, " and ", self);
     }
   }
   sized(self, index.sizes(), out);

@@ -5,6 +5,7 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
 #include "aten/ops/index/movement.h"
 #include "torchgen_out/aten/index_kernels.h"
@@ -19,7 +20,7 @@ void append_mask(const Tensor& self, const Tensor& mask, std::vector<Tensor>* po
   check_index(dim + mask.sizes().size() <= self.sizes().size(),
               TooManyIndices{static_cast<size_t>(dim) + mask.sizes().size(), self.dim()});
   for (size_t d = 0; d < mask.sizes().size(); ++d) {
-    check_index(mask.sizes()[d] == self.sizes()[dim + d], "shape of the mask ", mask.sizes(),
+    check_index(mask.sizes()[d] == self.sizes()[dim + d], "index: shape of the mask ", mask.sizes(),
                 " differs from that of the tensor, ", self.sizes(), ", at dimension ", dim + d);
   }
   const Tensor rows = nonzero_cpu(mask);
@@ -75,8 +76,9 @@ void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool 
   const indexing::Plan plan = indexing::plan_of(self, indices);
   check(self.dtype() == values.dtype(), "index_put_: expected values of the destination's dtype ",
         pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(values.dtype()));
-  check(is_broadcastable_to(values.sizes(), plan.result_sizes), "shape mismatch: values of shape ",
-        values.sizes(), " do not broadcast to the indexed shape ", plan.result_sizes);
+  check(is_broadcastable_to(values.sizes(), plan.result_sizes),
+        "index_put_: shape mismatch: values ", values, " do not broadcast to the indexed shape ",
+        plan.result_sizes);
   for (const Tensor& index : indices) {
     if (index.defined()) indexing::apart_from(self, index);
   }

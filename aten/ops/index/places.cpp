@@ -1,9 +1,11 @@
 #include "aten/ops/index/places.h"
 
+#include "aten/core/broadcast.h"
 #include "aten/core/factory.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
 
@@ -39,28 +41,11 @@ std::vector<int64_t> Block::starts() const {
 
 namespace {
 
-std::string shapes_of(TensorList indices) {
-  std::string text;
-  for (const Tensor& index : indices) {
-    if (index.defined()) text += text_of(text.empty() ? "" : ", ", index.sizes());
-  }
-  return text;
-}
-
 DimVector broadcast_indices(TensorList indices) {
   DimVector sizes;
   for (const Tensor& index : indices) {
-    if (!index.defined()) continue;
-    const size_t ndim = std::max(sizes.size(), index.sizes().size());
-    while (sizes.size() < ndim) sizes.insert(0, 1);
-    for (size_t back = 1; back <= index.sizes().size(); ++back) {
-      const int64_t own = index.sizes()[index.sizes().size() - back];
-      int64_t& wide = sizes[ndim - back];
-      check_index(own == wide || own == 1 || wide == 1,
-                  "shape mismatch: indices do not broadcast together, got shapes ",
-                  shapes_of(indices));
-      if (wide == 1) wide = own;
-    }
+    const bool fits = !index.defined() || broadcast_into(sizes, index.sizes());
+    check_index(fits, "index: shape mismatch: indices do not broadcast together, got ", indices);
   }
   return sizes;
 }

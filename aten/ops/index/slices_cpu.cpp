@@ -5,6 +5,7 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/ops/index/movement.h"
 #include "aten/ops/index/pick.h"
 #include "torchgen_out/aten/index_kernels.h"
@@ -30,8 +31,7 @@ std::string spaced(IntArrayRef sizes) {
 }
 
 void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  check_index(index.dim() <= 1, "index_add_(): expected a vector of indices, got ",
-              pytorch_name_of(index.dtype()), " of shape ", index.sizes());
+  check_index(index.dim() <= 1, "index_add_(): expected a vector of indices, got ", index);
   check(is_index_type(index.dtype()),
         WrongIndexDtype{"index_add_()", "int64 or int32", index.dtype()});
   check(self.dtype() == source.dtype(), "index_add_(): expected a source of dtype ",
@@ -43,8 +43,7 @@ void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
   check(index.numel() == slices, "index_add_(): expected one index for each of the ", slices,
         " slices of source along dim ", dim, ", got ", index.numel());
   check(self.dim() == source.dim() && without(self.sizes(), dim) == without(source.sizes(), dim),
-        "index_add_(): expected equal shapes but along dim, got ", self.sizes(), " and source ",
-        source.sizes());
+        "index_add_(): expected equal shapes but along dim, got ", self, " and source ", source);
 }
 
 void check_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {

@@ -3,6 +3,7 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "torchgen_out/aten/join_kernels.h"
 
 namespace flambeau::shape {
@@ -20,17 +21,17 @@ bool all_channels_last(TensorList tensors) {
 void cat(TensorList tensors, int64_t dim, OutSpec* out) {
   check_value(!tensors.empty(), NoTensors{"cat"});
   const Tensor& model = tensors[0];
-  check(model.dim() > 0, "zero-dimensional tensor (at position 0) cannot be concatenated");
+  check(model.dim() > 0, "cat: zero-dimensional tensor (at position 0) cannot be concatenated");
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim()));
   DimVector sizes(model.sizes());
   for (size_t i = 1; i < tensors.size(); ++i) {
     const IntArrayRef other = tensors[i].sizes();
     check(other.size() == sizes.size(), "cat: expected tensors of one number of dimensions, got ",
-          sizes.size(), " and ", other.size());
+          tensors);
     for (size_t d = 0; d < sizes.size(); ++d) {
       check(d == along || other[d] == sizes[d],
             "cat: Sizes of tensors must match but along dimension ", along, "; expected ", sizes[d],
-            " and got ", other[d], " in tensor ", i);
+            " and got ", other[d], " in tensor ", i, " of ", tensors);
     }
     sizes[along] = sum_of("cat", sizes[along], other[along]);
   }
@@ -44,7 +45,7 @@ void stack(TensorList tensors, int64_t dim, OutSpec* out) {
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim() + 1));
   for (size_t i = 1; i < tensors.size(); ++i) {
     check(tensors[i].sizes() == model.sizes(), "stack: expected tensors of equal size, got ",
-          model.sizes(), " first and ", tensors[i].sizes(), " at place ", i);
+          tensors);
   }
   DimVector sizes(model.sizes());
   const auto count = static_cast<int64_t>(tensors.size());

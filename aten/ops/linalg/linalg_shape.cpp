@@ -1,6 +1,7 @@
 // Shapes and argument checks of linear algebra. Matrices come out by columns where LAPACK writes
 // them.
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/ops/linalg/matrices.h"
 #include "torchgen_out/aten/linalg_kernels.h"
 
@@ -42,12 +43,12 @@ void ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, OutSpec*
   check_square_lapack(op, LD, "LD");
   check_matrices(op, B, "B");
   check_same_dtype(op, LD, B);
-  check(LD.size(-1) == B.size(-2), op, ": expected matching sizes of LD and B, got ", LD.sizes(),
-        " and ", B.sizes());
+  check(LD.size(-1) == B.size(-2), op, ": expected matching sizes of LD and B, got ", LD, " and ",
+        B);
   check(pivots.dtype() == ScalarType::Int32, op, ": expected integer pivots, got ",
         pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LD.sizes().slice(0, LD.sizes().size() - 1), op,
-        ": expected pivots of shape LD.shape[:-1], got ", pivots.sizes());
+        ": expected pivots of shape LD.shape[:-1], got ", pivots);
   *out = by_columns(B, broadcast_sizes(batch_of(LD), batch_of(B)), B.size(-2), B.size(-1));
 }
 
@@ -59,8 +60,7 @@ void factored_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, Out
   check(pivots.dtype() == ScalarType::Int32, op, ": expected pivots of dtype torch.int32, got ",
         pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LU.sizes().slice(0, LU.sizes().size() - 1), op,
-        ": expected one of the pivots per row of each matrix, got ", pivots.sizes(),
-        " for LU of shape ", LU.sizes());
+        ": expected one of the pivots per row of each matrix, got ", pivots, " for LU ", LU);
   check(LU.size(-1) == B.size(-2), op, ": Incompatible shapes for AX = B: A is ", LU.size(-2), "x",
         LU.size(-1), ", B is ", B.size(-2), "x", B.size(-1));
   *out = by_columns(B, broadcast_sizes(batch_of(LU), batch_of(B)), B.size(-2), B.size(-1));
@@ -110,7 +110,7 @@ void qr(const Tensor& A, std::string_view mode, OutSpec* out) {
 void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
   constexpr const char* op = "linalg.householder_product";
   const auto expect = [&](bool fits, const char* what) {
-    check(fits, op, ": expected ", what, ", got shapes ", input.sizes(), " and ", tau.sizes());
+    check(fits, op, ": expected ", what, ", got ", input, " and ", tau);
   };
   expect(input.dim() >= 2, "an input that must have at least 2 dimensions");
   expect(input.size(-2) >= input.size(-1), "rows greater than or equal to columns");
@@ -128,8 +128,8 @@ void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool 
            OutSpec* out) {
   constexpr const char* op = "ormqr";
   const auto expect = [&](bool fits, const char* what) {
-    check(fits, op, ": expected ", what, ", got shapes ", self.sizes(), ", ", input2.sizes(),
-          " and ", input3.sizes(), left ? "" : " with left=False");
+    check(fits, op, ": expected ", what, ", got ", self, ", ", input2, " and ", input3,
+          left ? "" : " with left=False");
   };
   expect(self.dim() >= 2, "an input that must have at least 2 dimensions");
   expect(input3.dim() >= 2, "an other that must have at least 2 dimensions");
@@ -184,8 +184,8 @@ void svd(const Tensor& A, bool full_matrices, bool compute_uv, OutSpec* out) {
 void lstsq(const Tensor& self, const Tensor& b, std::string_view driver, OutSpec* out) {
   const bool fits = self.dim() >= 2 && b.dim() == self.dim() && batch_of(b) == batch_of(self) &&
                     b.size(-2) == self.size(-2) && b.dtype() == self.dtype();
-  check(fits, "linalg.lstsq: expected matrices of equally many rows and one dtype, got ",
-        self.sizes(), " and ", b.sizes());
+  check(fits, "linalg.lstsq: expected matrices of equally many rows and one dtype, got ", self,
+        " and ", b);
   out[0] = by_columns(self, batch_of(self), self.size(-1), b.size(-1));
   out[1] =
       by_rows(self, driver == "gels" ? DimVector{0} : DimVector(batch_of(self)), ScalarType::Int64);

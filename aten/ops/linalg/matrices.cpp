@@ -1,6 +1,7 @@
 #include "aten/ops/linalg/matrices.h"
 
 #include "aten/core/messages.h"
+#include "aten/core/tensor_text.h"
 
 namespace flambeau::linalg {
 
@@ -20,7 +21,7 @@ void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 void check_matrices(const char* op, const Tensor& t, const char* name) {
-  check(t.dim() >= 2, op, ": expected ", name, " of at least 2 dimensions, got shape ", t.sizes());
+  check(t.dim() >= 2, op, ": expected ", name, " of at least 2 dimensions, got ", t);
 }
 
 void check_square(const char* op, const Tensor& t, const char* name) {

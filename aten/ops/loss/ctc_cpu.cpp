@@ -14,6 +14,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/loss_kernels.h"
@@ -203,7 +204,7 @@ void check_targets(const Tensor& targets, int64_t batch, int64_t longest, int64_
   const bool joined = targets.dim() == 1 && targets.size(0) == total;
   const bool padded = targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest;
   check(joined || padded, "ctc_loss: expected targets of size (", total, ") or (", batch,
-        ", at least ", longest, "), got ", targets.sizes());
+        ", at least ", longest, "), got ", targets);
 }
 
 }  // namespace
@@ -211,7 +212,7 @@ void check_targets(const Tensor& targets, int64_t batch, int64_t longest, int64_
 void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
               IntArrayRef target_lengths, int64_t blank, OutSpec* out) {
   check(log_probs.numel() > 0, "ctc_loss: expected log_probs with elements");
-  check(log_probs.dim() == 3, "ctc_loss: expected log_probs (T, N, C), got ", log_probs.sizes());
+  check(log_probs.dim() == 3, "ctc_loss: expected log_probs (T, N, C), got ", log_probs);
   const int64_t times = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
   check(blank >= 0 && blank < classes, "ctc_loss: expected blank below ", classes, ", got ", blank);
   int64_t total = 0;
@@ -234,8 +235,7 @@ void ctc_loss_backward(const Tensor& grad_output, const Tensor& log_probs, const
   check_grad_output("ctc_loss_backward", grad_output, forward[0].sizes);
   const auto check_saved = [&](const Tensor& t, const OutSpec& spec, const char* name) {
     check(t.sizes() == spec.sizes.ref() && t.dtype() == spec.dtype, "ctc_loss_backward: expected ",
-          name, " of shape ", spec.sizes, " and type ", spec.dtype, ", got ", t.sizes(),
-          " of type ", t.dtype());
+          name, " of shape ", spec.sizes, " and type ", spec.dtype, ", got ", t);
   };
   check_saved(grad_output, forward[0], "grad_output");
   check_saved(loss, forward[0], "loss");

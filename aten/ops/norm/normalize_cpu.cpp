@@ -13,6 +13,7 @@
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/norm/normalize_loops.h"
@@ -449,7 +450,7 @@ void normalize_over_backward(const Tensor& grad_normal, const Tensor& grad_varia
   check_grad_output("_normalize_over_backward", grad_normal, normal.sizes());
   const DimVector kept = reduced_sizes(normal.sizes(), dim_mask(dim, normal.dim()), true);
   check(variance.sizes() == kept.ref(), "_normalize_over_backward: expected variance of shape ",
-        kept, ", got ", variance.sizes());
+        kept, ", got ", variance);
   if (grad_variance.defined()) check_grad_output("_normalize_over_backward", grad_variance, kept);
   like(normal, out);
   if (is_per_channel(normal, dim_mask(dim, normal.dim()))) keep_format(normal, out);

@@ -12,6 +12,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/optim_kernels.h"
@@ -21,8 +22,7 @@ namespace {
 
 double number_of(const Tensor& t) {
   check(t.numel() == 1 && is_floating_type(t.dtype()),
-        "fused optimizer: expected a floating-point tensor with one element, got shape ",
-        t.sizes());
+        "fused optimizer: expected a floating-point tensor with one element, got ", t);
   return dispatch_floating(t.dtype(), "fused optimizer",
                            [&]<typename T>() { return static_cast<double>(*t.data_as<T>()); });
 }
@@ -57,8 +57,7 @@ void each_element(const char* op, size_t i, const std::array<TensorList, N>& lis
     check(list.size() == lists[0].size(), op, ": expected lists of ", lists[0].size(),
           " tensors, got one of ", list.size());
     check(list[i].dtype() == p.dtype() && list[i].sizes() == p.sizes(), op,
-          ": expected tensors of the parameter's shape ", p.sizes(), " and dtype ", p.dtype(),
-          ", got ", list[i].sizes(), " and ", list[i].dtype());
+          ": expected tensors of the shape and dtype of the parameter, ", p, ", got ", list[i]);
     alike = alike && list[i].strides() == p.strides();
   }
   std::array<Tensor, N> work;

@@ -9,6 +9,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/resample/taps.h"
@@ -177,8 +178,7 @@ namespace {
 void check_pairs(const Tensor& self, IntArrayRef pad) {
   check(pad.size() % 2 == 0, "pad: expected an even number of lengths, got ", pad);
   check(pad.size() <= 2 * self.sizes().size(),
-        "pad: expected at most twice as many lengths as dimensions, got ", pad, " for shape ",
-        self.sizes());
+        "pad: expected at most twice as many lengths as dimensions, got ", pad, " for ", self);
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, i
   int64_t left = 0;
   const bool overflow =
       __builtin_sub_overflow(size, before, &left) || __builtin_sub_overflow(left, after, &left);
-  check(!overflow && left >= 0, "pad_backward: a gradient of shape ", grad_output.sizes(),
+  check(!overflow && left >= 0, "pad_backward: a gradient ", grad_output,
         " is too small for padding (", before, ", ", after, ") at dimension ", dim);
   size = left;
   padded_edge(sizes, dim, before, after, mode);

@@ -8,6 +8,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/pool_kernels.h"
@@ -116,8 +117,9 @@ void fractional_max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRe
   }
   const int64_t batch = self.dim() == dims + 1 ? 1 : self.size(0);
   const int64_t wanted[] = {batch, self.size(-dims - 1), dims};
-  check(random_samples.sizes() == IntArrayRef(wanted), "Expect _random_samples of shape ",
-        IntArrayRef(wanted), ", got ", random_samples.sizes());
+  check(random_samples.sizes() == IntArrayRef(wanted),
+        "fractional_max_pool: Expect _random_samples of shape ", IntArrayRef(wanted), ", got ",
+        random_samples);
   check(random_samples.dtype() == self.dtype(),
         "fractional_max_pool: expected _random_samples of the input's dtype");
   DimVector sizes(self.sizes());

@@ -6,6 +6,7 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/ops/pool/windows.h"
 #include "torchgen_out/aten/pool_kernels.h"
 
@@ -55,13 +56,13 @@ void max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArra
   const auto ndim = static_cast<int64_t>(input_size.size());
   check(dims >= 1 && dims <= 3 && ndim >= dims && grad_output.dim() == ndim,
         "max_pool_backward: expected a gradient of as many dimensions as the input, got ",
-        grad_output.sizes(), " for ", input_size);
+        grad_output, " for ", input_size);
   const auto lead = static_cast<size_t>(ndim - dims);
   check(
       grad_output.sizes() == indices.sizes() &&
           grad_output.sizes().slice(0, lead) == input_size.slice(0, lead),
       "max_pool_backward: expected a gradient and indices of the input's batch and channels, got ",
-      grad_output.sizes(), " and ", indices.sizes(), " for ", input_size);
+      grad_output, " and ", indices, " for ", input_size);
   check(indices.dtype() == ScalarType::Int64,
         "max_pool_backward: expected indices of type int64, got ", indices.dtype());
   sized(grad_output, input_size, out);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/generator.h"
 #include "aten/ops/random/draw_target.h"
 #include "torchgen_out/aten/random_kernels.h"
@@ -122,8 +123,7 @@ void multinomial_cpu(const Tensor& self, int64_t num_samples, bool replacement,
   const int64_t categories = self.size(-1), rows = self.numel() / std::max<int64_t>(categories, 1);
   dispatch_floating(self.dtype(), "multinomial", [&]<typename T>() {
     const T* data = weights.data_as<T>();
-    check(categories > 0, "multinomial: there must be a category to draw, got weights of shape ",
-          self.sizes());
+    check(categories > 0, "multinomial: there must be a category to draw, got weights ", self);
     check_weights(data, rows, categories);
     CpuGenerator& source = cpu_generator_or_default(generator);
     const std::lock_guard lock(source.mutex());

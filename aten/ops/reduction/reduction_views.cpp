@@ -1,5 +1,6 @@
 // View rules of the reduction family.
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "torchgen_out/aten/reduction_kernels.h"
 
 namespace flambeau::view {
@@ -12,7 +13,7 @@ ViewGeometry unreduce(const Tensor& reduced, IntArrayRef sizes,
   const uint64_t mask = all ? ~uint64_t{0} : dim_mask(*dim, ndim);
   check(reduced.sizes() == reduced_sizes(sizes, mask, keepdim),
         "_unreduce: expected a tensor of shape ", reduced_sizes(sizes, mask, keepdim), ", got ",
-        reduced.sizes());
+        reduced);
   ViewGeometry geometry{DimVector(sizes), DimVector(sizes.size()), reduced.storage_offset()};
   size_t from = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {

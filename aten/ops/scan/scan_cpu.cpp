@@ -14,6 +14,7 @@
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/scan_kernels.h"
@@ -222,8 +223,8 @@ void scanned_with_index(const Tensor& self, int64_t dim, OutSpec* out) {
 }
 
 void recurrence(const Tensor& factor, const Tensor& term, int64_t dim, OutSpec* out) {
-  check(factor.sizes() == term.sizes(), "linear_recurrence: expected factors of the terms' shape ",
-        term.sizes(), ", got ", factor.sizes());
+  check(factor.sizes() == term.sizes(), "linear_recurrence: expected factors of the shape of ",
+        term, ", got ", factor);
   scanned(term, dim, out);
   out->dtype = result_type(factor, term);
 }

@@ -2,6 +2,7 @@
 
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 
 namespace flambeau::scatter {
 namespace {
@@ -34,19 +35,19 @@ void check_arguments(const Tensor& self, int64_t dim, const Tensor& index, const
   if (index.numel() == 0) return;
   const DimVector sizes = at_least_1d(self.sizes()), places = at_least_1d(index.sizes());
   check(places.size() == sizes.size(), "scatter(): expected an index of ", sizes.size(),
-        " dimensions, got shape ", index.sizes());
+        " dimensions, got ", index);
   if (!src.defined()) {
     check(fits(places, sizes, along),
           "scatter(): expected an index that fits into self in all dimensions but ", along,
-          ", got shapes ", index.sizes(), " and ", self.sizes());
+          ", got ", index, " and ", self);
     return;
   }
   const DimVector sources = at_least_1d(src.sizes());
   check(places.size() == sources.size(), "scatter(): expected src of ", places.size(),
-        " dimensions, got shape ", src.sizes());
+        " dimensions, got ", src);
   check(fits(places, sizes, along) && fits(places, sources, -1),
         "scatter(): expected an index that fits into src, and into self in all dimensions but ",
-        along, ", got shapes ", index.sizes(), ", ", src.sizes(), " and ", self.sizes());
+        along, ", got ", index, ", ", src, " and ", self);
 }
 
 void check_memory(const Tensor& self, const Tensor& index, const Tensor& src) {

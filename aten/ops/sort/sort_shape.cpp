@@ -5,6 +5,7 @@
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "torchgen_out/aten/sort_kernels.h"
 
 namespace flambeau::shape {
@@ -32,9 +33,8 @@ void check_search_options(const Tensor& sequence, bool right, std::optional<std:
     check(!right || *side == "right", "searchsorted(): side='left' contradicts right=True");
   }
   if (!sorter.defined()) return;
-  check(sorter.sizes() == sequence.sizes(),
-        "searchsorted(): expected a sorter of the boundaries' shape ", sequence.sizes(), ", got ",
-        sorter.sizes());
+  check(sorter.sizes() == sequence.sizes(), "searchsorted(): expected a sorter of the shape of ",
+        sequence, ", got ", sorter);
   check(sorter.dtype() == ScalarType::Int64,
         "searchsorted(): expected a sorter of dtype int64, got ", sorter.dtype());
 }

@@ -4,6 +4,7 @@
 
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "torchgen_out/aten/view_kernels.h"
 
 namespace flambeau::view {
@@ -95,8 +96,7 @@ ViewGeometry permute_back(const Tensor& self, IntArrayRef dims) {
 
 ViewGeometry expand(const Tensor& self, IntArrayRef size) {
   const int64_t added = static_cast<int64_t>(size.size()) - self.dim();
-  check(added >= 0, "expand: expected at least ", self.dim(), " sizes for shape ", self.sizes(),
-        ", got ", size);
+  check(added >= 0, "expand: expected at least ", self.dim(), " sizes for ", self, ", got ", size);
   ViewGeometry g{DimVector(size), DimVector(size.size()), self.storage_offset()};
   for (int64_t i = static_cast<int64_t>(size.size()) - 1; i >= 0; --i) {
     const int64_t d = i - added, wanted = size[at(i)];
@@ -106,7 +106,7 @@ ViewGeometry expand(const Tensor& self, IntArrayRef size) {
     g.sizes[at(i)] = wanted == -1 ? have : wanted;
     check(g.sizes[at(i)] == have || have == 1, "expand: size ", wanted,
           " must match the existing size, ", have, ", at dimension ", i, ": got sizes ", size,
-          " for shape ", self.sizes());
+          " for ", self);
     const bool repeats = have == 1 && g.sizes[at(i)] != 1;
     if (d < 0 && !repeats) {  // a new dimension of size 1 steps over all that follows
       g.strides[at(i)] = i + 1 < static_cast<int64_t>(size.size())
@@ -156,7 +156,7 @@ ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
   check_index(self.dim() > 0, NoDimension{"select"});
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   check_index(index >= -size && index < size, "select: index ", index,
-              " out of range at dimension ", d, " of shape ", self.sizes());
+              " out of range at dimension ", d, " of ", self);
   ViewGeometry g = geometry_of(self);
   g.storage_offset += (index < 0 ? index + size : index) * self.stride(d);
   g.sizes.erase(at(d));
@@ -302,8 +302,8 @@ ViewGeometry view_as_complex(const Tensor& self) {
   check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
         "view_as_complex: expected dtype float32 or float64, got ", pytorch_name_of(self.dtype()));
   check(self.dim() > 0, NoDimension{"view_as_complex"});
-  check(self.size(-1) == 2,
-        "view_as_complex: expected 2 elements in the last dimension, got shape ", self.sizes());
+  check(self.size(-1) == 2, "view_as_complex: expected 2 elements in the last dimension, got ",
+        self);
   check(self.stride(-1) == 1, "view_as_complex: expected 1 as the last stride, got ",
         self.stride(-1));
   ViewGeometry g = geometry_of(self);

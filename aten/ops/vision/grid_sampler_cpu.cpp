@@ -9,6 +9,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/vision/grid_loops.h"
 #include "aten/ops/vision/grid_places.h"
@@ -239,17 +240,16 @@ void grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation
         pytorch_name_of(input.dtype()), ", got ", pytorch_name_of(grid.dtype()));
   const int64_t dims = input.dim() - 2;
   check((dims == 2 || dims == 3) && grid.dim() == input.dim(),
-        "grid_sampler(): expected input and grid of 4 dimensions each, or of 5, got shapes ",
-        input.sizes(), " and ", grid.sizes());
-  check(input.size(0) == grid.size(0),
-        "grid_sampler(): expected batches of equal size, got shapes ", input.sizes(), " and ",
-        grid.sizes());
-  check(grid.size(-1) == dims, "grid_sampler(): expected a grid that ends in size ", dims,
-        ", got shape ", grid.sizes());
+        "grid_sampler(): expected input and grid of 4 dimensions each, or of 5, got ", input,
+        " and ", grid);
+  check(input.size(0) == grid.size(0), "grid_sampler(): expected batches of equal size, got ",
+        input, " and ", grid);
+  check(grid.size(-1) == dims, "grid_sampler(): expected a grid that ends in size ", dims, ", got ",
+        grid);
   for (int64_t d = 2; d < input.dim(); ++d) {
     check(input.size(d) > 0,
-          "grid_sampler(): expected input with elements in all spatial dimensions, got shape ",
-          input.sizes(), ", empty in dimension ", d);
+          "grid_sampler(): expected input with elements in all spatial dimensions, got ", input,
+          ", empty in dimension ", d);
   }
   check(
       interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,

@@ -11,6 +11,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/vision/grid_places.h"
 #include "c10/core/dtype_dispatch.h"
@@ -210,8 +211,8 @@ void grid_sampler_tangent(const Tensor& input_tangent, const Tensor& grid_tangen
                           int64_t padding_mode, OutSpec* out) {
   check(input_tangent.sizes() == input.sizes() && input_tangent.dtype() == input.dtype() &&
             grid_tangent.sizes() == grid.sizes() && grid_tangent.dtype() == grid.dtype(),
-        "grid_sampler: expected tangents like the input and the grid, got shapes ",
-        input_tangent.sizes(), " and ", grid_tangent.sizes());
+        "grid_sampler: expected tangents like the input and the grid, got ", input_tangent, " and ",
+        grid_tangent);
   grid_sampler(input, grid, interpolation_mode, padding_mode, out);
 }
 

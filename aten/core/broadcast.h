@@ -1,0 +1,12 @@
+#pragma once
+// Broadcasting step by step, for those who name their operands where it fails; else see
+// broadcast_sizes() in shape.h.
+#include "aten/core/tensor.h"
+
+namespace flambeau {
+
+// `sizes` becomes the result of broadcasting with `other`; false, and `sizes` unspecified, where
+// they do not broadcast.
+bool broadcast_into(DimVector& sizes, IntArrayRef other);
+
+}  // namespace flambeau

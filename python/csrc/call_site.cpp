@@ -1,0 +1,104 @@
+#include "python/csrc/call_site.h"
+
+#include <span>
+#include <string_view>
+
+#include "aten/core/tensor_text.h"
+
+namespace flambeau::python {
+namespace {
+
+constexpr Py_ssize_t kMostItems = 8;  // of a list; what follows is left out
+constexpr size_t kLongestText = 40;   // of a string or number, in bytes
+constexpr int kDeepestList = 3;
+
+void append_repr(std::string& out, PyObject* o) {
+  const Ref repr(PyObject_Repr(o));
+  const char* text = repr ? PyUnicode_AsUTF8(repr.get()) : nullptr;
+  if (!text) PyErr_Clear();  // an int of too many digits, a string that is not Unicode
+  out += text && std::string_view(text).size() <= kLongestText ? text : "...";
+}
+
+// Only types whose text runs no Python code are shown by value.
+void append_argument(std::string& out, PyObject* o, int depth) {
+  ScalarType dtype;
+  if (is_tensor(o)) {
+    append_text(out, tensor_of(o));
+  } else if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+             PyComplex_CheckExact(o) || PyUnicode_CheckExact(o)) {
+    append_repr(out, o);
+  } else if ((PyList_Check(o) || PyTuple_Check(o)) && depth < kDeepestList) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    out += PyList_Check(o) ? '[' : '(';
+    for (Py_ssize_t i = 0; i < n && i < kMostItems; ++i) {
+      if (i) out += ", ";
+      append_argument(out, PySequence_Fast_ITEMS(o)[i], depth + 1);
+    }
+    if (n > kMostItems) out += ", ...";
+    out += PyList_Check(o) ? ']' : ')';
+  } else if (!PyType_Check(o) && scalar_type_from(o, &dtype)) {
+    append_text(out, dtype);
+  } else {
+    const std::string_view name = Py_TYPE(o)->tp_name;
+    out += text_of("<", name.substr(name.rfind('.') + 1), ">");
+  }
+}
+
+void append_arguments(std::string& out, const CallSite& site) {
+  const char* gap = "";
+  if (site.self) {
+    append_argument(out, site.self, 0);
+    gap = ", ";
+  }
+  const Py_ssize_t keywords = site.kwnames ? PyTuple_GET_SIZE(site.kwnames) : 0;
+  for (Py_ssize_t i = 0; i < site.nargs + keywords; ++i) {
+    out += gap;
+    gap = ", ";
+    if (i >= site.nargs) {
+      const char* keyword = PyUnicode_AsUTF8(PyTuple_GET_ITEM(site.kwnames, i - site.nargs));
+      if (!keyword) PyErr_Clear();
+      out += text_of(keyword ? keyword : "?", "=");
+    }
+    append_argument(out, site.args[i], 0);
+  }
+}
+
+void append_arguments(std::string& out, const InfixSite& site) {
+  append_argument(out, site.a, 0);
+  if (!site.b) return;
+  out += ", ";
+  append_argument(out, site.b, 0);
+}
+
+// "linalg.solve" for linalg_solve in the module _linalg: as users call it.
+std::string name_of(const CallSite& site) {
+  const std::string_view module = site.callee.module, name = site.callee.name;
+  if (module.empty()) return std::string(name);
+  const std::string prefix = text_of(module.substr(1), "_");
+  if (!name.starts_with(prefix)) return std::string(name);
+  return text_of(module.substr(1), ".", name.substr(prefix.size()));
+}
+std::string name_of(const InfixSite& site) { return site.name; }
+
+template <typename Site>
+void set_error_at(const Site& site) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& error) {
+      std::string message = error.what();
+      message += "\n  in " + name_of(site) + '(';
+      append_arguments(message, site);
+      throw Error(error.kind(), message + ')');
+    }
+  } catch (...) {
+    set_python_error();
+  }
+}
+
+}  // namespace
+
+void set_call_error(const CallSite& site) noexcept { set_error_at(site); }
+void set_call_error(const InfixSite& site) noexcept { set_error_at(site); }
+
+}  // namespace flambeau::python
