@@ -47,3 +47,17 @@ def test_layers_by_the_names_of_their_files():
     assert modules.utils._pair(3) == modules.utils._pair([3, 3]) == (3, 3)
     with pytest.raises(AttributeError, match="no attribute 'functional'"):
         modules.functional  # noqa: B018
+
+
+def test_lists_of_parameters_in_print():
+    def program(torch):
+        nn, one, rows = torch.nn, torch.ones(1), torch.ones(2, 3, dtype=torch.float64)
+        shown = [nn.ParameterList(), nn.ParameterList([one]), nn.ParameterList([rows, torch.tensor(1.0)])]
+        shown += [nn.ParameterDict({"a": one}), nn.ParameterDict({"a": rows, "b": one}), nn.ParameterDict()]
+        shown += [
+            nn.Sequential(nn.ParameterList([one, one])),
+            nn.Linear(2, 2).load_state_dict({}, strict=False),
+        ]
+        return [repr(item).replace(torch.__name__, "torch") for item in shown]
+
+    agree(program)

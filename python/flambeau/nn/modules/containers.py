@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -178,8 +178,21 @@ class ModuleDict(Module):
             self[name] = module
 
 
+def _described(parameters: dict[str, Any], kind: Callable[[Tensor], str]) -> str:
+    """One line for each parameter: its type and sizes."""
+    return "\n".join(
+        f"  ({name}): Parameter containing: [{kind(p)} of size {'x'.join(map(str, p.shape))}]"
+        for name, p in parameters.items()
+        if p is not None
+    )
+
+
 class ParameterList(Module):
     """A list of parameters; tensors become parameters."""
+
+    def extra_repr(self) -> str:
+        """Show dtypes and sizes."""
+        return _described(self._parameters, lambda p: str(p.dtype))
 
     def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         super().__init__()
@@ -208,6 +221,10 @@ class ParameterDict(Module):
     Args:
         parameters: a mapping, or pairs of names and tensors.
     """
+
+    def extra_repr(self) -> str:
+        """Show types and sizes."""
+        return _described(self._parameters, lambda p: p.type())
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -22,11 +22,9 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
     def __repr__(self) -> str:
-        return (
-            "<All keys matched successfully>"
-            if not (self.missing_keys or self.unexpected_keys)
-            else f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-        )
+        if not (self.missing_keys or self.unexpected_keys):
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 def _has_extra_state(module: Module) -> bool:
