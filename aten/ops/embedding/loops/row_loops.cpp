@@ -10,8 +10,15 @@
 namespace flambeau::loops {
 namespace {
 
-constexpr int64_t kBytes = 64, kVectors = 4;
-constexpr int64_t kAhead = 8;  // rows
+#if defined(__AVX512F__)
+constexpr int64_t kBytes = 64;
+#elif defined(__AVX2__)
+constexpr int64_t kBytes = 32;
+#else
+constexpr int64_t kBytes = 16;
+#endif
+constexpr int64_t kVectors = 8;  // of columns, half of the registers
+constexpr int64_t kAhead = 4;    // rows
 
 template <typename T>
 struct RowLanes {
@@ -28,10 +35,12 @@ template <typename T, int64_t kBlocks, bool kScaled>
   using Lanes = typename RowLanes<T>::Type;
   using Stored = typename RowLanes<T>::Stored;
   Lanes total[kBlocks];
+#pragma GCC unroll 8  // an array stays in registers only where no index is left
   for (int64_t v = 0; v < kBlocks; ++v) total[v] = reinterpret_cast<const Stored*>(sum)[v];
   for (int64_t i = 0; i < n; ++i) {
     const T* const ahead = rows + index[i + kAhead < n ? i + kAhead : i] * stride;
     const auto* const row = reinterpret_cast<const Stored*>(rows + index[i] * stride);
+#pragma GCC unroll 8
     for (int64_t v = 0; v < kBlocks; ++v) {
       __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v * kBytes);
       if constexpr (kScaled) {
@@ -41,6 +50,7 @@ template <typename T, int64_t kBlocks, bool kScaled>
       }
     }
   }
+#pragma GCC unroll 8
   for (int64_t v = 0; v < kBlocks; ++v) reinterpret_cast<Stored*>(sum)[v] = total[v];
 }
 
