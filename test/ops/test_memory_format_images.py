@@ -167,7 +167,9 @@ def test_pooling_keeps_the_format(name: str, call: Call) -> None:
 
 @named([*calls(norms()), *native_norms()])
 def test_normalisation_keeps_the_format(name: str, call: Call) -> None:
-    compare(call)
+    # The gradient of a ramp along a ramp cancels to what eps leaves: against float64 ours is off by
+    # 2e-4 of it, PyTorch's by 3e-4.
+    compare(call, exactness=1e-3)
 
 
 @named(calls(resizes()))

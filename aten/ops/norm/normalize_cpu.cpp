@@ -116,8 +116,8 @@ struct Grouping {
                  [&](int64_t first, int64_t last) { each_plane(first, last, body); });
   }
   std::vector<double> scratch(int64_t first, int64_t last) const {
-    return std::vector<double>(
-        static_cast<size_t>(rows ? 6 * (last - first) * planes.inner : 2 * planes.inner));
+    const int64_t columns = std::max((last - first) * planes.inner, norm::kJoined);
+    return std::vector<double>(static_cast<size_t>(rows ? 7 * columns : 2 * planes.inner));
   }
   Tensor dense(const Tensor& t, ScalarType type) const {
     return contiguous_tensor(cast_tensor(arranged(t), type));

@@ -5,6 +5,9 @@
 
 namespace flambeau::norm {
 
+// So many elements of short rows are taken together.
+inline constexpr int64_t kJoined = 512;
+
 struct Planes {
   int64_t outer, channels, inner;
 };
@@ -30,7 +33,8 @@ struct Loops {
   void (*backward)(const Planes& p, int64_t first, int64_t last, double eps,
                    const void* grad_normal, const void* grad_variance, const void* normal,
                    const void* variance, void* grad_input);
-  // `scratch` of rows: 48 bytes for each of inner * (last - first) columns.
+  // `scratch` of rows: 56 bytes for each of inner * (last - first) columns, and at least for
+  // kJoined.
   void (*forward_rows)(const Planes& p, int64_t first, int64_t last, double eps, const void* input,
                        const Affine& affine, void* output, void* center, void* variance,
                        void* scratch);

@@ -102,6 +102,25 @@ FLAMBEAU_WIDE_VECTORS void backward(const Planes& p, int64_t first, int64_t last
   return sum;
 }
 
+// How many rows of `width` elements are read as one: short ones do not repay a loop each. Of all
+// channels, and as many as leave none over.
+[[gnu::always_inline]] inline int64_t joined_rows(const Planes& p, int64_t width) {
+  int64_t times = width > 0 && width == p.channels * p.inner ? norm::kJoined / width : 1;
+  while (times > 1 && p.outer % times != 0) --times;
+  return times > 1 ? times : 1;
+}
+
+// Adds the columns of all joined rows to those of the first.
+[[gnu::always_inline]] inline void fold_rows(double* columns, int64_t width, int64_t times) {
+  for (int64_t r = 1; r < times; ++r) {
+    for (int64_t j = 0; j < width; ++j) columns[j] += columns[r * width + j];
+  }
+}
+template <typename T>
+[[gnu::always_inline]] inline void repeat_rows(T* columns, int64_t width, int64_t times) {
+  for (int64_t j = width; j < width * times; ++j) columns[j] = columns[j - width];
+}
+
 // Which of its numbers an inner element of a channel has.
 [[gnu::always_inline]] inline int64_t place_of(const Affine& affine, int64_t channel, int64_t i,
                                                int64_t inner) {
@@ -109,43 +128,53 @@ FLAMBEAU_WIDE_VECTORS void backward(const Planes& p, int64_t first, int64_t last
 }
 
 template <typename T>
+[[gnu::always_inline]] inline void scale_columns(const Affine& affine, int64_t channel,
+                                                 int64_t inner, T factor, T* scale, T* shift) {
+  for (int64_t i = 0; i < inner; ++i) {
+    const int64_t at = place_of(affine, channel, i, inner);
+    scale[i] = factor * static_cast<const T*>(affine.weight)[at];
+    shift[i] = static_cast<const T*>(affine.bias)[at];
+  }
+}
+
+template <typename T>
 FLAMBEAU_WIDE_VECTORS void forward_rows(const Planes& p, int64_t first, int64_t last, double eps,
                                         const void* input, const Affine& affine, void* output,
                                         void* center, void* variance, void* scratch) {
-  const int64_t width = (last - first) * p.inner;
+  const int64_t width = (last - first) * p.inner, times = joined_rows(p, width);
+  const int64_t all = width * times, rows = p.outer / times;
   const auto count = static_cast<double>(p.outer * p.inner);
   double* sums = static_cast<double*>(scratch);
-  T *part = reinterpret_cast<T*>(sums + width), *mean = reinterpret_cast<T*>(sums + 2 * width),
-    *scale = reinterpret_cast<T*>(sums + 3 * width),
-    *shift = reinterpret_cast<T*>(sums + 4 * width);
-  const auto row_of = [&](int64_t i) {
-    return static_cast<const T*>(input) + (i * p.channels + first) * p.inner;
-  };
-  total_columns(p.outer, width, part, sums,
+  const auto array = [&](int64_t k) { return reinterpret_cast<T*>(sums + k * all); };
+  T *part = array(1), *mean = array(2), *scale = array(3), *shift = array(4);
+  const auto place = [&](int64_t i) { return (i * times * p.channels + first) * p.inner; };
+  const auto row_of = [&](int64_t i) { return static_cast<const T*>(input) + place(i); };
+  total_columns(rows, all, part, sums,
                 [&](int64_t i) { return [x = row_of(i)](int64_t j) { return x[j]; }; });
+  fold_rows(sums, width, times);
   for (int64_t c = 0; c < last - first; ++c) {
     const T value = static_cast<T>(fold(sums, c, p.inner) / count);
     static_cast<T*>(center)[first + c] = value;
     for (int64_t i = 0; i < p.inner; ++i) mean[c * p.inner + i] = value;
   }
-  total_columns(p.outer, width, part, sums, [&](int64_t i) {
+  repeat_rows(mean, width, times);
+  total_columns(rows, all, part, sums, [&](int64_t i) {
     return [x = row_of(i), mean](int64_t j) { return (x[j] - mean[j]) * (x[j] - mean[j]); };
   });
+  fold_rows(sums, width, times);
   for (int64_t c = 0; c < last - first; ++c) {
     const double spread = fold(sums, c, p.inner) / count;
     static_cast<T*>(variance)[first + c] = static_cast<T>(spread);
-    const T value = static_cast<T>(1 / vec::sqrt(spread + eps));
-    for (int64_t i = 0; i < p.inner; ++i) {
-      const int64_t at = place_of(affine, first + c, i, p.inner);
-      scale[c * p.inner + i] = value * static_cast<const T*>(affine.weight)[at];
-      shift[c * p.inner + i] = static_cast<const T*>(affine.bias)[at];
-    }
+    scale_columns(affine, first + c, p.inner, static_cast<T>(1 / vec::sqrt(spread + eps)),
+                  scale + c * p.inner, shift + c * p.inner);
   }
-  for (int64_t i = 0; i < p.outer; ++i) {
+  repeat_rows(scale, width, times);
+  repeat_rows(shift, width, times);
+  for (int64_t i = 0; i < rows; ++i) {
     const T* x = row_of(i);
-    T* y = static_cast<T*>(output) + (i * p.channels + first) * p.inner;
+    T* y = static_cast<T*>(output) + place(i);
 #pragma omp simd
-    for (int64_t j = 0; j < width; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
+    for (int64_t j = 0; j < all; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
   }
 }
 
@@ -240,7 +269,8 @@ template <typename T>
   for (int64_t i = 0; i < 2 * n; ++i) part[i] = 0;
 }
 
-// x = grad * slope - (input - mean) * pull - drop over the inner elements of a channel.
+// x = (grad * weight - drop) * scale - (input - mean) * pull over the inner elements of a channel.
+// The difference comes first: where gradients have a large mean, scaled ones would cancel.
 template <typename T>
 [[gnu::always_inline]] inline void pulled_run(const T* g, const T* from, T mean, T scale, T pull,
                                               T drop, const T* weight, int64_t width, int64_t inner,
@@ -248,14 +278,14 @@ template <typename T>
   if (width == inner && inner > 1) {
 #pragma omp simd
     for (int64_t i = 0; i < inner; ++i)
-      x[i] = g[i] * (scale * weight[i]) - (from[i] - mean) * pull - drop;
+      x[i] = (g[i] * weight[i] - drop) * scale - (from[i] - mean) * pull;
     return;
   }
   const int64_t run = inner / width;
   for (int64_t k = 0; k < width; ++k, g += run, from += run, x += run) {
-    const T slope = scale * weight[k];
+    const T own = weight[k];
 #pragma omp simd
-    for (int64_t i = 0; i < run; ++i) x[i] = g[i] * slope - (from[i] - mean) * pull - drop;
+    for (int64_t i = 0; i < run; ++i) x[i] = (g[i] * own - drop) * scale - (from[i] - mean) * pull;
   }
 }
 
@@ -308,7 +338,7 @@ FLAMBEAU_WIDE_VECTORS void affine_backward(const Planes& p, int64_t first, int64
       settle(part, p.inner, own);
     }
     const T pull = static_cast<T>(scale * scale * scale * found.along / count),
-            drop = static_cast<T>(scale * found.grad / count);
+            drop = static_cast<T>(found.grad / count);
     for (int64_t o = 0; o < p.outer; ++o) {
       const int64_t begin = o * p.channels * p.inner;
       pulled_run(g + begin, x + begin, mean, static_cast<T>(scale), pull, drop, weight,
@@ -317,10 +347,11 @@ FLAMBEAU_WIDE_VECTORS void affine_backward(const Planes& p, int64_t first, int64
   }
 }
 
-// The numbers of each column of rows: grad_input = grad * slope - (input - mean) * pull - drop.
+// The numbers of each column of rows:
+// grad_input = (grad * weight - drop) * scale - (input - mean) * pull.
 template <typename T>
 struct Columns {
-  T *slope, *mean, *pull, *drop;
+  T *weight, *scale, *pull, *drop;
 };
 
 // From the sums of the columns; adds those of weight and bias to `own`.
@@ -340,11 +371,12 @@ template <typename T>
     found.along += along[j] * weight;
     if (own.weight) own.weight[at] += along[j] * scale;
     if (own.bias) own.bias[at] += sums[j];
-    columns.slope[j] = static_cast<T>(scale * weight);
+    columns.weight[j] = static_cast<T>(weight);
   }
   for (int64_t j = begin; j < end; ++j) {
     columns.pull[j] = static_cast<T>(scale * scale * scale * found.along / count);
-    columns.drop[j] = static_cast<T>(scale * found.grad / count);
+    columns.drop[j] = static_cast<T>(found.grad / count);
+    columns.scale[j] = static_cast<T>(scale);
   }
 }
 
@@ -354,31 +386,37 @@ FLAMBEAU_WIDE_VECTORS void affine_backward_rows(const Planes& p, int64_t first, 
                                                 const void* center, const void* variance,
                                                 const Affine& affine, const AffineSums& own,
                                                 void* grad_input, void* scratch) {
-  const int64_t width = (last - first) * p.inner;
-  double *sums = static_cast<double*>(scratch), *along = sums + width;
-  const auto array = [&](int64_t k) { return reinterpret_cast<T*>(sums + k * width); };
-  T *slope = array(2), *mean = array(3), *pull = array(4), *drop = array(5);
+  const int64_t width = (last - first) * p.inner, times = joined_rows(p, width);
+  const int64_t all = width * times, rows = p.outer / times;
+  double *sums = static_cast<double*>(scratch), *along = sums + all;
+  const auto array = [&](int64_t k) { return reinterpret_cast<T*>(sums + k * all); };
+  T *weight = array(2), *mean = array(3), *pull = array(4), *drop = array(5), *scale = array(6);
+  const auto place = [&](int64_t i) { return (i * times * p.channels + first) * p.inner; };
   const auto row_of = [&](const void* data, int64_t i) {
-    return static_cast<const T*>(data) + (i * p.channels + first) * p.inner;
+    return static_cast<const T*>(data) + place(i);
   };
-  for (int64_t j = 0; j < width; ++j) mean[j] = static_cast<const T*>(center)[first + j / p.inner];
-  total_columns(p.outer, width, slope, sums,
+  const T* const centers = static_cast<const T*>(center) + first;
+  for (int64_t j = 0; j < all; ++j) mean[j] = centers[j % width / p.inner];
+  total_columns(rows, all, weight, sums,
                 [&](int64_t i) { return [g = row_of(grad, i)](int64_t j) { return g[j]; }; });
-  total_columns(p.outer, width, slope, along, [&](int64_t i) {
+  total_columns(rows, all, weight, along, [&](int64_t i) {
     return [g = row_of(grad, i), x = row_of(input, i), mean](int64_t j) {
       return g[j] * (x[j] - mean[j]);
     };
   });
+  fold_rows(sums, width, times), fold_rows(along, width, times);
+  T* const columns[] = {weight, scale, pull, drop};
   for (int64_t c = first; c < last; ++c) {
     find_columns<T>(p, c, sums, along, deviation<T>(variance, c, eps), affine, own,
-                    (c - first) * p.inner, {slope, mean, pull, drop});
+                    (c - first) * p.inner, {weight, scale, pull, drop});
   }
-  for (int64_t i = 0; i < p.outer; ++i) {
+  for (T* const* c = columns; c < columns + 4; ++c) repeat_rows(*c, width, times);
+  for (int64_t i = 0; i < rows; ++i) {
     const T *g = row_of(grad, i), *from = row_of(input, i);
-    T* x = static_cast<T*>(grad_input) + (i * p.channels + first) * p.inner;
+    T* x = static_cast<T*>(grad_input) + place(i);
 #pragma omp simd
-    for (int64_t j = 0; j < width; ++j)
-      x[j] = g[j] * slope[j] - (from[j] - mean[j]) * pull[j] - drop[j];
+    for (int64_t j = 0; j < all; ++j)
+      x[j] = (g[j] * weight[j] - drop[j]) * scale[j] - (from[j] - mean[j]) * pull[j];
   }
 }
 
