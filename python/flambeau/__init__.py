@@ -159,6 +159,7 @@ from flambeau._windows import (  # noqa: E402
     hann_window,
     kaiser_window,
 )
+from flambeau.autograd.anomaly_mode import set_anomaly_enabled  # noqa: E402
 from flambeau.autograd.grad_mode import (  # noqa: E402
     enable_grad,
     inference_mode,

@@ -144,3 +144,20 @@ def atleast_3d(*tensors: Tensor) -> Any:
         tensors,
         lambda t: t.reshape(1, -1, 1) if t.dim() < 2 else t.unsqueeze(-1) if t.dim() == 2 else t,
     )
+
+
+# Written elsewhere, and known under this module's name as well.
+_ELSEWHERE = frozenset(
+    (
+        "cdist chain_matmul einsum istft lu norm pca_lowrank stft svd_lowrank tensordot "
+        "unique unique_consecutive"
+    ).split()
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        import flambeau
+
+        return getattr(flambeau, name)
+    raise AttributeError(f"module 'flambeau.functional' has no attribute '{name}'")

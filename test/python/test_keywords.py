@@ -19,6 +19,8 @@ FORMS = {
     "randint_like": lambda t: t.randint_like(t.ones(3), 9, generator=t.Generator().manual_seed(1)),
     "randint_like low": lambda t: t.randint_like(t.ones(3), 3, 9, generator=t.Generator().manual_seed(1)),
     "save": lambda t: t.save(t.ones(1), io.BytesIO(), _use_new_zipfile_serialization=True),
+    "names of functional": lambda t: t.functional.einsum("ij->j", t.ones(2, 3)),
+    "anomaly": lambda t: [t.set_anomaly_enabled(True), t.is_anomaly_enabled(), t.set_anomaly_enabled(False)],
     "module parts": lambda t: [t.nn.modules.utils._triple(2), t.nn.modules.conv.Conv2d.__name__],
 }
 

@@ -28,6 +28,11 @@ class set_detect_anomaly:
         _C._set_anomaly(*self._previous)
 
 
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode; see `set_detect_anomaly`."""
+    _C._set_anomaly(mode, check_nan)
+
+
 class detect_anomaly:
     """A block in anomaly mode. It slows every operation down: for debugging only."""
 
