@@ -114,6 +114,12 @@ def test_gradient_of_the_determinant_of_singular_matrices(rank):
     np.testing.assert_allclose(second.numpy(), (along(step) - along(-step)) / (2 * step), atol=1e-6)
 
 
+def test_lstsq_knows_its_drivers_in_every_form():
+    for call in (fb._C._functions._lstsq, lambda a, b, rcond, driver: fb.linalg.lstsq(a, b, driver=driver)):
+        with pytest.raises(RuntimeError, match="gels, gelsd, gelss or gelsy as driver, got amin"):
+            call(fb.eye(2), fb.eye(2), 0.1, "amin")
+
+
 def test_lstsq_by_every_driver():
     A, b = matrix(6, 3), matrix(6, 2, seed=1)
     expected = np.linalg.lstsq(A.numpy(), b.numpy(), rcond=None)

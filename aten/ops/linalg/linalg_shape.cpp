@@ -186,10 +186,12 @@ void lstsq(const Tensor& self, const Tensor& b, std::string_view driver, OutSpec
                     b.size(-2) == self.size(-2) && b.dtype() == self.dtype();
   check(fits, "linalg.lstsq: expected matrices of equally many rows and one dtype, got ", self,
         " and ", b);
+  const bool values = driver == "gelsd" || driver == "gelss";
+  check(values || driver == "gels" || driver == "gelsy",
+        "linalg.lstsq: expected gels, gelsd, gelss or gelsy as driver, got ", driver);
   out[0] = by_columns(self, batch_of(self), self.size(-1), b.size(-1));
   out[1] =
       by_rows(self, driver == "gels" ? DimVector{0} : DimVector(batch_of(self)), ScalarType::Int64);
-  const bool values = driver == "gelsd" || driver == "gelss";
   out[2] = by_rows(
       self,
       values ? batch_with(batch_of(self), {std::min(self.size(-2), self.size(-1))}) : DimVector{0},
