@@ -384,7 +384,8 @@ def _defined(body: Body | None, context: Context) -> tuple[set[str], dict[str, P
         exprs = [expr for _, expr in body.cases]
     elif isinstance(body, Reduce):
         exprs = [body.map, body.finish]
-    allowed = set(DOMAINS)
+    bitwise = isinstance(body, Reduce) and body.combine == "xor"
+    allowed = {"bool", "integral"} if bitwise else set(DOMAINS)
     excluded: dict[str, Position] = {}
     for expr in exprs:
         inner, why = domains(expr, context.primitives)

@@ -27,7 +27,7 @@ from codegen.model import (
     View,
 )
 
-_BITS = {"bool": 0x001, "integral": 0x03E, "floating": 0x3C0, "complex": 0xC00}
+_BITS = {"bool": 0x0001, "integral": 0x703E, "floating": 0x03C0, "complex": 0x8C00}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ def descriptors(op: Operator) -> Iterator[DescriptorDecl]:
             )
     elif isinstance(op.body, Reduce):
         body = op.body
-        sizes = "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}" if body.combine in ("any", "all") else _acc_sizes(op)
+        sizes = (
+            "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}" if body.combine in ("any", "all") else _acc_sizes(op)
+        )
         fields = (
             _shown_name(op),
             rule,
@@ -90,8 +92,8 @@ def descriptors(op: Operator) -> Iterator[DescriptorDecl]:
 
 def _acc_sizes(op: Operator) -> str:
     if op.dtype.name == "real":
-        return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 4, 8}"
-    return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16}"
+        return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 4, 8, 8}"
+    return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16, 8}"
 
 
 # --- bodies --------------------------------------------------------------------------------------

@@ -106,7 +106,9 @@ def _differentiable_outputs(draft: Draft) -> bool:
 
 
 def _never_differentiable(draft: Draft, dtype: DTypeRule) -> bool:
-    return draft.kind in (Kind.POINTWISE, Kind.REDUCE) and dtype.name in _BOOLEAN_RULES
+    if draft.kind not in (Kind.POINTWISE, Kind.REDUCE):
+        return False
+    return dtype.name in _BOOLEAN_RULES or not {"floating", "complex"} & set(dtype.allowed)
 
 
 def needs_derivative(draft: Draft, dtype: DTypeRule) -> bool:

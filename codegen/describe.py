@@ -15,9 +15,9 @@ from codegen.signatures import Callable, is_factory, python_name
 
 _CATEGORIES = {
     "bool": "bool",
-    "integral": "uint8, int8, int16, int32, int64",
+    "integral": "signed and unsigned integers of 8, 16, 32 and 64 bits",
     "floating": "float16, bfloat16, float32, float64",
-    "complex": "complex64, complex128",
+    "complex": "complex32, complex64, complex128",
 }
 _RULES = {
     "promote": "the promoted dtype of the operands",

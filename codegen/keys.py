@@ -16,7 +16,7 @@ CATEGORIES = ("bool", "integral", "floating", "complex")
 # layout: the result depends on the strides of the inputs. exact_out: out= is not cast to.
 TAGS = ("random", "uninitialized", "nondeterministic", "layout", "exact_out")
 BACKENDS = ("CPU", "CUDA", "Meta")
-COMBINES = ("sum", "prod", "max", "min", "any", "all")
+COMBINES = ("sum", "prod", "max", "min", "any", "all", "xor")
 EMPTY = ("identity", "error")
 INFIX = tuple("+ - * / // % ** @ == != < <= > >= & | ^ ~ << >>".split())
 # Kind keys: an entry has exactly one of them.

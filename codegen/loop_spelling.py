@@ -11,11 +11,10 @@ from codegen.scalar_spelling import ScalarSpelling
 
 _CATEGORIES = {
     "bool": ("Bool",),
-    "integral": ("UInt8", "Int8", "Int16", "Int32", "Int64"),
+    "integral": ("UInt8", "Int8", "Int16", "Int32", "Int64", "UInt64", "UInt16", "UInt32"),
     "floating": ("Float16", "BFloat16", "Float32", "Float64"),
-    "complex": ("Complex64", "Complex128"),
+    "complex": ("Complex64", "Complex128", "Complex32"),
 }
-_HALVES = ("Float16", "BFloat16")
 _CPP = {
     "Bool": "bool",
     "UInt8": "uint8_t",
@@ -27,8 +26,20 @@ _CPP = {
     "Float64": "double",
     "Complex64": "complex<float>",
     "Complex128": "complex<double>",
+    "UInt64": "uint64_t",
 }
-_ORDER = "Bool UInt8 Int8 Int16 Int32 Int64 Float16 BFloat16 Float32 Float64 Complex64 Complex128".split()
+# Types of memory whose loops run in a wider type.
+_WIDER = {
+    "Float16": "float",
+    "BFloat16": "float",
+    "UInt16": "int32_t",
+    "UInt32": "int64_t",
+    "Complex32": "complex<float>",
+}
+# The order of the enumeration: those that loops compute in come first.
+_COMPUTED = (*"Bool UInt8 Int8 Int16 Int32 Int64 Float16 BFloat16 Float32 Float64".split(),
+             *"Complex64 Complex128 UInt64".split())  # fmt: skip
+_ORDER = (*_COMPUTED, "UInt16", "UInt32", "Complex32")
 _OUT = {"compare": "bool", "logical": "bool", "real": "real_t<T>"}
 _IDENTITY = {
     "sum": "Acc(0)",
@@ -37,6 +48,7 @@ _IDENTITY = {
     "min": "highest<Acc>()",
     "any": "false",
     "all": "true",
+    "xor": "Acc(0)",
 }
 _COMBINE = {
     "sum": "Acc(a + b)",
@@ -45,11 +57,13 @@ _COMBINE = {
     "min": "vec::min(a, b)",
     "any": "(a | b)",
     "all": "(a & b)",
+    "xor": "Acc(a ^ b)",
 }
 _WIDENING = ("sum", "prod")
 
 
-_HALF_STORAGE = {"Float16": "Half", "BFloat16": "BFloat16"}
+# How device code spells what it loads and converts itself.
+_DEVICE_STORAGE = {"Float16": "Half", "BFloat16": "BFloat16", "UInt16": "uint16_t", "UInt32": "uint32_t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +128,7 @@ def _computes(op: Operator) -> dict[str, str]:
     converted = {"floating": {"bool", "integral"}, "number": {"bool"}}  # before the loop sees them
     allowed = set(op.dtype.allowed) - converted.get(op.dtype.name, set())
     dtypes = [dtype for category in _CATEGORIES for dtype in _CATEGORIES[category] if category in allowed]
-    computes = {dtype: "float" if dtype in _HALVES else _CPP[dtype] for dtype in dtypes}
+    computes = {dtype: _WIDER.get(dtype) or _CPP[dtype] for dtype in dtypes}
     if widens(op):
         narrow = {*_CATEGORIES["bool"], *_CATEGORIES["integral"]}
         computes |= {dtype: _CPP["Int64"] for dtype in dtypes if dtype in narrow}
@@ -124,15 +138,15 @@ def _computes(op: Operator) -> dict[str, str]:
 def _loop_table(op: Operator, entry: str, absent: str) -> tuple[str, ...]:
     """Entries by compute dtype."""
     used = set(_computes(op).values())
-    return tuple(entry.format(_CPP[d]) if _CPP.get(d) in used else absent for d in _ORDER)
+    return tuple(entry.format(_CPP[d]) if _CPP.get(d) in used else absent for d in _COMPUTED)
 
 
 def _launcher_table(op: Operator, entry: str) -> tuple[str, ...]:
     """Entries by the dtype in memory."""
     computes = _computes(op)
+    stored = _CPP | _DEVICE_STORAGE
     return tuple(
-        entry.format(computes[d], _HALF_STORAGE.get(d) or _CPP[d]) if d in computes else "nullptr"
-        for d in _ORDER
+        entry.format(computes[d], stored[d]) if d in computes and d in stored else "nullptr" for d in _ORDER
     )
 
 

@@ -322,7 +322,7 @@ class Reduce:
 
     let: tuple[tuple[str, Expr], ...]  # tensor-level, keepdim shapes, operands of map and finish
     map: Expr  # scalar level over operands, let names and params
-    combine: str  # sum, prod, max, min, any, all
+    combine: str  # sum, prod, max, min, any, all, xor
     finish: Expr  # scalar level over acc, count, let names, params
     dim: str | None  # the dims argument; None: all dims
     keepdim: str | None

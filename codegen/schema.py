@@ -360,7 +360,8 @@ def _literal(text: str) -> object:
 # Enumerators that PyTorch's schemas write by name though the argument is an int.
 ENUM_INTS = {"Mean": 1, "Sum": 2}
 DTYPE_NAMES = (
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
+    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 "
+    "uint16 uint32 uint64 complex32"
 ).split()
 ENUMERATORS: dict[str, tuple[str, ...]] = {
     "ScalarType": (*DTYPE_NAMES, "long", "float", "double", "int", "half", "short"),

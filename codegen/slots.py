@@ -27,6 +27,13 @@ def is_tensor_like(type_: Type) -> bool:
     return type_ == TENSOR
 
 
+def may_be_absent(type_: Type) -> bool:
+    """Tensor? or Tensor?[]."""
+    while isinstance(type_, ListType):
+        type_ = type_.elem
+    return isinstance(type_, OptionalType)
+
+
 def families(model: Model) -> Iterator[tuple[str, tuple[Operator, ...]]]:
     """Yield families in alphabetical order, their operators in YAML order."""
     table: dict[str, list[Operator]] = {}

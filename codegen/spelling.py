@@ -199,17 +199,16 @@ def _default(type_: Type, text: str) -> str:
     return text
 
 
-_DTYPES = {"complex64": "Complex64", "complex128": "Complex128", "bool": "Bool", "bfloat16": "BFloat16"}
+_DTYPES = {"bool": "Bool", "bfloat16": "BFloat16"}
 _ALIASES = {"long": "int64", "float": "float32", "double": "float64", "half": "float16", "int": "int32"}
 
 
 def dtype(name: str) -> str:
     """``int64`` -> ``ScalarType::Int64``."""
     name = _ALIASES.get(name, name)
-    spelled = _DTYPES.get(name) or name.replace("uint", "UInt").replace("int", "Int").replace(
-        "float", "Float"
-    )
-    return f"ScalarType::{spelled.replace('UIInt', 'UInt')}"
+    kind, bits = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    spelled = _DTYPES.get(name) or ("UInt" if kind == "uint" else kind.capitalize()) + bits
+    return f"ScalarType::{spelled}"
 
 
 # --- numbers and strings ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ void set_fills_uninitialized(bool value) { fills.store(value, std::memory_order_
 void settle_uninitialized(const Tensor& fresh, size_t begin) {
   if (!fills_uninitialized() || fresh.device().is_meta()) return;
   char* memory = static_cast<char*>(fresh.storage()->data());
-  dispatch_all(fresh.dtype(), "empty", [&]<typename T>() {
+  dispatch_stored(fresh.dtype(), "empty", [&]<typename T>() {
     T value{};
     if constexpr (std::numeric_limits<T>::is_integer) {
       value = std::numeric_limits<T>::max();

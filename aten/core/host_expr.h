@@ -28,13 +28,23 @@ bool has_value(const std::optional<T>& option) {
 }
 inline bool has_value(const GeneratorImpl* generator) { return generator != nullptr; }
 
+inline int64_t plus(int64_t a, int64_t b) { return sum_of("formula", a, b); }
+inline int64_t minus(int64_t a, int64_t b) { return difference_of("formula", a, b); }
+inline int64_t times(int64_t a, int64_t b) { return product_of("formula", a, b); }
+inline int64_t negative(int64_t a) { return minus(0, a); }
 inline int64_t floor_divide(int64_t a, int64_t b) {
   check(b != 0, "integer division by zero in an operator's formula");
+  if (b == -1) return negative(a);  // the processor traps where it overflows
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 inline double floor_divide(double a, double b) { return std::floor(a / b); }
-inline int64_t modulo(int64_t a, int64_t b) { return a - b * floor_divide(a, b); }
+inline int64_t modulo(int64_t a, int64_t b) {
+  check(b != 0, "integer division by zero in an operator's formula");
+  if (b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 inline double modulo(double a, double b) { return a - b * std::floor(a / b); }
 inline double power(double a, double b) { return std::pow(a, b); }
 
@@ -66,18 +76,16 @@ inline int64_t maximum(IntArrayRef list) {
   for (const int64_t v : list) most = v > most ? v : most;
   return most;
 }
-template <typename T>
-T absolute(T a) {
-  return a < 0 ? -a : a;
-}
+inline int64_t absolute(int64_t a) { return a < 0 ? negative(a) : a; }
+inline double absolute(double a) { return std::fabs(a); }
 inline int64_t sum(IntArrayRef list) {
   int64_t total = 0;
-  for (const int64_t v : list) total += v;
+  for (const int64_t v : list) total = plus(total, v);
   return total;
 }
 inline int64_t product(IntArrayRef list) {
   int64_t total = 1;
-  for (const int64_t v : list) total *= v;
+  for (const int64_t v : list) total = times(total, v);
   return total;
 }
 
@@ -98,8 +106,12 @@ inline const Tensor& at(TensorList list, int64_t index) {
 
 inline DimVector range(int64_t start, int64_t stop, int64_t step = 1) {
   check(step != 0, "range() with step 0 in an operator's formula");
+  const int64_t count = step > 0 ? minus(stop, start) : minus(start, stop);
   DimVector out;
-  for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step) out.push_back(i);
+  for (int64_t i = start, left = count; left > 0; left -= absolute(step)) {
+    out.push_back(i);
+    if (left > absolute(step)) i += step;
+  }
   return out;
 }
 inline DimVector range(int64_t stop) { return range(0, stop); }
@@ -123,6 +135,7 @@ typename ListOf<T>::type join(ArrayRef<T> a, ArrayRef<T> b) {
 template <typename T>
 typename ListOf<T>::type repeat(ArrayRef<T> a, int64_t count) {
   typename ListOf<T>::type out;
+  if (count > 0) out.reserve(static_cast<size_t>(times(count, static_cast<int64_t>(a.size()))));
   for (int64_t i = 0; i < count; ++i) {
     for (const T& v : a) out.push_back(v);
   }

@@ -8,6 +8,7 @@ ScalarType combine(ScalarType higher, ScalarType lower) {
   if (higher == ScalarType::Undefined) return lower;
   if (is_complex_type(higher)) return higher;
   if (is_floating_type(higher)) return is_complex_type(lower) ? to_complex_type(higher) : higher;
+  if (is_complex_type(lower) && is_wide_unsigned_type(higher)) return lower;
   if (higher == ScalarType::Bool || is_floating_type(lower) || is_complex_type(lower)) {
     return promote_types(higher, lower);
   }

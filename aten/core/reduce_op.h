@@ -11,9 +11,9 @@ struct ReduceOp {
   uint8_t num_operands;  // including the let tensors, which come last
   uint8_t num_let;
   uint8_t num_params;
-  bool empty_is_error;                // IndexError where nothing is reduced; else the identity
-  bool integers_widen;                // bool and integers become int64 (sum, prod)
-  uint8_t acc_size[kNumScalarTypes];  // bytes of an accumulator, by compute dtype
+  bool empty_is_error;                 // IndexError where nothing is reduced; else the identity
+  bool integers_widen;                 // bool and integers become int64 (sum, prod)
+  uint8_t acc_size[kNumComputeTypes];  // bytes of an accumulator, by compute dtype
   const ReduceLoops*
       loops[kNumIsas];  // per ISA an array by compute dtype; init is null: unsupported
 };

@@ -99,6 +99,12 @@ int64_t sum_of(const char* what, int64_t a, int64_t b) {
   return result;
 }
 
+int64_t difference_of(const char* what, int64_t a, int64_t b) {
+  int64_t result = 0;
+  check(!__builtin_sub_overflow(a, b, &result), what, ": integer overflow in ", a, " - ", b);
+  return result;
+}
+
 int64_t window_room(const char* what, int64_t in, int64_t kernel, int64_t padding,
                     int64_t dilation) {
   constexpr int64_t kMost = int64_t{1} << 60;

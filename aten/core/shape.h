@@ -18,9 +18,10 @@ int64_t numel_of(IntArrayRef sizes);  // RuntimeError on negative sizes or overf
 // Elements from the first to the last of (sizes, strides), 0 if there is none. RuntimeError on
 // negative sizes or strides, or overflow.
 int64_t extent_of(IntArrayRef sizes, IntArrayRef strides);
-// a * b and a + b, RuntimeError "<what>: integer overflow" where they do not fit.
+// a * b, a + b and a - b, RuntimeError "<what>: integer overflow" where they do not fit.
 int64_t product_of(const char* what, int64_t a, int64_t b);
 int64_t sum_of(const char* what, int64_t a, int64_t b);
+int64_t difference_of(const char* what, int64_t a, int64_t b);
 // How far a window of `kernel` elements, `dilation` apart, moves along `in` elements with padding:
 // in + 2 padding - dilation (kernel - 1) - 1, negative where it does not fit. RuntimeError where
 // the sum of any of these would overflow.

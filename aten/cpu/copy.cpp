@@ -106,7 +106,7 @@ void copy_strided(const Tensor& self, const void* source, IntArrayRef strides) {
 void fill_with(const Tensor& self, const Scalar& value) {
   alignas(16) char element[16] = {};
   const int64_t bytes = static_cast<int64_t>(element_size(self.dtype()));
-  dispatch_all(self.dtype(), "fill_", [&]<typename T>() {
+  dispatch_stored(self.dtype(), "fill_", [&]<typename T>() {
     const T converted = value.to<T>();
     std::memcpy(element, &converted, sizeof converted);
   });

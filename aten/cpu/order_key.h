@@ -34,7 +34,11 @@ template <typename Key>
 template <typename T>
   requires(is_whole<T>)
 [[gnu::always_inline]] constexpr auto order_key(T v) {
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (__is_same(T, uint64_t)) {
+    return static_cast<int64_t>(v ^ uint64_t{1} << 63);  // the middle becomes 0
+  } else if constexpr (__is_same(T, uint32_t)) {
+    return static_cast<int32_t>(v ^ uint32_t{1} << 31);
+  } else if constexpr (sizeof(T) == 8) {
     return static_cast<int64_t>(v);
   } else {
     return static_cast<int32_t>(v);

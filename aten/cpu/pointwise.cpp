@@ -39,6 +39,7 @@ bool keeps_dtype(const Scalar& number, ScalarType dtype) {
     case Scalar::Tag::Bool:
       return true;
     case Scalar::Tag::Int:
+    case Scalar::Tag::UInt:
       return dtype != ScalarType::Bool;
     case Scalar::Tag::Double:
       return is_floating_type(dtype) || is_complex_type(dtype);

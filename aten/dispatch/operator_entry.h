@@ -44,6 +44,20 @@ struct OperatorEntry {
   return DispatchKeySet((keys.bits() | thread_state.included) & ~thread_state.excluded);
 }
 
+// TypeError: a Tensor that must be there is absent. Only other operators hand on what is optional
+// there.
+[[noreturn, gnu::cold]] void fail_absent(const OperatorEntry& op);
+inline DispatchKeySet keys_of(const Tensor& t, const OperatorEntry& op) {
+  if (!t.defined()) [[unlikely]]
+    fail_absent(op);
+  return t.keys();
+}
+inline DispatchKeySet keys_of(TensorList list, const OperatorEntry& op) {
+  DispatchKeySet keys;
+  for (const Tensor& t : list) keys = keys | keys_of(t, op);
+  return keys;
+}
+// Those of arguments that may be absent.
 inline DispatchKeySet keys_of(const Tensor& t) { return t.defined() ? t.keys() : DispatchKeySet(); }
 inline DispatchKeySet keys_of(TensorList list) {
   DispatchKeySet keys;

@@ -105,6 +105,11 @@ int runnable_key(const OperatorEntry& op, DispatchKeySet keys) {
 
 }  // namespace
 
+void fail_absent(const OperatorEntry& op) {
+  fail(ErrorKind::Type, op.name,
+       ": expected a Tensor for each argument that must be one, got None");
+}
+
 void* OperatorEntry::lookup_slow(DispatchKeySet keys) const {
   const int key = runnable_key(*this, keys);
   if (key < 0) fail_lookup(*this, keys);

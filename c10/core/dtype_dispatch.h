@@ -39,22 +39,31 @@ decltype(auto) dispatch_floating_complex(ScalarType t, const char* op, F&& f) {
 template <typename F>
 decltype(auto) dispatch_integral(ScalarType t, const char* op, F&& f) {
   return dispatch_types<ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                        ScalarType::Int64>(t, op, static_cast<F&&>(f));
+                        ScalarType::Int64, ScalarType::UInt16, ScalarType::UInt32,
+                        ScalarType::UInt64>(t, op, static_cast<F&&>(f));
 }
 // Real numbers and bool: everything that has an order.
 template <typename F>
 decltype(auto) dispatch_ordered(ScalarType t, const char* op, F&& f) {
   return dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
                         ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8,
-                        ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool>(
+                        ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::UInt16,
+                        ScalarType::UInt32, ScalarType::UInt64, ScalarType::Bool>(
       t, op, static_cast<F&&>(f));
 }
 template <typename F>
 decltype(auto) dispatch_all(ScalarType t, const char* op, F&& f) {
   return dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
                         ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8,
-                        ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool,
+                        ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::UInt16,
+                        ScalarType::UInt32, ScalarType::UInt64, ScalarType::Bool,
                         ScalarType::Complex64, ScalarType::Complex128>(t, op, static_cast<F&&>(f));
+}
+// With complex32 as well, which has no arithmetic of its own: for kernels that convert or compare.
+template <typename F>
+decltype(auto) dispatch_stored(ScalarType t, const char* op, F&& f) {
+  if (t != ScalarType::Complex32) return dispatch_all(t, op, static_cast<F&&>(f));
+  return dispatch_types<ScalarType::Complex32>(t, op, static_cast<F&&>(f));
 }
 
 // An element as bytes only, for kernels that move and never compute: one instance per size.

@@ -24,6 +24,12 @@ bool overflows(int64_t value) {
   }
 }
 
+// The same for one of at least 2^63.
+template <typename T>
+bool overflows(uint64_t) {
+  return std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, uint64_t>;
+}
+
 template <typename T>
 bool overflows(double value) {
   if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>) {
@@ -45,6 +51,9 @@ T from_real(double value) {
     return value != 0;
   } else if constexpr (std::is_integral_v<T>) {
     // Out of range is undefined in C++; wrapping is what vectorised conversions give on x86.
+    if constexpr (std::is_same_v<T, uint64_t>) {
+      if (value >= 0x1p63 && value < 0x1p64) return static_cast<uint64_t>(value);
+    }
     if (!(value >= -0x1p63 && value < 0x1p63))
       return static_cast<T>(std::numeric_limits<int64_t>::min());
     return static_cast<T>(static_cast<int64_t>(value));
@@ -55,12 +64,24 @@ T from_real(double value) {
   }
 }
 
+// An integer of either kind, rounded once.
+template <typename T, typename Integer>
+T from_integer(Integer value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value != 0;
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
 // The names that users of PyTorch meet in the message.
 template <typename T>
 [[noreturn]] void fail_overflow() {
-  static constexpr const char* kNames[] = {"bool",  "uint8_t", "int8_t",    "int16_t",
-                                           "int",   "int64_t", "c10::Half", "c10::BFloat16",
-                                           "float", "double"};
+  static constexpr const char* kNames[] = {
+      "bool",  "uint8_t", "int8_t", "int16_t", "int",      "int64_t",  "c10::Half", "c10::BFloat16",
+      "float", "double",  "",       "",        "uint64_t", "uint16_t", "uint32_t"};
   fail(ErrorKind::Runtime, "value does not fit type ", kNames[index_of(scalar_type_of<T>)],
        " without overflow");
 }
@@ -72,6 +93,7 @@ ScalarType Scalar::dtype() const {
     case Tag::Bool:
       return ScalarType::Bool;
     case Tag::Int:
+    case Tag::UInt:
       return ScalarType::Int64;
     case Tag::Double:
       return default_dtype();
@@ -87,13 +109,13 @@ T Scalar::to() const {
   } else if constexpr (std::is_same_v<T, bool>) {
     return !is_zero();
   } else {
+    if (tag_ == Tag::UInt) {
+      if (overflows<T>(static_cast<uint64_t>(int_))) fail_overflow<T>();
+      return from_integer<T>(static_cast<uint64_t>(int_));
+    }
     if (is_integral(true)) {
       if (overflows<T>(int_)) fail_overflow<T>();
-      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-        return T(static_cast<float>(int_));
-      } else {
-        return static_cast<T>(int_);
-      }
+      return from_integer<T>(int_);
     }
     if ((is_complex() && im_ != 0) || overflows<T>(re_)) fail_overflow<T>();
     return from_real<T>(re_);
@@ -112,20 +134,22 @@ template float Scalar::to<float>() const;
 template double Scalar::to<double>() const;
 template complex<float> Scalar::to<complex<float>>() const;
 template complex<double> Scalar::to<complex<double>>() const;
+template uint16_t Scalar::to<uint16_t>() const;
+template uint32_t Scalar::to<uint32_t>() const;
+template uint64_t Scalar::to<uint64_t>() const;
+template complex<Half> Scalar::to<complex<Half>>() const;
 
 void Scalar::store(ScalarType t, void* destination) const {
-  dispatch_all(t, "Scalar.store", [&]<typename T>() {
+  dispatch_stored(t, "Scalar.store", [&]<typename T>() {
     T value;
     if constexpr (is_complex_v<T>) {
       value = T(to_complex());
     } else if (!is_integral(true)) {
       value = from_real<T>(re_);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      value = int_ != 0;
-    } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-      value = T(static_cast<float>(int_));
+    } else if (tag_ == Tag::UInt) {
+      value = from_integer<T>(static_cast<uint64_t>(int_));
     } else {
-      value = static_cast<T>(int_);
+      value = from_integer<T>(int_);
     }
     std::memcpy(destination, &value, sizeof value);
   });
@@ -133,7 +157,7 @@ void Scalar::store(ScalarType t, void* destination) const {
 
 Scalar Scalar::load(ScalarType t, const void* source) {
   Scalar result;
-  dispatch_all(t, "Scalar.load", [&]<typename T>() {
+  dispatch_stored(t, "Scalar.load", [&]<typename T>() {
     if constexpr (std::is_same_v<T, bool>) {  // memory that nobody has written holds other bytes
       result = Scalar(*static_cast<const unsigned char*>(source) != 0);
     } else {
@@ -153,7 +177,9 @@ Scalar Scalar::operator-() const {
 }
 
 bool Scalar::equals(const Scalar& o) const {
-  if (is_integral(true) && o.is_integral(true)) return int_ == o.int_;
+  if (is_integral(true) && o.is_integral(true)) {
+    return int_ == o.int_ && (tag_ == Tag::UInt) == (o.tag_ == Tag::UInt);
+  }
   return to_complex() == o.to_complex();
 }
 
@@ -164,6 +190,9 @@ void append_text(std::string& out, const Scalar& value) {
       break;
     case Scalar::Tag::Int:
       append_integer(out, value.to<int64_t>());
+      break;
+    case Scalar::Tag::UInt:
+      out.append(std::to_string(value.to<uint64_t>()));
       break;
     case Scalar::Tag::Double:
       append_real(out, value.to_double());

@@ -7,7 +7,7 @@ namespace flambeau::c10 {
 
 class Scalar {
  public:
-  enum class Tag : uint8_t { Bool, Int, Double, Complex };
+  enum class Tag : uint8_t { Bool, Int, UInt, Double, Complex };  // UInt: from 2^63 on
 
   constexpr Scalar() : Scalar(int64_t{0}) {}
   template <typename T>
@@ -17,7 +17,8 @@ class Scalar {
       tag_ = Tag::Bool;
       int_ = value;
     } else if constexpr (std::is_integral_v<T>) {
-      tag_ = Tag::Int;
+      const bool large = std::is_unsigned_v<T> && static_cast<uint64_t>(value) >> 63;
+      tag_ = large ? Tag::UInt : Tag::Int;
       int_ = static_cast<int64_t>(value);
     } else {
       tag_ = Tag::Double;
@@ -33,7 +34,7 @@ class Scalar {
   Tag tag() const { return tag_; }
   bool is_bool() const { return tag_ == Tag::Bool; }
   bool is_integral(bool include_bool) const {
-    return tag_ == Tag::Int || (include_bool && tag_ == Tag::Bool);
+    return tag_ == Tag::Int || tag_ == Tag::UInt || (include_bool && tag_ == Tag::Bool);
   }
   bool is_floating() const { return tag_ == Tag::Double; }
   bool is_complex() const { return tag_ == Tag::Complex; }
@@ -46,7 +47,10 @@ class Scalar {
   // fit fail with "value does not fit type <t> without overflow".
   template <typename T>
   T to() const;
-  double to_double() const { return is_integral(true) ? static_cast<double>(int_) : re_; }
+  double to_double() const {
+    if (tag_ == Tag::UInt) return static_cast<double>(static_cast<uint64_t>(int_));
+    return is_integral(true) ? static_cast<double>(int_) : re_;
+  }
   int64_t to_int64() const { return to<int64_t>(); }
   bool to_bool() const { return !is_zero(); }
   complex<double> to_complex() const { return {to_double(), is_complex() ? im_ : 0.0}; }
@@ -60,7 +64,7 @@ class Scalar {
 
  private:
   union {
-    int64_t int_;
+    int64_t int_;  // the bits of a uint64_t for UInt
     double re_;
   };
   double im_ = 0;

@@ -21,10 +21,23 @@ ScalarType promote_integers(ScalarType a, ScalarType b) {
   return a > b ? a : b;
 }
 
+// The type of the parts of a complex result: integers have no say.
+ScalarType part_type(ScalarType t) {
+  return is_integral_type(t, true) ? ScalarType::Float16 : to_real_type(t);
+}
+
 ScalarType promote_floats(ScalarType a, ScalarType b) {
   if (a == b) return a;
   if (is_reduced_floating_type(a) && is_reduced_floating_type(b)) return ScalarType::Float32;
   return a > b ? a : b;
+}
+
+// bool as well, unlike in PyTorch: a condition beside two unsigned operands has no say.
+bool joins_wide_unsigned(ScalarType t) { return is_floating_type(t) || t == ScalarType::Bool; }
+
+[[noreturn]] void fail_promotion(ScalarType a, ScalarType b) {
+  fail(ErrorKind::Runtime, "Promotion of uint16, uint32 and uint64 with other integers is not ",
+       "defined; cast one operand first: got ", a, " and ", b);
 }
 
 // The order of lossless categories: bool < integer < real < complex.
@@ -38,25 +51,27 @@ int category(ScalarType t) {
 
 const char* name_of(ScalarType t) {
   static constexpr const char* kNames[] = {
-      "bool",     "uint8",   "int8",    "int16",     "int32",      "int64",    "float16",
-      "bfloat16", "float32", "float64", "complex64", "complex128", "undefined"};
+      "bool",    "uint8",    "int8",    "int16",     "int32",     "int64",
+      "float16", "bfloat16", "float32", "float64",   "complex64", "complex128",
+      "uint64",  "uint16",   "uint32",  "complex32", "undefined"};
   return kNames[index_of(t)];
 }
 
 const char* pytorch_name_of(ScalarType t) {
   static constexpr const char* kNames[] = {
-      "Bool",     "Byte",  "Char",   "Short",        "Int",           "Long",     "Half",
-      "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Undefined"};
+      "Bool",   "Byte",     "Char",   "Short",       "Int",          "Long",
+      "Half",   "BFloat16", "Float",  "Double",      "ComplexFloat", "ComplexDouble",
+      "UInt64", "UInt16",   "UInt32", "ComplexHalf", "Undefined"};
   return kNames[index_of(t)];
 }
 
 ScalarType promote_types(ScalarType a, ScalarType b) {
   if (a == b || b == ScalarType::Undefined) return a;
   if (a == ScalarType::Undefined) return b;
+  if (is_wide_unsigned_type(a) && !joins_wide_unsigned(b)) fail_promotion(a, b);
+  if (is_wide_unsigned_type(b) && !joins_wide_unsigned(a)) fail_promotion(a, b);
   if (is_complex_type(a) || is_complex_type(b)) {
-    const bool wide =
-        to_real_type(a) == ScalarType::Float64 || to_real_type(b) == ScalarType::Float64;
-    return wide ? ScalarType::Complex128 : ScalarType::Complex64;
+    return to_complex_type(promote_floats(part_type(a), part_type(b)));
   }
   if (is_floating_type(a) && is_floating_type(b)) return promote_floats(a, b);
   if (is_floating_type(a)) return a;

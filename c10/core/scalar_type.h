@@ -11,19 +11,26 @@
 namespace flambeau::c10 {
 
 constexpr size_t element_size(ScalarType t) {
-  constexpr uint8_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0};
+  constexpr uint8_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 8, 2, 4, 4, 0};
   return kSizes[index_of(t)];
 }
 constexpr bool is_complex_type(ScalarType t) {
-  return t == ScalarType::Complex64 || t == ScalarType::Complex128;
+  return t == ScalarType::Complex64 || t == ScalarType::Complex128 || t == ScalarType::Complex32;
 }
 constexpr bool is_floating_type(ScalarType t) {
   return t >= ScalarType::Float16 && t <= ScalarType::Float64;
 }
+// Unsigned integers of more than a byte: they promote with their own kind and with floats only.
+constexpr bool is_wide_unsigned_type(ScalarType t) {
+  return t >= ScalarType::UInt64 && t <= ScalarType::UInt32;
+}
 // bool counts as integral only where asked.
 constexpr bool is_integral_type(ScalarType t, bool include_bool) {
-  return (t >= ScalarType::UInt8 && t <= ScalarType::Int64) ||
+  return (t >= ScalarType::UInt8 && t <= ScalarType::Int64) || is_wide_unsigned_type(t) ||
          (include_bool && t == ScalarType::Bool);
+}
+constexpr bool is_signed_type(ScalarType t) {
+  return t != ScalarType::Bool && t != ScalarType::UInt8 && !is_wide_unsigned_type(t);
 }
 constexpr bool is_reduced_floating_type(ScalarType t) {
   return t == ScalarType::Float16 || t == ScalarType::BFloat16;
@@ -34,21 +41,36 @@ constexpr bool is_differentiable_type(ScalarType t) {
 // The type of the real part (complex64 -> float32), the type itself when real.
 constexpr ScalarType to_real_type(ScalarType t) {
   if (t == ScalarType::Complex64) return ScalarType::Float32;
+  if (t == ScalarType::Complex32) return ScalarType::Float16;
   return t == ScalarType::Complex128 ? ScalarType::Float64 : t;
 }
 constexpr ScalarType to_complex_type(ScalarType t) {
   if (t == ScalarType::Float64 || t == ScalarType::Complex128) return ScalarType::Complex128;
+  if (t == ScalarType::Float16 || t == ScalarType::Complex32) return ScalarType::Complex32;
   return ScalarType::Complex64;
 }
-// The type in which kernels compute: float32 for the half types, itself otherwise.
+// The type in which kernels compute: one that holds every value of t.
 constexpr ScalarType compute_type(ScalarType t) {
-  return is_reduced_floating_type(t) ? ScalarType::Float32 : t;
+  switch (t) {
+    case ScalarType::Float16:
+    case ScalarType::BFloat16:
+      return ScalarType::Float32;
+    case ScalarType::UInt16:
+      return ScalarType::Int32;
+    case ScalarType::UInt32:
+      return ScalarType::Int64;
+    case ScalarType::Complex32:
+      return ScalarType::Complex64;
+    default:
+      return t;
+  }
 }
 
 // "float32"; with prefix "flambeau.float32" is the binding's business.
 const char* name_of(ScalarType t);
 // "Float": the name in the messages that users of PyTorch match on.
 const char* pytorch_name_of(ScalarType t);
+// RuntimeError for a wide unsigned type and another type of integers or a complex one.
 ScalarType promote_types(ScalarType a, ScalarType b);
 // Whether a result of type `from` may be written into a tensor of type `to` (no category is lost).
 bool can_cast(ScalarType from, ScalarType to);
@@ -86,6 +108,10 @@ FLAMBEAU_MAP_TYPE(Float32, float)
 FLAMBEAU_MAP_TYPE(Float64, double)
 FLAMBEAU_MAP_TYPE(Complex64, complex<float>)
 FLAMBEAU_MAP_TYPE(Complex128, complex<double>)
+FLAMBEAU_MAP_TYPE(UInt64, uint64_t)
+FLAMBEAU_MAP_TYPE(UInt16, uint16_t)
+FLAMBEAU_MAP_TYPE(UInt32, uint32_t)
+FLAMBEAU_MAP_TYPE(Complex32, complex<Half>)
 #undef FLAMBEAU_MAP_TYPE
 
 template <ScalarType S>
@@ -124,6 +150,14 @@ struct AccumulateType<int16_t> {
 };
 template <>
 struct AccumulateType<int32_t> {
+  using type = int64_t;
+};
+template <>
+struct AccumulateType<uint16_t> {
+  using type = int64_t;
+};
+template <>
+struct AccumulateType<uint32_t> {
   using type = int64_t;
 };
 template <typename T>

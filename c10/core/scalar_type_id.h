@@ -19,9 +19,15 @@ enum class ScalarType : int8_t {
   Float64,
   Complex64,
   Complex128,
+  UInt64,
+  UInt16,  // from here on: types of memory, whose loops run in a wider type
+  UInt32,
+  Complex32,
   Undefined,
 };
-inline constexpr int kNumScalarTypes = 12;
+inline constexpr int kNumScalarTypes = 16;
+// The types that loops compute in are the first ones; their tables have an entry for each.
+inline constexpr int kNumComputeTypes = 13;
 
 constexpr int index_of(ScalarType t) { return static_cast<int>(t); }
 

@@ -1,5 +1,6 @@
 #pragma once
 // A vector of trivially copyable elements whose first N live inline.
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -76,7 +77,7 @@ class SmallVector {
   void reserve(size_t n) {
     if (n <= capacity_) return;
     if (n < capacity_ * 2) n = capacity_ * 2;
-    T* grown = static_cast<T*>(std::malloc(n * sizeof(T)));
+    T* grown = n > PTRDIFF_MAX / sizeof(T) ? nullptr : static_cast<T*>(std::malloc(n * sizeof(T)));
     if (!grown) throw std::bad_alloc();
     if (size_) std::memcpy(static_cast<void*>(grown), data_, size_ * sizeof(T));
     if (data_ != inline_) std::free(data_);

@@ -77,7 +77,10 @@ def _keys(form: Form) -> str:
     args = form.schema.args
     tensors = [arg for arg in args if slots.is_tensor_like(arg.type)]
     if tensors:
-        keys = " | ".join(f"keys_of({spelling.local(arg.name)})" for arg in tensors)
+        keys = " | ".join(
+            f"keys_of({spelling.local(arg.name)}{'' if slots.may_be_absent(arg.type) else ', entry'})"
+            for arg in tensors
+        )
         surely = any(arg.type == slots.TENSOR for arg in tensors)
         return keys if surely else f"keys_or_cpu({keys})"
     device = next((arg for arg in args if arg.type in _DEVICE), None)

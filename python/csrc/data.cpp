@@ -95,12 +95,11 @@ void fill(PyObject* o, const Tensor& out, size_t depth, char* data) {
     const Scalar value = scalar_from(o);
     check_type(!value.is_complex() || is_complex_type(out.dtype()), "can't convert complex to ",
                out.dtype());
+    check_value(value.tag() != Scalar::Tag::UInt || out.dtype() != ScalarType::Int64,
+                "Overflow when unpacking long long: ", value, " needs dtype uint64");
     if (is_integral_type(out.dtype(), false) && value.is_integral(true)) {
-      dispatch_integral(out.dtype(), "tensor", [&]<typename T>() {
-        const int64_t n = value.to_int64();
-        check(static_cast<int64_t>(static_cast<T>(n)) == n, "value does not fit dtype ",
-              out.dtype(), " without overflow");
-      });
+      dispatch_integral(out.dtype(), "tensor",
+                        [&]<typename T>() { static_cast<void>(value.to<T>()); });
     }
     value.store(out.dtype(), data);
     return;

@@ -46,7 +46,7 @@ DLDataType type_of(ScalarType t) {
   uint8_t code = kDLInt;
   if (is_floating_type(t)) code = t == ScalarType::BFloat16 ? kDLBfloat : kDLFloat;
   if (is_complex_type(t)) code = kDLComplex;
-  if (t == ScalarType::UInt8) code = kDLUInt;
+  if (is_integral_type(t, false) && !is_signed_type(t)) code = kDLUInt;
   if (t == ScalarType::Bool) code = kDLBool;
   return {code, static_cast<uint8_t>(8 * element_size(t)), 1};
 }

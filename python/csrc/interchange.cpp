@@ -16,8 +16,10 @@ struct ForeignType {
   const char* buffer;
 };
 constexpr ForeignType kForeign[kNumScalarTypes] = {
-    {"|b1", "?"}, {"|u1", "B"},       {"|i1", "b"}, {"<i2", "h"}, {"<i4", "i"},  {"<i8", "q"},
-    {"<f2", "e"}, {nullptr, nullptr}, {"<f4", "f"}, {"<f8", "d"}, {"<c8", "Zf"}, {"<c16", "Zd"}};
+    {"|b1", "?"}, {"|u1", "B"}, {"|i1", "b"},  {"<i2", "h"},
+    {"<i4", "i"}, {"<i8", "q"}, {"<f2", "e"},  {nullptr, nullptr},
+    {"<f4", "f"}, {"<f8", "d"}, {"<c8", "Zf"}, {"<c16", "Zd"},
+    {"<u8", "Q"}, {"<u2", "H"}, {"<u4", "I"},  {nullptr, nullptr}};
 
 ScalarType from_array_type(const char* text) {
   for (int i = 0; i < kNumScalarTypes; ++i) {

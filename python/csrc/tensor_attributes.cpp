@@ -82,10 +82,6 @@ PyObject* is_floating_point(PyObject* self, PyObject*) {
   return wrap(tensor_of(self).is_floating_point());
 }
 PyObject* is_complex(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_complex()); }
-PyObject* is_signed(PyObject* self, PyObject*) {
-  const ScalarType t = tensor_of(self).dtype();
-  return wrap(t != ScalarType::UInt8 && t != ScalarType::Bool);
-}
 PyObject* is_inference(PyObject* self, PyObject*) {
   return wrap(tensor_of(self).impl()->is_inference());
 }
@@ -235,7 +231,6 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"is_floating_point", is_floating_point, METH_NOARGS,
      "Whether elements are real floating numbers."},
     {"is_complex", is_complex, METH_NOARGS, "Whether elements are complex numbers."},
-    {"is_signed", is_signed, METH_NOARGS, "Whether elements can be negative."},
     {"is_inference", is_inference, METH_NOARGS, "Whether it was made in inference mode."},
     {"is_contiguous", fast(is_contiguous), METH_FASTCALL | METH_KEYWORDS,
      "Whether elements lie in memory in order."},

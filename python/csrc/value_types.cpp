@@ -36,9 +36,7 @@ PyObject* dtype_is_floating(PyObject* self, void*) {
   return wrap(is_floating_type(dtype_of(self)));
 }
 PyObject* dtype_is_complex(PyObject* self, void*) { return wrap(is_complex_type(dtype_of(self))); }
-PyObject* dtype_is_signed(PyObject* self, void*) {
-  return wrap(dtype_of(self) != ScalarType::UInt8 && dtype_of(self) != ScalarType::Bool);
-}
+PyObject* dtype_is_signed(PyObject* self, void*) { return wrap(is_signed_type(dtype_of(self))); }
 PyObject* dtype_itemsize(PyObject* self, void*) {
   return wrap(static_cast<int64_t>(element_size(dtype_of(self))));
 }
@@ -243,7 +241,8 @@ void add_dtypes(PyObject* module) {
       {"float", ScalarType::Float32},    {"double", ScalarType::Float64},
       {"half", ScalarType::Float16},     {"short", ScalarType::Int16},
       {"int", ScalarType::Int32},        {"long", ScalarType::Int64},
-      {"cfloat", ScalarType::Complex64}, {"cdouble", ScalarType::Complex128}};
+      {"cfloat", ScalarType::Complex64}, {"cdouble", ScalarType::Complex128},
+      {"chalf", ScalarType::Complex32}};
   for (int i = 0; i < kNumScalarTypes; ++i) {
     const auto type = static_cast<ScalarType>(i);
     dtypes[i] = make_constant<DtypeObject>(dtype_type, type);

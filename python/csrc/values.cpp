@@ -30,6 +30,11 @@ Scalar scalar_from(PyObject* o) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow > 0) {
+      const unsigned long long large = PyLong_AsUnsignedLongLong(o);
+      if (!PyErr_Occurred()) return Scalar(static_cast<uint64_t>(large));
+      PyErr_Clear();
+    }
     if (overflow) {
       PyErr_SetString(PyExc_RuntimeError,
                       "Overflow when unpacking long: expected an integer of 64 bits");
@@ -123,6 +128,8 @@ PyObject* wrap(const Scalar& value) {
       return wrap(value.to_bool());
     case Scalar::Tag::Int:
       return wrap(value.to_int64());
+    case Scalar::Tag::UInt:
+      return Ref::checked(PyLong_FromUnsignedLongLong(value.to<uint64_t>())).release();
     case Scalar::Tag::Double:
       return wrap(value.to_double());
     case Scalar::Tag::Complex:

@@ -436,7 +436,7 @@ def _install() -> None:
         replaces = name.startswith("__") or name in _EXTENDED
         if name not in own and (replaces or name not in vars(Tensor)):
             setattr(Tensor, name, value)
-    names = "float double half int long short bool bfloat16 cfloat cdouble".split()
+    names = "float double half int long short bool bfloat16 chalf cfloat cdouble".split()
     # Kinds of memory and of devices that do not exist here.
     for name in "ipu maia mkldnn mps mtia nested sparse_csr vulkan xla xpu".split():
         if f"is_{name}" not in vars(Tensor):

@@ -84,7 +84,7 @@ class MemoryMethods:
 
     def is_signed(self: Any) -> bool:
         """Whether the dtype has negative numbers."""
-        return self.dtype not in (_C.bool, _C.uint8)
+        return self.dtype.is_signed
 
     def dim_order(self: Any, *, ambiguity_check: bool = False) -> tuple[int, ...]:
         """Return the dimensions as they lie in memory, outermost first.

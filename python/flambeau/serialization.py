@@ -28,6 +28,8 @@ _STORAGE_NAMES = {
     "ComplexFloatStorage": _C.complex64, "ComplexDoubleStorage": _C.complex128,
 }  # fmt: skip
 _NAME_OF_DTYPE = {dtype: name for name, dtype in _STORAGE_NAMES.items()}
+# The format has no type of storage for these: it says the dtype beside the bytes.
+_UNTYPED = (_C.uint16, _C.uint32, _C.uint64, _C.complex32)
 
 
 class _Global:
@@ -41,8 +43,10 @@ class _Global:
 
 
 _REBUILD_TENSOR = _Global("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_UNTYPED = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _STORAGE_TYPES = {dtype: _Global("torch", name) for dtype, name in _NAME_OF_DTYPE.items()}
+_UNTYPED_STORAGE = _Global("torch.storage", "UntypedStorage")
 
 
 class _TypedStorage:
@@ -63,6 +67,8 @@ class _Pickler(pickle._Pickler):
         if not isinstance(obj, _TypedStorage):
             return None
         key = self.storages.setdefault(obj.storage, str(len(self.storages)))
+        if obj.dtype in _UNTYPED:
+            return "storage", _UNTYPED_STORAGE, key, "cpu", obj.storage.nbytes()
         count = obj.storage.nbytes() // obj.dtype.itemsize
         return "storage", _STORAGE_TYPES[obj.dtype], key, "cpu", count
 
@@ -80,7 +86,10 @@ class _Pickler(pickle._Pickler):
         plain = obj.detach().cpu()
         storage = _TypedStorage(plain.untyped_storage(), plain.dtype)
         geometry = (plain.storage_offset(), tuple(plain.shape), plain.stride())
-        return _REBUILD_TENSOR, (storage, *geometry, obj.requires_grad, OrderedDict())
+        arguments = (storage, *geometry, obj.requires_grad, OrderedDict())
+        if plain.dtype in _UNTYPED:
+            return _REBUILD_UNTYPED, (*arguments, plain.dtype)
+        return _REBUILD_TENSOR, arguments
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         own: Any = self  # the class's stubs leave out what subclasses may use
@@ -127,6 +136,12 @@ def _tensor_v2(storage: Any, offset: int, size: Any, stride: Any, requires_grad:
     return _rebuild_tensor(Tensor, storage.storage, storage.dtype, offset, size, stride, requires_grad)
 
 
+def _tensor_v3(
+    storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool, _: Any, dtype: _C.dtype, *__: Any
+) -> Tensor:
+    return _rebuild_tensor(Tensor, storage.storage, dtype, offset, size, stride, requires_grad)
+
+
 def _parameter(data: Tensor, requires_grad: bool, *_: Any) -> Any:
     from flambeau.nn import Parameter
 
@@ -142,12 +157,14 @@ def _bytes(text: str, encoding: str) -> bytes:
 
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
+    ("torch._utils", "_rebuild_tensor_v3"): _tensor_v3,
     ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("torch.storage", "UntypedStorage"): _C.uint8,  # bytes
     ("torch", "Size"): Size,
     ("torch", "device"): _C.device,
     ("collections", "OrderedDict"): OrderedDict,
     **{("torch", name): dtype for name, dtype in _STORAGE_NAMES.items()},
-    **{("torch", str(dtype).removeprefix("flambeau.")): dtype for dtype in _NAME_OF_DTYPE},
+    **{("torch", str(dtype).removeprefix("flambeau.")): dtype for dtype in (*_NAME_OF_DTYPE, *_UNTYPED)},
     **{("builtins", t.__name__): t for t in (set, frozenset, complex, slice, bytearray, int, float, range)},
     ("_codecs", "encode"): _bytes,
     ("torch.serialization", "_get_layout"): {"torch.strided": _C.strided}.__getitem__,

@@ -19,6 +19,7 @@ _TOLERANCES = {
     fb.bfloat16: (1.6e-2, 1e-5),
     fb.float32: (1.3e-6, 1e-5),
     fb.float64: (1e-7, 1e-7),
+    fb.complex32: (1e-3, 1e-5),
     fb.complex64: (1.3e-6, 1e-5),
     fb.complex128: (1e-7, 1e-7),
 }
@@ -200,7 +201,7 @@ def make_tensor(
         shape: sizes, one by one or as one sequence.
         dtype: any.
         device: where the tensor lies.
-        low: by default -9, and 0 for uint8 and bool.
+        low: by default -9, and 0 for unsigned integers and bool.
         high: by default 9, and 2 for bool.
         requires_grad: for floating and complex dtypes.
         noncontiguous: every other element of a larger tensor.
@@ -210,7 +211,7 @@ def make_tensor(
     Raises: ValueError if low >= high, or for gradients of integers.
     """
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    ends = (0, 2) if dtype == fb.bool else (0, 9) if dtype == fb.uint8 else (-9, 9)
+    ends = (0, 2) if dtype == fb.bool else (-9, 9) if dtype.is_signed else (0, 9)
     first, last = ends[0] if low is None else low, ends[1] if high is None else high
     if first >= last:
         raise ValueError(f"make_tensor: expected low < high, got {first} and {last}")

@@ -38,7 +38,7 @@ uint32_t divide_loop(int64_t n, char* const* data, const void*) {
 }
 
 #define SAMPLE_TABLE(name, loop)                                                         \
-  inline const PointwiseLoop name[kNumScalarTypes] = {                                   \
+  inline const PointwiseLoop name[kNumComputeTypes] = {                                  \
       nullptr, loop<uint8_t>, loop<int8_t>, loop<int16_t>, loop<int32_t>, loop<int64_t>, \
       nullptr, nullptr,       loop<float>,  loop<double>,  nullptr,       nullptr}
 SAMPLE_TABLE(add_table, add_loop);
@@ -92,19 +92,19 @@ struct MaxFiber : SumFiber<T> {
   static T combine(T a, T b) { return vec::max(a, b); }
 };
 
-inline const ReduceLoops sum_table[kNumScalarTypes] = {{},
-                                                       {},
-                                                       {},
-                                                       {},
-                                                       {},
-                                                       loops::reduce_loops<SumFiber<int64_t>>(),
-                                                       {},
-                                                       {},
-                                                       loops::reduce_loops<SumFiber<float>>(),
-                                                       loops::reduce_loops<SumFiber<double>>(),
-                                                       {},
-                                                       {}};
-inline const ReduceLoops spread_table[kNumScalarTypes] = {
+inline const ReduceLoops sum_table[kNumComputeTypes] = {{},
+                                                        {},
+                                                        {},
+                                                        {},
+                                                        {},
+                                                        loops::reduce_loops<SumFiber<int64_t>>(),
+                                                        {},
+                                                        {},
+                                                        loops::reduce_loops<SumFiber<float>>(),
+                                                        loops::reduce_loops<SumFiber<double>>(),
+                                                        {},
+                                                        {}};
+inline const ReduceLoops spread_table[kNumComputeTypes] = {
     {},
     {},
     {},
@@ -117,23 +117,23 @@ inline const ReduceLoops spread_table[kNumScalarTypes] = {
     loops::reduce_loops<SpreadFiber<double>>(),
     {},
     {}};
-inline const ReduceLoops max_table[kNumScalarTypes] = {{},
-                                                       {},
-                                                       {},
-                                                       {},
-                                                       loops::reduce_loops<MaxFiber<int32_t>>(),
-                                                       {},
-                                                       {},
-                                                       {},
-                                                       loops::reduce_loops<MaxFiber<float>>(),
-                                                       loops::reduce_loops<MaxFiber<double>>(),
-                                                       {},
-                                                       {}};
+inline const ReduceLoops max_table[kNumComputeTypes] = {{},
+                                                        {},
+                                                        {},
+                                                        {},
+                                                        loops::reduce_loops<MaxFiber<int32_t>>(),
+                                                        {},
+                                                        {},
+                                                        {},
+                                                        loops::reduce_loops<MaxFiber<float>>(),
+                                                        loops::reduce_loops<MaxFiber<double>>(),
+                                                        {},
+                                                        {}};
 
 inline ReduceOp with_table(ReduceOp op, const ReduceLoops* table) {
   for (int i = 0; i < kNumIsas; ++i) op.loops[i] = table;
-  const uint8_t sizes[kNumScalarTypes] = {1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16};
-  for (int i = 0; i < kNumScalarTypes; ++i) op.acc_size[i] = sizes[i];
+  const uint8_t sizes[kNumComputeTypes] = {1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16, 8};
+  for (int i = 0; i < kNumComputeTypes; ++i) op.acc_size[i] = sizes[i];
   return op;
 }
 inline const ReduceOp kSum =

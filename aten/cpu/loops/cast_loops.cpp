@@ -34,6 +34,10 @@ inline To convert(From x) {
     return To(static_cast<float>(x));
   } else if constexpr (__is_same(To, bool)) {
     return x != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && __is_same(To, uint32_t)) {
+    return static_cast<To>(static_cast<int64_t>(x));  // negative numbers wrap
+  } else if constexpr (std::is_floating_point_v<From> && __is_same(To, uint64_t)) {
+    return x < 0 ? static_cast<To>(static_cast<int64_t>(x)) : static_cast<To>(x);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
     // Through int32, as the vector instructions do: small integers wrap alike in both.
     return static_cast<To>(static_cast<int32_t>(x));

@@ -44,7 +44,7 @@ bool equal_cpu(const Tensor& self, const Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
   const Tensor a = contiguous_tensor(self), b = contiguous_tensor(other);
   std::atomic<bool> same{true};
-  dispatch_all(self.dtype(), "equal", [&]<typename T>() {
+  dispatch_stored(self.dtype(), "equal", [&]<typename T>() {
     const T* x = a.data_as<T>();
     const T* y = b.data_as<T>();
     parallel_for(0, a.numel(), 1, [&](int64_t begin, int64_t end) {

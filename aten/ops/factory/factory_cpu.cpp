@@ -115,7 +115,8 @@ void arange_cpu(const Scalar& start, const Scalar& end, const Scalar& step,
                 std::optional<bool>, Tensor& out) {
   check(!end.is_complex(), "arange: expected real numbers, got ", end);
   dispatch_types<ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                 ScalarType::Int64, ScalarType::Float16, ScalarType::BFloat16, ScalarType::Float32,
+                 ScalarType::Int64, ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64,
+                 ScalarType::Float16, ScalarType::BFloat16, ScalarType::Float32,
                  ScalarType::Float64>(out.dtype(), "arange", [&]<typename T>() {
     // Wider than the elements, so that the last of many does not drift.
     using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;

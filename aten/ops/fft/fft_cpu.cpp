@@ -134,8 +134,17 @@ void fft_c2r_cpu(const Tensor& self, IntArrayRef dim, double scale, int64_t /*la
 
 namespace shape {
 
+namespace {
+
+void check_complex(const char* op, const Tensor& self) {
+  check(self.dtype() == ScalarType::Complex64 || self.dtype() == ScalarType::Complex128, op,
+        ": expected dtype complex64 or complex128, got ", self.dtype());
+}
+
+}  // namespace
+
 void fft_c2c(const Tensor& self, OutSpec* out) {
-  check(self.is_complex(), "_fft_c2c: expected a complex tensor, got ", self.dtype());
+  check_complex("_fft_c2c", self);
   like(self, out);
 }
 
@@ -149,7 +158,7 @@ void fft_r2c(const Tensor& self, IntArrayRef dim, bool onesided, OutSpec* out) {
 }
 
 void fft_c2r(const Tensor& self, IntArrayRef dim, int64_t last_dim_size, OutSpec* out) {
-  check(self.is_complex(), "_fft_c2r: expected a complex tensor, got ", self.dtype());
+  check_complex("_fft_c2r", self);
   check(!dim.empty(), "_fft_c2r: expected at least one dimension");
   like(self, to_real_type(self.dtype()), out);
   const auto last = static_cast<size_t>(wrap_dim(dim.back(), self.dim()));

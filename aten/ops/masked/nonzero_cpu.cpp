@@ -106,7 +106,7 @@ Tensor nonzero_cpu(const Tensor& self) {
   const Tensor in = contiguous_tensor(self);
   const DimVector sizes = self.dim() ? DimVector(self.sizes()) : DimVector{1};
   Tensor result;
-  dispatch_all(in.dtype(), "nonzero", [&]<typename T>() {
+  dispatch_stored(in.dtype(), "nonzero", [&]<typename T>() {
     const T* const data = in.data_as<T>();
     const Parts parts = count_parts(data, in.numel(), std::max<int64_t>(sizes.back(), 1));
     const int64_t total = parts.starts.back();

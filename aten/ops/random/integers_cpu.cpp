@@ -3,6 +3,7 @@
 // of 32. The bias of the modulo is below 2^-4 and 2^-36 of the probability; PyTorch has it as well.
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "aten/cpu/generator.h"
 #include "aten/ops/random/draw_target.h"
@@ -24,6 +25,8 @@ template <typename T>
 constexpr int64_t last_whole() {
   if constexpr (is_floating_type(scalar_type_of<T>))
     return int64_t{1} << kDigits<T>;
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return std::numeric_limits<int64_t>::max();
   else
     return std::numeric_limits<T>::max();
 }
@@ -35,8 +38,10 @@ constexpr bool in_range(int64_t value) {
     return value >= -65504 && value <= 65504;
   else if constexpr (is_floating_type(scalar_type_of<T>))
     return true;
+  else if constexpr (std::is_same_v<T, bool>)
+    return value == 0 || value == 1;
   else
-    return value >= std::numeric_limits<T>::lowest() && value <= std::numeric_limits<T>::max();
+    return std::in_range<T>(value);
 }
 
 struct IntegerRange {
@@ -141,9 +146,8 @@ void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to,
             pytorch_name_of(self.dtype()), " too, got from=", from, " and to=", end);
       fill<T>(self, generator, range_between<T>(from, end - 1, "to - 1"));
     } else if (from_ == std::numeric_limits<int64_t>::min()) {
-      check(
-          (sizeof(T) >= 4 && scalar_type_of<T> != ScalarType::Int32) || std::is_same_v<T, BFloat16>,
-          "random_: the full range is for int64, double, float and bfloat16, got ", self.dtype());
+      check(sizeof(T) == 8 || std::is_same_v<T, float> || std::is_same_v<T, BFloat16>,
+            "random_: the full range is for int64, double, float and bfloat16, got ", self.dtype());
       fill<T>(self, generator, {0, 0, true});
     } else {
       const int64_t last = last_whole<T>();

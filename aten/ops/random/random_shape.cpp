@@ -20,8 +20,8 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
     check(n <= most, "randperm: ", pytorch_name_of(type), " counts exactly up to ", most,
           ", got n=", n);
   } else {
-    const int bits = static_cast<int>(element_size(type)) * 8 - (type == ScalarType::UInt8 ? 0 : 1);
-    check(bits == 63 || n <= (int64_t{1} << bits), "randperm: ", name_of(type), " does not hold ",
+    const int bits = static_cast<int>(element_size(type)) * 8 - is_signed_type(type);
+    check(bits >= 63 || n <= (int64_t{1} << bits), "randperm: ", name_of(type), " does not hold ",
           n, " without overflow");
   }
   factory(IntArrayRef(n), type, device, out);

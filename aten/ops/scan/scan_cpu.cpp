@@ -177,7 +177,8 @@ void run(const char* op, const Tensor& self, int64_t dim, Tensor& out) {
   const Tensor in = contiguous_tensor(self);
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::BFloat16, ScalarType::UInt8,
                  ScalarType::Int8, ScalarType::Int16, ScalarType::Int32, ScalarType::Int64,
-                 ScalarType::Complex64, ScalarType::Complex128>(
+                 ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64, ScalarType::Complex64,
+                 ScalarType::Complex128>(
       in.dtype(), op, [&]<typename T>() { scan<T>(out, dim, Step<T>{in.data_as<T>()}); });
 }
 

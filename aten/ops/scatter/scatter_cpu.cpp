@@ -86,6 +86,7 @@ void combine_same(const Tensor& self, int64_t dim, const Tensor& places, const T
   } else {
     dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::UInt8, ScalarType::Int8,
                    ScalarType::Int16, ScalarType::Int32, ScalarType::Int64, ScalarType::Bool,
+                   ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64,
                    ScalarType::Complex64, ScalarType::Complex128>(self.dtype(), "scatter_add", run);
   }
 }

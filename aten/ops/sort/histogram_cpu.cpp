@@ -121,25 +121,25 @@ void search_all(const Tensor& sorted_sequence, const Tensor& self, bool out_int3
   const int64_t per_sequence = shared ? std::max<int64_t>(values.numel(), 1) : values.size(-1);
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
                  ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
-                 ScalarType::Int32, ScalarType::Int64>(
-      common, "searchsorted_out_cpu", [&]<typename T>() {
-        const auto run = [&](auto* places) {
-          parallel_for(0, values.numel(), 32, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin, next; i < end; i = next) {
-              const int64_t row = shared ? 0 : i / per_sequence;
-              next = std::min({end, i + kTogether, (row + 1) * per_sequence});
-              const T* sequence = sequences.data_as<T>() + row * n;
-              const T* wanted = values.data_as<T>() + i;
-              int64_t found[kTogether];
-              right ? search<true>(sequence, n, wanted, next - i, found)
-                    : search<false>(sequence, n, wanted, next - i, found);
-              for (int64_t j = i; j < next; ++j)
-                places[j] = static_cast<std::remove_reference_t<decltype(*places)>>(found[j - i]);
-            }
-          });
-        };
-        out_int32 ? run(out.data_as<int32_t>()) : run(out.data_as<int64_t>());
+                 ScalarType::Int32, ScalarType::Int64, ScalarType::UInt16, ScalarType::UInt32,
+                 ScalarType::UInt64>(common, "searchsorted_out_cpu", [&]<typename T>() {
+    const auto run = [&](auto* places) {
+      parallel_for(0, values.numel(), 32, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin, next; i < end; i = next) {
+          const int64_t row = shared ? 0 : i / per_sequence;
+          next = std::min({end, i + kTogether, (row + 1) * per_sequence});
+          const T* sequence = sequences.data_as<T>() + row * n;
+          const T* wanted = values.data_as<T>() + i;
+          int64_t found[kTogether];
+          right ? search<true>(sequence, n, wanted, next - i, found)
+                : search<false>(sequence, n, wanted, next - i, found);
+          for (int64_t j = i; j < next; ++j)
+            places[j] = static_cast<std::remove_reference_t<decltype(*places)>>(found[j - i]);
+        }
       });
+    };
+    out_int32 ? run(out.data_as<int32_t>()) : run(out.data_as<int64_t>());
+  });
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ template <typename F>
 void dispatch_numbers(ScalarType dtype, const char* op, const F& f) {
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Float16,
                  ScalarType::BFloat16, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
-                 ScalarType::Int32, ScalarType::Int64>(dtype, op, f);
+                 ScalarType::Int32, ScalarType::Int64, ScalarType::UInt16, ScalarType::UInt32,
+                 ScalarType::UInt64>(dtype, op, f);
 }
 
 // Whether one of n elements comes before an element with key `bound`.

@@ -299,8 +299,9 @@ ViewGeometry view_as_real(const Tensor& self) {
 }
 
 ViewGeometry view_as_complex(const Tensor& self) {
-  check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
-        "view_as_complex: expected dtype float32 or float64, got ", pytorch_name_of(self.dtype()));
+  check(self.is_floating_point() && self.dtype() != ScalarType::BFloat16,
+        "view_as_complex: expected dtype float16, float32 or float64, got ",
+        pytorch_name_of(self.dtype()));
   check(self.dim() > 0, NoDimension{"view_as_complex"});
   check(self.size(-1) == 2, "view_as_complex: expected 2 elements in the last dimension, got ",
         self);

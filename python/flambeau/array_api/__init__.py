@@ -2,8 +2,8 @@
 
 Libraries written for the standard take this module from `x.__array_namespace__()`. Names that PyTorch
 users know with other arguments (`sum(dim=)`, `repeat`, `unique`) keep those at the top level of flambeau
-and have the standard's here. There are no unsigned integers beyond uint8, and `Tensor.size` stays
-a method.
+and have the standard's here. uint16, uint32 and uint64 do not promote with other integers, as in PyTorch,
+and `Tensor.size` stays a method.
 
 Source: https://data-apis.org/array-api/2024.12/
 """
@@ -98,6 +98,9 @@ from flambeau import (
     tanh,
     tile,
     uint8,
+    uint16,
+    uint32,
+    uint64,
     where,
     zeros,
     zeros_like,
@@ -198,7 +201,8 @@ class _Info:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtype]:
         """Return the dtypes of a kind by name; all of them for None."""
-        names = (*"bool int8 int16 int32 int64 uint8 float32 float64 complex64 complex128".split(),)
+        integers = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+        names = ("bool", *integers, "float32", "float64", "complex64", "complex128")
         table = {name: getattr(_fb, name) for name in names}
         return {n: d for n, d in table.items() if kind is None or isdtype(d, kind)}
 

@@ -17,18 +17,21 @@ from flambeau import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from flambeau._C import Tensor, dtype
 
 _KINDS: dict[str, tuple[dtype, ...]] = {
     "bool": (bool,),
     "signed integer": (int8, int16, int32, int64),
-    "unsigned integer": (uint8,),
-    "integral": (int8, int16, int32, int64, uint8),
+    "unsigned integer": (uint8, uint16, uint32, uint64),
+    "integral": (int8, int16, int32, int64, uint8, uint16, uint32, uint64),
     "real floating": (float32, float64),
     "complex floating": (complex64, complex128),
-    "numeric": (int8, int16, int32, int64, uint8, float32, float64, complex64, complex128),
 }
+_KINDS["numeric"] = (*_KINDS["integral"], *_KINDS["real floating"], *_KINDS["complex floating"])
 
 
 def astype(x: Tensor, dtype: dtype, /, *, copy: builtins.bool = True, device: Any = None) -> Tensor:

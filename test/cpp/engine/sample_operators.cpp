@@ -23,7 +23,7 @@ uint32_t exp_loop(int64_t n, char* const* data, const void*) {
 constexpr size_t kDouble = static_cast<size_t>(ScalarType::Float64);
 struct DoubleTable {
   explicit DoubleTable(PointwiseLoop loop) { loops[kDouble] = loop; }
-  PointwiseLoop loops[kNumScalarTypes] = {};
+  PointwiseLoop loops[kNumComputeTypes] = {};
 };
 const DoubleTable mul_table(mul_loop), exp_table(exp_loop);
 const PointwiseOp kMul =

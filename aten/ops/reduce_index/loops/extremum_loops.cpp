@@ -95,9 +95,21 @@ constexpr extremum::Loops kLoops = {{&row<T, false>, &row<T, true>},
 }  // namespace
 
 // By dtype, in the order of ScalarType; complex numbers have no order.
-extern const extremum::Loops FLAMBEAU_LOOPS(extremum)[10];
-const extremum::Loops FLAMBEAU_LOOPS(extremum)[10] = {
-    kLoops<bool>,    kLoops<uint8_t>,   kLoops<int8_t>,        kLoops<int16_t>, kLoops<int32_t>,
-    kLoops<int64_t>, kLoops<c10::Half>, kLoops<c10::BFloat16>, kLoops<float>,   kLoops<double>};
+extern const extremum::Loops FLAMBEAU_LOOPS(extremum)[kNumScalarTypes];
+const extremum::Loops FLAMBEAU_LOOPS(extremum)[kNumScalarTypes] = {kLoops<bool>,
+                                                                   kLoops<uint8_t>,
+                                                                   kLoops<int8_t>,
+                                                                   kLoops<int16_t>,
+                                                                   kLoops<int32_t>,
+                                                                   kLoops<int64_t>,
+                                                                   kLoops<c10::Half>,
+                                                                   kLoops<c10::BFloat16>,
+                                                                   kLoops<float>,
+                                                                   kLoops<double>,
+                                                                   {},
+                                                                   {},
+                                                                   kLoops<uint64_t>,
+                                                                   kLoops<uint16_t>,
+                                                                   kLoops<uint32_t>};
 
 }  // namespace flambeau::loops
