@@ -18,6 +18,24 @@ bool is_numpy_scalar(PyObject* o) {
          !PyUnicode_Check(o);
 }
 
+// An int of Python: int64, or uint64 where it needs the highest bit.
+Scalar scalar_from_integer(PyObject* o) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow > 0) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(o);
+    if (!PyErr_Occurred()) return Scalar(static_cast<uint64_t>(large));
+    PyErr_Clear();
+  }
+  if (overflow) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Overflow when unpacking long: expected an integer of 64 bits");
+    throw PythonError();
+  }
+  if (value == -1 && PyErr_Occurred()) throw PythonError();
+  return Scalar(static_cast<int64_t>(value));
+}
+
 }  // namespace
 
 bool is_number(PyObject* o) {
@@ -27,22 +45,7 @@ bool is_number(PyObject* o) {
 Scalar scalar_from(PyObject* o) {
   if (PyBool_Check(o)) return Scalar(o == Py_True);
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
-  if (PyLong_Check(o)) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow > 0) {
-      const unsigned long long large = PyLong_AsUnsignedLongLong(o);
-      if (!PyErr_Occurred()) return Scalar(static_cast<uint64_t>(large));
-      PyErr_Clear();
-    }
-    if (overflow) {
-      PyErr_SetString(PyExc_RuntimeError,
-                      "Overflow when unpacking long: expected an integer of 64 bits");
-      throw PythonError();
-    }
-    if (value == -1 && PyErr_Occurred()) throw PythonError();
-    return Scalar(static_cast<int64_t>(value));
-  }
+  if (PyLong_Check(o)) return scalar_from_integer(o);
   if (PyComplex_Check(o)) {
     return Scalar(complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
   }
