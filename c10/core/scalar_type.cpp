@@ -37,7 +37,7 @@ bool joins_wide_unsigned(ScalarType t) { return is_floating_type(t) || t == Scal
 
 [[noreturn]] void fail_promotion(ScalarType a, ScalarType b) {
   fail(ErrorKind::Runtime, "Promotion of uint16, uint32 and uint64 with other integers is not ",
-       "defined; cast one operand first: got ", a, " and ", b);
+       "defined: expected one dtype, got ", a, " and ", b, "; cast one of them");
 }
 
 // The order of lossless categories: bool < integer < real < complex.

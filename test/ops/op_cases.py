@@ -22,11 +22,12 @@ import numpy as np
 DATA = Path(__file__).resolve().parents[2] / "torchgen_out" / "tests"
 CATEGORIES = {
     "bool": ["bool"],
-    "integral": ["uint8", "int8", "int16", "int32", "int64"],
+    "integral": ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"],
     "floating": ["float16", "bfloat16", "float32", "float64"],
-    "complex": ["complex64", "complex128"],
+    "complex": ["complex64", "complex128", "complex32"],
 }
 CATEGORY_OF = {name: category for category, names in CATEGORIES.items() for name in names}
+NUMPY_LACKS = {"bfloat16": np.float32, "complex32": np.complex64}  # and what holds their values
 MAIN = {"bool": "bool", "integral": "int64", "floating": "float32", "complex": "complex64"}
 
 
@@ -202,7 +203,7 @@ def generator(key: str) -> np.random.Generator:
 
 
 def make_array(shape: Shape, dtype: str, interval: tuple[float, float], key: str) -> np.ndarray:
-    """Sample values in the dtype that NumPy uses for it: bfloat16 values are float32 rounded to bfloat16."""
+    """Sample values in the dtype that NumPy uses for it; where it has none, rounded values of a wider one."""
     rng = generator(key)
     if shape.kind == "ti":
         return (
@@ -228,6 +229,8 @@ def make_array(shape: Shape, dtype: str, interval: tuple[float, float], key: str
         values = values + 1j * rng.uniform(min(low, 0.5), min(high, 2.0), shape.sizes)
     if dtype == "bfloat16":
         return round_to_bfloat16(np.asarray(values, np.float32))
+    if dtype == "complex32":
+        return (values.real.astype(np.float16) + 1j * values.imag.astype(np.float16)).astype(np.complex64)
     return np.asarray(values, dtype)
 
 
@@ -242,7 +245,8 @@ def to_tensor(value: Any, dtype: str) -> Any:
     """NumPy arrays (also in lists) become tensors; floating ones of the dtype under test."""
     if isinstance(value, np.ndarray):
         tensor = fb.from_numpy(np.array(value))  # owns its memory
-        return tensor.to(fb.bfloat16) if dtype == "bfloat16" and value.dtype == np.float32 else tensor
+        narrow = NUMPY_LACKS.get(dtype)
+        return tensor.to(getattr(fb, dtype)) if narrow and value.dtype == narrow else tensor
     if isinstance(value, list) and any(isinstance(v, np.ndarray) for v in value):
         return [to_tensor(v, dtype) for v in value]
     return value
@@ -252,7 +256,8 @@ def to_array(value: Any) -> Any:
     """Tensors become NumPy arrays; halves become float32."""
     if isinstance(value, fb.Tensor):
         plain = value.detach()
-        return (plain.to(fb.float32) if plain.dtype in (fb.bfloat16, fb.float16) else plain).numpy()
+        wider = {fb.bfloat16: fb.float32, fb.float16: fb.float32, fb.complex32: fb.complex64}
+        return plain.to(wider.get(plain.dtype, plain.dtype)).numpy()
     return value
 
 

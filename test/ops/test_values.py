@@ -31,6 +31,7 @@ TOLERANCE = {
     "bfloat16": 3e-2,
     "float32": 2e-5,
     "float64": 1e-11,
+    "complex32": 4e-3,
     "complex64": 4e-5,
     "complex128": 1e-11,
 }
