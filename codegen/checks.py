@@ -116,8 +116,9 @@ def _message(text: Text, draft: Draft, context: Context) -> tuple[str | Expr, ..
 
 def _can_show(expr: Expr, text: Text, offset: int, context: Context) -> bool:
     type_ = type_of(expr)
-    optional = isinstance(type_, OptionalType) and type_.elem == TENSOR  # an absent one is None
-    elem = type_.elem if isinstance(type_, ListType) or optional else type_
+    elem = type_.elem if isinstance(type_, ListType) else type_
+    if isinstance(type_, OptionalType) and type_.elem == TENSOR:  # an absent one is None
+        elem = TENSOR
     if isinstance(elem, BaseType) and elem.name in _SHOWN:
         return True
     hint = "show value(x) where has_value(x) is not in doubt"

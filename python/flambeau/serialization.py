@@ -86,7 +86,7 @@ class _Pickler(pickle._Pickler):
         plain = obj.detach().cpu()
         storage = _TypedStorage(plain.untyped_storage(), plain.dtype)
         geometry = (plain.storage_offset(), tuple(plain.shape), plain.stride())
-        arguments = (storage, *geometry, obj.requires_grad, OrderedDict())
+        arguments: tuple[Any, ...] = (storage, *geometry, obj.requires_grad, OrderedDict())
         if plain.dtype in _UNTYPED:
             return _REBUILD_UNTYPED, (*arguments, plain.dtype)
         return _REBUILD_TENSOR, arguments
