@@ -49,7 +49,33 @@ TEST(dtypes_promote) {
   EXPECT_EQ(result_type(ints, Scalar(1.5)), ScalarType::Float32);
   EXPECT_EQ(result_type(ints, zeros_tensor({}, ScalarType::Int64)), ScalarType::Int32);
   EXPECT_EQ(result_type(zeros_tensor({2}, ScalarType::Float16), Scalar(c10::complex<double>(0, 1))),
-            ScalarType::Complex64);
+            ScalarType::Complex32);
+}
+
+TEST(wide_unsigned_types_promote_with_floats_only) {
+  EXPECT_EQ(promote_types(ScalarType::UInt32, ScalarType::BFloat16), ScalarType::BFloat16);
+  EXPECT(throws(ErrorKind::Runtime, "Promotion",
+                [] { promote_types(ScalarType::UInt16, ScalarType::Int64); }));
+  EXPECT(throws(ErrorKind::Runtime, "Promotion",
+                [] { promote_types(ScalarType::Complex64, ScalarType::UInt64); }));
+  EXPECT_EQ(promote_types(ScalarType::Complex32, ScalarType::Int64), ScalarType::Complex32);
+  EXPECT_EQ(promote_types(ScalarType::Complex32, ScalarType::BFloat16), ScalarType::Complex64);
+  EXPECT_EQ(result_type(zeros_tensor({2}, ScalarType::UInt16), zeros_tensor({}, ScalarType::Int64)),
+            ScalarType::UInt16);
+  EXPECT(!is_signed_type(ScalarType::UInt64) && is_integral_type(ScalarType::UInt16, false));
+}
+
+TEST(scalars_hold_the_highest_bit) {
+  const Scalar most(UINT64_MAX);
+  EXPECT(most.is_integral(false) && most.to<uint64_t>() == UINT64_MAX);
+  EXPECT(throws(ErrorKind::Runtime, "without overflow", [&] { most.to_int64(); }));
+  EXPECT(most.to_double() == 0x1p64 && most.to<float>() == 0x1p64f);
+  EXPECT(!most.equals(Scalar(-1)) && Scalar(uint64_t{5}).equals(Scalar(5)));
+  uint64_t stored = 0;
+  most.store(ScalarType::UInt64, &stored);
+  EXPECT(stored == UINT64_MAX && Scalar::load(ScalarType::UInt64, &stored).equals(most));
+  EXPECT(Scalar(0x1p63).to<uint64_t>() == uint64_t{1} << 63);
+  EXPECT_EQ(text_of(most), std::string("18446744073709551615"));
 }
 
 TEST(device_parses) {
