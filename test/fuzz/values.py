@@ -14,7 +14,7 @@ from codegen.python_types import shown_type
 
 DTYPES = (
     "float32", "float64", "int64", "bool", "complex64", "complex128",
-    "bfloat16", "float16", "uint8", "int8", "int16", "int32",
+    "bfloat16", "float16", "uint8", "int8", "int16", "int32", "uint16", "uint32", "uint64", "complex32",
 )  # fmt: skip
 SIZES = (0, 1, 2, 3, 5)
 SMALL = (0, 1, -1, 2, -2, 3, 4, 7)
