@@ -70,7 +70,8 @@ bool fits(const Param& p, PyObject* o) {
     case ParamKind::Bool:
       return PyBool_Check(o);
     case ParamKind::BoolList:
-      return all_items(o, [](PyObject* i) { return PyBool_Check(i); });
+      return all_items(o, [](PyObject* i) { return PyBool_Check(i); }) &&
+             (p.list_size == 0 || PySequence_Fast_GET_SIZE(o) == p.list_size);
     case ParamKind::String:
       return PyUnicode_Check(o);
     case ParamKind::ScalarType:

@@ -85,3 +85,10 @@ def test_set_sees_other_memory() -> None:
     x[0, 0] = 9.0
     assert base.tolist() == [0.0, 9.0, 2.0, 3.0, 4.0, 5.0]
     assert fb.empty(0).set_(base).is_set_to(base)
+
+
+@pytest.mark.parametrize("wanted", [[True, False], [], [True] * 4])
+def test_a_list_of_bools_has_the_length_that_the_schema_says(wanted):
+    x, statistics = fb.ones(2, 3), fb.ones(2, 1)
+    with pytest.raises(TypeError, match="_normalize_affine_gradients"):
+        fb._normalize_affine_gradients(x, x, statistics, statistics, None, None, [1], 1e-5, wanted)
