@@ -63,7 +63,13 @@ _WIDENING = ("sum", "prod")
 
 
 # How device code spells what it loads and converts itself.
-_DEVICE_STORAGE = {"Float16": "Half", "BFloat16": "BFloat16", "UInt16": "uint16_t", "UInt32": "uint32_t"}
+_DEVICE_STORAGE = {
+    "Bool": "StoredBool",
+    "Float16": "Half",
+    "BFloat16": "BFloat16",
+    "UInt16": "uint16_t",
+    "UInt32": "uint32_t",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +197,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         out=_OUT.get(op.dtype.name, "T"),
         operands=len(body.operands),
         inputs=tuple(
-            f"[[maybe_unused]] const T* in{i} = reinterpret_cast<const T*>(data[{i + 1}]);"
+            f"[[maybe_unused]] const stored_t<T>* in{i} = reinterpret_cast<const stored_t<T>*>(data[{i + 1}]);"
             for i in range(len(body.operands))
         ),
         constants=tuple(_constants(body.params)),
@@ -231,7 +237,7 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     finished = finisher.write(body.finish)
     constants = _constants(body.params)
     name = loop_name(op, "")
-    place = "{0}[{{}}]" if device else "reinterpret_cast<const T*>({0}[{{}}])[i]"
+    place = "{0}[{{}}]" if device else "reinterpret_cast<const stored_t<T>*>({0}[{{}}])[i]"
     table = (
         _launcher_table(op, "&launch_reduce<" + name + "_fiber<{}>, {}>")
         if device

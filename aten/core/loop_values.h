@@ -4,11 +4,13 @@
 // set.
 #include "aten/core/loop_types.h"
 #include "c10/core/complex.h"
+#include "c10/core/stored_bool.h"
 
 namespace flambeau::loops {
 
 using c10::complex;
 using c10::is_complex_v;
+using c10::stored_t;
 
 template <typename T>
 struct RealOf {
@@ -58,7 +60,7 @@ FLAMBEAU_HOST_DEVICE inline auto count_as(int64_t elements) {
 // The neutral elements of max and min.
 template <typename T>
 FLAMBEAU_HOST_DEVICE constexpr T lowest() {
-  if constexpr (__is_same(T, bool)) {
+  if constexpr (c10::is_bool<T>) {
     return false;
   } else if constexpr (!is_integer<T>()) {
     return -T(__builtin_inf());
@@ -70,7 +72,7 @@ FLAMBEAU_HOST_DEVICE constexpr T lowest() {
 }
 template <typename T>
 FLAMBEAU_HOST_DEVICE constexpr T highest() {
-  if constexpr (__is_same(T, bool)) {
+  if constexpr (c10::is_bool<T>) {
     return true;
   } else if constexpr (!is_integer<T>()) {
     return T(__builtin_inf());

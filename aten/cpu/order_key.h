@@ -8,7 +8,7 @@
 namespace flambeau {
 
 template <typename T>
-inline constexpr bool is_whole = loops::is_integer<T>() || __is_same(T, bool);
+inline constexpr bool is_whole = loops::is_integer<T>() || c10::is_bool<T>;
 
 // `nan`: the mask of the bits below the sign, which is also the key of NaN.
 template <typename Key>

@@ -9,6 +9,7 @@
 namespace flambeau::cuda {
 
 using c10::complex;
+using c10::StoredBool;
 using loops::count_as;
 using loops::highest;
 using loops::lowest;

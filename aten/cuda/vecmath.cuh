@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "aten/core/gamma_series.h"
-#include "c10/core/complex.h"
+#include "c10/core/stored_bool.h"
 
 namespace flambeau::vec {
 
@@ -32,7 +32,7 @@ concept Floating = __is_same(T, float) || __is_same(T, double);
 template <typename T>
 concept Complex = c10::is_complex_v<T>;
 template <typename T>
-concept Boolean = __is_same(T, bool);
+concept Boolean = c10::is_bool<T>;
 template <typename T>
 concept Integer = !Floating<T> && !Complex<T> && !Boolean<T>;
 template <typename T>

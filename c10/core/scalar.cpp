@@ -13,7 +13,7 @@ namespace {
 // magnitude.
 template <typename T>
 bool overflows(int64_t value) {
-  if constexpr (std::is_same_v<T, bool> || !std::is_integral_v<T>) {
+  if constexpr (c10::is_bool<T> || !std::is_integral_v<T>) {
     return false;
   } else if constexpr (std::is_unsigned_v<T>) {
     const uint64_t magnitude =
@@ -27,12 +27,12 @@ bool overflows(int64_t value) {
 // The same for one of at least 2^63.
 template <typename T>
 bool overflows(uint64_t) {
-  return std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, uint64_t>;
+  return std::is_integral_v<T> && !c10::is_bool<T> && !std::is_same_v<T, uint64_t>;
 }
 
 template <typename T>
 bool overflows(double value) {
-  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>) {
+  if constexpr (c10::is_bool<T> || std::is_same_v<T, double>) {
     return false;
   } else if constexpr (std::is_integral_v<T>) {
     const double least = static_cast<double>(std::numeric_limits<T>::min());
@@ -47,7 +47,7 @@ bool overflows(double value) {
 
 template <typename T>
 T from_real(double value) {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (c10::is_bool<T>) {
     return value != 0;
   } else if constexpr (std::is_integral_v<T>) {
     // Out of range is undefined in C++; wrapping is what vectorised conversions give on x86.
@@ -67,7 +67,7 @@ T from_real(double value) {
 // An integer of either kind, rounded once.
 template <typename T, typename Integer>
 T from_integer(Integer value) {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (c10::is_bool<T>) {
     return value != 0;
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return T(static_cast<float>(value));
@@ -106,7 +106,7 @@ template <typename T>
 T Scalar::to() const {
   if constexpr (is_complex_v<T>) {
     return T(to_complex());
-  } else if constexpr (std::is_same_v<T, bool>) {
+  } else if constexpr (c10::is_bool<T>) {
     return !is_zero();
   } else {
     if (tag_ == Tag::UInt) {
@@ -123,6 +123,7 @@ T Scalar::to() const {
 }
 
 template bool Scalar::to<bool>() const;
+template StoredBool Scalar::to<StoredBool>() const;
 template uint8_t Scalar::to<uint8_t>() const;
 template int8_t Scalar::to<int8_t>() const;
 template int16_t Scalar::to<int16_t>() const;
@@ -158,13 +159,9 @@ void Scalar::store(ScalarType t, void* destination) const {
 Scalar Scalar::load(ScalarType t, const void* source) {
   Scalar result;
   dispatch_stored(t, "Scalar.load", [&]<typename T>() {
-    if constexpr (std::is_same_v<T, bool>) {  // memory that nobody has written holds other bytes
-      result = Scalar(*static_cast<const unsigned char*>(source) != 0);
-    } else {
-      T value;
-      std::memcpy(static_cast<void*>(&value), source, sizeof value);
-      result = Scalar(value);
-    }
+    T value;
+    std::memcpy(static_cast<void*>(&value), source, sizeof value);
+    result = Scalar(value);
   });
   return result;
 }

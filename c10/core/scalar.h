@@ -28,8 +28,9 @@ class Scalar {
   template <typename T>
   constexpr Scalar(complex<T> value)  // NOLINT(google-explicit-constructor)
       : re_(value.re), im_(value.im), tag_(Tag::Complex) {}
-  constexpr Scalar(Half value) : Scalar(static_cast<float>(value)) {}      // NOLINT
-  constexpr Scalar(BFloat16 value) : Scalar(static_cast<float>(value)) {}  // NOLINT
+  constexpr Scalar(Half value) : Scalar(static_cast<float>(value)) {}       // NOLINT
+  constexpr Scalar(StoredBool value) : Scalar(static_cast<bool>(value)) {}  // NOLINT
+  constexpr Scalar(BFloat16 value) : Scalar(static_cast<float>(value)) {}   // NOLINT
 
   Tag tag() const { return tag_; }
   bool is_bool() const { return tag_ == Tag::Bool; }

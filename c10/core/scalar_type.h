@@ -2,11 +2,14 @@
 // Element types: sizes, categories, names, promotion and the map to C++ types.
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <type_traits>
 
 #include "c10/core/complex.h"
 #include "c10/core/half.h"
 #include "c10/core/scalar_type_id.h"
+#include "c10/core/stored_bool.h"
 
 namespace flambeau::c10 {
 
@@ -96,7 +99,7 @@ struct ScalarTypeOf;
   struct ScalarTypeOf<T> {                             \
     static constexpr ScalarType value = ScalarType::S; \
   };
-FLAMBEAU_MAP_TYPE(Bool, bool)
+FLAMBEAU_MAP_TYPE(Bool, StoredBool)
 FLAMBEAU_MAP_TYPE(UInt8, uint8_t)
 FLAMBEAU_MAP_TYPE(Int8, int8_t)
 FLAMBEAU_MAP_TYPE(Int16, int16_t)
@@ -113,6 +116,10 @@ FLAMBEAU_MAP_TYPE(UInt16, uint16_t)
 FLAMBEAU_MAP_TYPE(UInt32, uint32_t)
 FLAMBEAU_MAP_TYPE(Complex32, complex<Half>)
 #undef FLAMBEAU_MAP_TYPE
+template <>
+struct ScalarTypeOf<bool> {
+  static constexpr ScalarType value = ScalarType::Bool;
+};
 
 template <ScalarType S>
 using cpp_type_t = typename CppTypeOf<S>::type;
@@ -122,7 +129,8 @@ inline constexpr ScalarType scalar_type_of = ScalarTypeOf<T>::value;
 // Accumulator for sums of T: wide enough that a long sum keeps T's precision.
 template <typename T>
 struct AccumulateType {
-  using type = T;
+  static constexpr bool kSmall = is_bool<T> || (std::is_integral_v<T> && sizeof(T) < 8);
+  using type = std::conditional_t<kSmall, int64_t, T>;
 };
 template <>
 struct AccumulateType<Half> {
@@ -132,35 +140,10 @@ template <>
 struct AccumulateType<BFloat16> {
   using type = float;
 };
-template <>
-struct AccumulateType<bool> {
-  using type = int64_t;
-};
-template <>
-struct AccumulateType<uint8_t> {
-  using type = int64_t;
-};
-template <>
-struct AccumulateType<int8_t> {
-  using type = int64_t;
-};
-template <>
-struct AccumulateType<int16_t> {
-  using type = int64_t;
-};
-template <>
-struct AccumulateType<int32_t> {
-  using type = int64_t;
-};
-template <>
-struct AccumulateType<uint16_t> {
-  using type = int64_t;
-};
-template <>
-struct AccumulateType<uint32_t> {
-  using type = int64_t;
-};
 template <typename T>
 using accumulate_t = typename AccumulateType<T>::type;
 
 }  // namespace flambeau::c10
+
+template <>
+class std::numeric_limits<flambeau::c10::StoredBool> : public std::numeric_limits<bool> {};

@@ -45,7 +45,7 @@ Tensor tensor_from_index(PyObject* o) {
 
 Tensor truth(bool value) {
   Tensor t = empty_tensor({1}, ScalarType::Bool);
-  *t.data_as<bool>() = value;
+  *t.data_as<StoredBool>() = value;
   return t;
 }
 

@@ -23,7 +23,7 @@ inline To convert(From x) {
   } else if constexpr (is_complex_v<From>) {
     if constexpr (is_complex_v<To>) {
       return To(x);
-    } else if constexpr (__is_same(To, bool)) {
+    } else if constexpr (c10::is_bool<To>) {
       return (x.re != 0) | (x.im != 0);
     } else {
       return convert<To>(x.re);
@@ -32,7 +32,7 @@ inline To convert(From x) {
     return To(static_cast<typename To::value_type>(x));
   } else if constexpr (is_half<To>) {
     return To(static_cast<float>(x));
-  } else if constexpr (__is_same(To, bool)) {
+  } else if constexpr (c10::is_bool<To>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && __is_same(To, uint32_t)) {
     return static_cast<To>(static_cast<int64_t>(x));  // negative numbers wrap
@@ -86,13 +86,6 @@ inline void convert_run(int64_t n, const float* in, BFloat16* out) {
     const uint32_t quiet = (bits >> 16) | 0x40u;
     out[i].bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
   }
-}
-
-// Truth values are bytes 0 and 1: conversions from bytes become vectors, those from bool do not.
-template <typename To>
-  requires std::is_arithmetic_v<To>
-inline void convert_run(int64_t n, const bool* in, To* out) {
-  convert_run(n, reinterpret_cast<const uint8_t*>(in), out);
 }
 
 template <typename From, typename To>

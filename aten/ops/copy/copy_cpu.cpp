@@ -34,7 +34,7 @@ Scalar local_scalar_dense_cpu(const Tensor& self) { return item_of(self); }
 bool is_any_cpu(const Tensor& self) {
   if (self.dtype() != ScalarType::Bool) fail_dtype("_is_any", self.dtype());
   const Tensor flags = contiguous_tensor(self);
-  const bool* const first = flags.data_as<bool>();
+  const StoredBool* const first = flags.data_as<StoredBool>();
   return std::find(first, first + flags.numel(), true) != first + flags.numel();
 }
 

@@ -13,10 +13,11 @@ namespace {
 
 template <typename T>
 inline constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <typename T>
+inline constexpr bool is_whole = std::is_integral_v<T> || is_bool<T>;
 // What positions are computed in: integers by double, halves by float.
 template <typename T>
-using Position =
-    std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<is_half<T>, float, T>>;
+using Position = std::conditional_t<is_whole<T>, double, std::conditional_t<is_half<T>, float, T>>;
 
 template <typename T, typename Value>
 void generate(Tensor& out, const Value& value) {
@@ -48,7 +49,7 @@ struct Spacing {
 // Integers take whole ends.
 template <typename T>
 Spacing<Position<T>> spacing_in(const Scalar& start, const Scalar& end, int64_t steps) {
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (is_whole<T>) {
     return {start.to_int64(), end.to_int64(), steps};
   } else {
     return {start, end, steps};

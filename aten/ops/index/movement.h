@@ -13,7 +13,7 @@ namespace flambeau::indexing {
 // In T, integers wrapping around; half types add in float. For bool: or.
 template <typename T>
 T sum_of(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (is_bool<T>) {
     return a || b;
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
@@ -24,7 +24,7 @@ T sum_of(T a, T b) {
 
 template <typename T>
 T product_of(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (is_bool<T>) {
     return a && b;
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));

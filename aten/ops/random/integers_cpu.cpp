@@ -38,7 +38,7 @@ constexpr bool in_range(int64_t value) {
     return value >= -65504 && value <= 65504;
   else if constexpr (is_floating_type(scalar_type_of<T>))
     return true;
-  else if constexpr (std::is_same_v<T, bool>)
+  else if constexpr (is_bool<T>)
     return value == 0 || value == 1;
   else
     return std::in_range<T>(value);
@@ -53,7 +53,7 @@ struct IntegerRange {
 template <typename T>
 T element_of(uint64_t bits) {
   const auto value = static_cast<int64_t>(bits);
-  if constexpr (std::is_same_v<T, bool>)
+  if constexpr (is_bool<T>)
     return value != 0;
   else
     return static_cast<T>(value);

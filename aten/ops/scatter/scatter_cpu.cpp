@@ -36,7 +36,7 @@ void assign(const Tensor& self, int64_t dim, const Tensor& index, IntArrayRef sr
 struct Add {
   template <typename T>
   void operator()(T& to, const T& from) const {
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (is_bool<T>) {
       to = to || from;
     } else {
       to = static_cast<T>(to + from);
@@ -47,7 +47,7 @@ struct Add {
 struct Multiply {
   template <typename T>
   void operator()(T& to, const T& from) const {
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (is_bool<T>) {
       to = to && from;
     } else {
       to = static_cast<T>(to * from);

@@ -41,7 +41,8 @@ inline constexpr int kKeyBits = 8 * static_cast<int>(sizeof(T));
 template <typename T>
 [[gnu::always_inline]] inline uint64_t key_of(T value, bool descending) {
   constexpr uint64_t kMask = ~uint64_t{0} >> (64 - kKeyBits<T>);
-  constexpr bool kUnsigned = std::is_unsigned_v<T> && sizeof(T) < 4;  // order_key is the value
+  constexpr bool kUnsigned =
+      (std::is_unsigned_v<T> || is_bool<T>) && sizeof(T) < 4;  // order_key is the value
   constexpr uint64_t kBias = kUnsigned ? 0 : uint64_t{1} << (kKeyBits<T> - 1);
   const uint64_t key =
       (static_cast<uint64_t>(static_cast<int64_t>(order_key(value))) + kBias) & kMask;

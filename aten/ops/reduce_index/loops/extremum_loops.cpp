@@ -96,7 +96,7 @@ constexpr extremum::Loops kLoops = {{&row<T, false>, &row<T, true>},
 
 // By dtype, in the order of ScalarType; complex numbers have no order.
 extern const extremum::Loops FLAMBEAU_LOOPS(extremum)[kNumScalarTypes];
-const extremum::Loops FLAMBEAU_LOOPS(extremum)[kNumScalarTypes] = {kLoops<bool>,
+const extremum::Loops FLAMBEAU_LOOPS(extremum)[kNumScalarTypes] = {kLoops<StoredBool>,
                                                                    kLoops<uint8_t>,
                                                                    kLoops<int8_t>,
                                                                    kLoops<int16_t>,
