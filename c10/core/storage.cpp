@@ -33,8 +33,10 @@ void StorageImpl::free_data() noexcept {
 }
 
 void StorageImpl::resize(size_t nbytes) {
-  check(resizable(), "the storage is not resizable");
   if (nbytes == nbytes_) return;
+  check(resizable(), "Trying to resize storage that is not resizable: ",
+        release_ ? "its memory is another library's"
+                 : "NumPy, DLPack or a memoryview holds its address");
   if (!device_.is_meta()) {
     check(device_.is_cpu(), "resizing a storage is only possible on the CPU, got device ", device_);
     Allocator* allocator = allocator_of(device_.type);

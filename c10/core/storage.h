@@ -19,9 +19,17 @@ class StorageImpl final : public RefCounted {
   void* data() const { return data_; }
   size_t nbytes() const { return nbytes_; }
   Device device() const { return device_; }
-  bool resizable() const { return release_ == nullptr; }
-  // Grows or shrinks, keeping the common prefix; fails for foreign memory.
+  // Whether the memory may move: it is ours, and nobody outside holds its address.
+  bool resizable() const {
+    return release_ == nullptr && pins_.load(std::memory_order_acquire) == 0;
+  }
+  // Grows or shrinks, keeping the common prefix; fails unless resizable.
   void resize(size_t nbytes);
+
+  // While pinned, the memory stays where it is: NumPy, DLPack and the buffer protocol hold its
+  // address. Who pins also keeps a reference to the storage.
+  void pin() { pins_.fetch_add(1, std::memory_order_relaxed); }
+  void unpin() { pins_.fetch_sub(1, std::memory_order_release); }
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
@@ -35,6 +43,7 @@ class StorageImpl final : public RefCounted {
   void (*release_)(void*) = nullptr;
   void* context_ = nullptr;
   std::atomic<uint32_t> version_{0};
+  std::atomic<uint32_t> pins_{0};
   Device device_;
 };
 
