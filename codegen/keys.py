@@ -14,7 +14,8 @@ CATEGORIES = ("bool", "integral", "floating", "complex")
 # random: values come from a Generator; uninitialized: they are whatever memory holds; both cannot have a
 # reference. nondeterministic: the order of accumulation may differ from run to run on some backend.
 # layout: the result depends on the strides of the inputs. exact_out: out= is not cast to.
-TAGS = ("random", "uninitialized", "nondeterministic", "layout", "exact_out")
+# lazy: conjugate and negative views are taken as they are.
+TAGS = ("random", "uninitialized", "nondeterministic", "layout", "exact_out", "lazy")
 BACKENDS = ("CPU", "CUDA", "Meta")
 COMBINES = ("sum", "prod", "max", "min", "any", "all", "xor")
 EMPTY = ("identity", "error")

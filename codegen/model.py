@@ -173,8 +173,8 @@ class Call(Hashed):
 class Prop(Hashed):
     """A property of a Tensor.
 
-    One of ``shape strides storage_offset memory_format ndim numel dtype device is_complex``,
-    ``is_floating_point defined``.
+    One of ``shape strides storage_offset memory_format ndim numel dtype device is_complex is_conj``,
+    ``is_neg is_floating_point defined``.
     """
 
     of: Expr

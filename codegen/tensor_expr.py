@@ -58,6 +58,8 @@ PROPERTIES: dict[str, AnyType] = {
     "dtype": BaseType("ScalarType"),
     "device": BaseType("Device"),
     "is_complex": BOOL,
+    "is_conj": BOOL,
+    "is_neg": BOOL,
     "is_floating_point": BOOL,
     "defined": BOOL,
     "requires_grad": BOOL,

@@ -293,6 +293,8 @@ PROPERTIES = {
     "dtype": "{0}.dtype()",
     "device": "{0}.device()",
     "is_complex": "{0}.is_complex()",
+    "is_conj": "{0}.is_conj()",
+    "is_neg": "{0}.is_neg()",
     "is_floating_point": "{0}.is_floating_point()",
     "defined": "{0}.defined()",
     # Function transforms may ask for the gradient of what they wrap.

@@ -11,7 +11,7 @@ namespace {
 
 // Whether nobody else can see the elements of `t`, so that it may become a .grad as it is.
 bool is_sole_owner(const Tensor& t) {
-  if (t.impl()->use_count() != 1 || t.impl()->wrapper()) return false;
+  if (t.impl()->use_count() != 1 || t.impl()->wrapper() || t.is_conj() || t.is_neg()) return false;
   const ViewMeta* view = view_meta_of(t);
   // A view whose base only the view itself keeps.
   const uint32_t owners = view && view->base.impl()->use_count() == 1 ? 2 : 1;

@@ -7,6 +7,7 @@
 #include "torchgen_out/aten/copy_ops.h"
 #include "torchgen_out/aten/factory_ops.h"
 #include "torchgen_out/aten/reduction_ops.h"
+#include "torchgen_out/aten/unary_ops.h"
 #include "torchgen_out/aten/view_ops.h"
 
 namespace flambeau::autograd::operators {
@@ -20,6 +21,8 @@ Tensor clone(const Tensor& t) { return ops::clone::call(t); }
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
   return ops::as_strided::call(t, sizes, strides, storage_offset);
 }
+Tensor conj_view(const Tensor& t) { return ops::_conj::call(t); }
+Tensor neg_view(const Tensor& t) { return ops::_neg_view::call(t); }
 Tensor view_as_real(const Tensor& t) { return ops::view_as_real::call(t); }
 Tensor view_as_complex(const Tensor& t) { return ops::view_as_complex::call(t); }
 void copy_inplace(Tensor& self, const Tensor& source) { ops::copy_::call(self, source); }

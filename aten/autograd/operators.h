@@ -11,6 +11,9 @@ void add_inplace(Tensor& a, const Tensor& b);
 Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim);
 Tensor clone(const Tensor& t);
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
+// Views whose elements are the conjugates or negatives of those of `t`.
+Tensor conj_view(const Tensor& t);
+Tensor neg_view(const Tensor& t);
 Tensor view_as_real(const Tensor& t);
 Tensor view_as_complex(const Tensor& t);
 void copy_inplace(Tensor& self, const Tensor& source);

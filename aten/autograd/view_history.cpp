@@ -16,7 +16,8 @@ struct Geometry {
         strides(t.strides()),
         offset(t.storage_offset()),
         dtype(t.dtype()),
-        device(t.device()) {}
+        device(t.device()),
+        flips(t.keys() & kLazyKeys) {}
   Tensor zeros() const {
     Tensor t = empty_strided_tensor(sizes, strides, dtype, device);
     if (!t.is_meta()) fill_with(t, 0);
@@ -26,6 +27,7 @@ struct Geometry {
   int64_t offset;
   ScalarType dtype;
   Device device;
+  DispatchKeySet flips;  // what reading conjugates or negates
 };
 
 // Whether a view of `view`'s type holds the base's numbers: the same ones, or complex numbers seen
@@ -35,9 +37,25 @@ bool holds_same_numbers(ScalarType base, ScalarType view) {
          (is_complex_type(view) && to_real_type(view) == base);
 }
 
-// The elements of `t`, which starts where its storage does and is laid out as `base`, that `view`
-// sees.
-Tensor window_of(const Tensor& t, const Geometry& base, const Geometry& view) {
+// What reading the view conjugates or negates beside what reading the base does. A real view of a
+// conjugate view sees its imaginary parts negated.
+DispatchKeySet flips_between(const Geometry& base, const Geometry& view) {
+  DispatchKeySet flips = base.flips ^ view.flips;
+  if (is_complex_type(base.dtype) && !is_complex_type(view.dtype) &&
+      base.flips.has(DispatchKey::Conjugate)) {
+    const bool imaginary = (view.offset - 2 * base.offset) % 2 != 0;
+    flips = (flips - DispatchKeySet(DispatchKey::Conjugate)) ^
+            (imaginary ? DispatchKeySet(DispatchKey::Negative) : DispatchKeySet());
+  }
+  return flips;
+}
+
+Tensor flipped(Tensor window, DispatchKeySet flips) {
+  if (flips.has(DispatchKey::Conjugate)) window = operators::conj_view(window);
+  return flips.has(DispatchKey::Negative) ? operators::neg_view(window) : window;
+}
+
+Tensor plain_window_of(const Tensor& t, const Geometry& base, const Geometry& view) {
   if (base.dtype == view.dtype) {
     return operators::as_strided(t, view.sizes, view.strides, view.offset - base.offset);
   }
@@ -51,6 +69,12 @@ Tensor window_of(const Tensor& t, const Geometry& base, const Geometry& view) {
   strides.push_back(1);
   return operators::view_as_complex(
       operators::as_strided(t, sizes, strides, 2 * view.offset - base.offset));
+}
+
+// The elements of `t`, which starts where its storage does and is laid out as `base`, that `view`
+// sees.
+Tensor window_of(const Tensor& t, const Geometry& base, const Geometry& view) {
+  return flipped(plain_window_of(t, base, view), flips_between(base, view));
 }
 
 // Backward of "this window of base": puts the gradient into zeros of the base's geometry.
@@ -136,11 +160,9 @@ struct CopySlices final : Node {
   // Of a function transform's tensor: the gradient in the window may be batched where the one
   // outside of it is not, so that it cannot be written into a copy of that.
   Gradients apply_to_wrapper(const Tensor& grad, Gradients&& out) {
-    const int64_t offset = view_.offset - base_.offset;
     Tensor whole = operators::zeros_strided(grad, base_.sizes, base_.strides);
     operators::copy_inplace(whole, grad);
-    const Gradients inner = pass_inside(
-        operators::clone(operators::as_strided(whole, view_.sizes, view_.strides, offset)), out);
+    const Gradients inner = pass_inside(operators::clone(window_of(whole, base_, view_)), out);
     if (!should_compute(0)) return std::move(out);
     Tensor inside = inner.size() > 0 ? inner[0] : Tensor();
     if (!inside.defined()) inside = operators::zeros_strided(grad, view_.sizes, view_.strides);
@@ -148,7 +170,7 @@ struct CopySlices final : Node {
                                        operators::zeros_strided(inside, {}, {}));
     out[0] = operators::zeros_strided(zero, base_.sizes, base_.strides);
     operators::copy_inplace(out[0], whole);
-    Tensor window = operators::as_strided(out[0], view_.sizes, view_.strides, offset);
+    Tensor window = window_of(out[0], base_, view_);
     operators::copy_inplace(window, inside);
     return std::move(out);
   }

@@ -39,6 +39,9 @@ class Tensor {
   bool is_meta() const { return device().is_meta(); }
   bool is_complex() const { return is_complex_type(dtype()); }
   bool is_floating_point() const { return is_floating_type(dtype()); }
+  // Views whose elements are the conjugates or negatives of what memory holds.
+  bool is_conj() const { return keys().has(DispatchKey::Conjugate); }
+  bool is_neg() const { return keys().has(DispatchKey::Negative); }
   bool requires_grad() const { return keys().has(DispatchKey::Autograd); }
 
   void* data() const { return impl_->data(); }

@@ -11,6 +11,7 @@ struct ViewGeometry {
   DimVector strides;
   int64_t storage_offset = 0;
   ScalarType dtype = ScalarType::Undefined;  // Undefined: the base's
+  DispatchKeySet flips = {};                 // of kLazyKeys: what the view conjugates or negates
 };
 
 // A tensor over self's storage. Records the base for autograd through `note_view`.

@@ -75,6 +75,74 @@ void copy_cpu(const Tensor& self, const Tensor& source) {
             cast_loop(self.dtype(), self.dtype()));
 }
 
+// Bits that make an element of a floating dtype, little-endian, the negative or conjugate of
+// itself.
+uint64_t sign_bits(const Tensor& t, DispatchKeySet flips, int half) {
+  const bool imaginary = half == 1 && t.is_complex();
+  const bool flip =
+      flips.has(DispatchKey::Negative) != (imaginary && flips.has(DispatchKey::Conjugate));
+  return flip ? uint64_t{1} << (8 * element_size(to_real_type(t.dtype())) - 1) : 0;
+}
+
+template <typename Word>
+void flip_signs(const Tensor& self, DispatchKeySet flips) {
+  const int64_t parts = self.is_complex() ? 2 : 1;
+  const auto even = static_cast<Word>(sign_bits(self, flips, 0));
+  const auto odd = static_cast<Word>(sign_bits(self, flips, 1));
+  StridedLoop nest;
+  nest.set_sizes(self.sizes());
+  nest.add(self);
+  nest.sort();
+  nest.coalesce();
+  parallel_for(0, nest.numel() / nest.sizes[0], nest.sizes[0], [&](int64_t begin, int64_t end) {
+    Odometer at(nest, 1);
+    at.move_to(nest.data, begin);
+    for (int64_t row = begin; row < end; ++row, at.step()) {
+      for (int64_t i = 0; i < nest.sizes[0]; ++i) {
+        Word* const element = reinterpret_cast<Word*>(at.data()[0] + i * nest.strides[0][0]);
+        element[0] ^= even;
+        if (parts == 2) element[1] ^= odd;
+      }
+    }
+  });
+}
+
+// Integers wrap around; those without a sign as well.
+template <typename Word>
+void negate(const Tensor& self) {
+  StridedLoop nest;
+  nest.set_sizes(self.sizes());
+  nest.add(self);
+  Odometer at(nest);
+  at.move_to(nest.data, 0);
+  for (int64_t i = 0; i < self.numel(); ++i, at.step()) {
+    Word* const element = reinterpret_cast<Word*>(at.data()[0]);
+    *element = static_cast<Word>(0 - *element);
+  }
+}
+
+// Conjugates or negates what memory holds.
+void flip(const Tensor& self, DispatchKeySet flips) {
+  const bool counts =
+      self.is_complex() || (flips.has(DispatchKey::Negative) && self.dtype() != ScalarType::Bool);
+  if (!counts || self.numel() == 0) return;
+  dispatch_by_size(element_size(to_real_type(self.dtype())), "copy_", [&]<typename Word>() {
+    if constexpr (std::is_integral_v<Word>) {
+      if (is_differentiable_type(self.dtype())) return flip_signs<Word>(self, flips);
+      return negate<Word>(self);
+    }
+  });
+}
+
+void copy_values(const Tensor& self, const Tensor& source) {
+  const Overlap overlap = overlap_of(self, source);
+  if (overlap == Overlap::Full) return;
+  if (overlap == Overlap::No) return copy_cpu(self, source);
+  const Tensor copy = empty_tensor(source.sizes(), source.dtype());
+  copy_cpu(copy, source);
+  copy_cpu(self, copy);
+}
+
 }  // namespace
 
 void copy_into(const Tensor& self, const Tensor& source) {
@@ -84,12 +152,10 @@ void copy_into(const Tensor& self, const Tensor& source) {
   if (self.numel() == 0 || self.is_meta()) return;
   check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(),
         " and ", source.device());
-  const Overlap overlap = overlap_of(self, source);
-  if (overlap == Overlap::Full) return;
-  if (overlap == Overlap::No) return copy_cpu(self, source);
-  const Tensor copy = empty_tensor(source.sizes(), source.dtype());
-  copy_cpu(copy, source);
-  copy_cpu(self, copy);
+  copy_values(self, source);
+  // What is pending in only one of the two is done to the memory just written.
+  const DispatchKeySet flips = (self.keys() ^ source.keys()) & kLazyKeys;
+  if (!flips.empty()) flip(self, flips);
 }
 
 void copy_strided(const Tensor& self, const void* source, IntArrayRef strides) {
@@ -153,7 +219,10 @@ Tensor cast_tensor(const Tensor& self, ScalarType dtype) {
 Scalar item_of(const Tensor& self) {
   check(self.numel() == 1, NotOneElement{self.numel()});
   check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
-  return Scalar::load(self.dtype(), self.data());
+  const Scalar stored = Scalar::load(self.dtype(), self.data());
+  const complex<double> z = stored.to_complex();
+  const Scalar value = self.is_conj() ? Scalar(complex<double>(z.re, -z.im)) : stored;
+  return self.is_neg() ? -value : value;
 }
 
 }  // namespace flambeau

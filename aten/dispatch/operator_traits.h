@@ -68,6 +68,7 @@ struct OperatorTraits {
   bool is_random;                    // draws random numbers itself
   bool is_factory;                   // only makes a tensor, of given sizes or like another one
   bool is_dynamic;                   // shapes or values of results are read from data
+  bool passes_lazy;                  // takes conjugate and negative views as they are
 };
 
 }  // namespace flambeau

@@ -98,7 +98,7 @@ void attach(const Tensor& t, const Tensor& value, int64_t batch_dim, const Layer
   TensorImpl& impl = *t.impl();
   take_geometry(impl, value, batch_dim);
   impl.set_wrapped_number(value.impl()->is_wrapped_number());
-  impl.add_keys(kFront);
+  impl.add_keys(kFront | (value.keys() & kLazyKeys));
   impl.set_wrapper(std::move(wrapper));
 }
 

@@ -8,9 +8,9 @@ thread_local constinit ThreadState thread_state;
 
 const char* name_of(DispatchKey k) {
   static constexpr const char* kNames[kNumDispatchKeys] = {
-      "CPU",           "CUDA",        "Meta",          "PrivateUse1", "PrivateUse2",
-      "PrivateUse3",   "BackendMode", "FuncTorchBack", "Autograd",    "Autocast",
-      "Functionalize", "FuncTorch",   "Tracing",       "Python"};
+      "CPU",           "CUDA",      "Meta",     "PrivateUse1",   "PrivateUse2", "PrivateUse3",
+      "BackendMode",   "Conjugate", "Negative", "FuncTorchBack", "Autograd",    "Autocast",
+      "Functionalize", "FuncTorch", "Tracing",  "Python"};
   return kNames[static_cast<int>(k)];
 }
 

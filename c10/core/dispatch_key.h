@@ -17,6 +17,8 @@ enum class DispatchKey : uint8_t {
   PrivateUse3,
   // Functionality, innermost first.
   BackendMode,    // an operator mode that sees what the backend is asked for
+  Conjugate,      // the elements are the conjugates of what memory holds
+  Negative,       // the elements are the negatives of what memory holds
   FuncTorchBack,  // below Autograd: leaves the innermost transform
   Autograd,
   Autocast,
@@ -46,6 +48,9 @@ class DispatchKeySet {
   constexpr DispatchKeySet operator-(DispatchKeySet o) const {
     return DispatchKeySet(bits_ & ~o.bits_);
   }
+  constexpr DispatchKeySet operator^(DispatchKeySet o) const {
+    return DispatchKeySet(bits_ ^ o.bits_);
+  }
   // Index of the outermost key. The set must not be empty.
   constexpr int highest() const { return 63 - std::countl_zero(bits_); }
   // The keys below `k`: what a kernel of `k` redispatches to.
@@ -59,6 +64,9 @@ class DispatchKeySet {
 };
 
 constexpr DispatchKey backend_key(DeviceType t) { return static_cast<DispatchKey>(t); }
+// What a view says about its memory: kernels below see such tensors only where they pass them on.
+inline constexpr DispatchKeySet kLazyKeys =
+    DispatchKeySet(DispatchKey::Conjugate) | DispatchKeySet(DispatchKey::Negative);
 inline constexpr DispatchKeySet kBackendKeys = DispatchKeySet((uint64_t{1} << 6) - 1);
 
 }  // namespace flambeau::c10

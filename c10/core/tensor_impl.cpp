@@ -137,7 +137,8 @@ void TensorImpl::shallow_copy_from(const TensorImpl& other) {
   contiguous_ = other.contiguous_;
   device_ = other.device_;
   dtype_ = other.dtype_;
-  keys_ = (keys_ - kBackendKeys) | (other.keys_ & kBackendKeys);
+  const DispatchKeySet taken = kBackendKeys | kLazyKeys;
+  keys_ = (keys_ - taken) | (other.keys_ & taken);
 }
 
 }  // namespace flambeau::c10

@@ -20,6 +20,8 @@ _KEYS = (
     "PrivateUse2",
     "PrivateUse3",
     "BackendMode",
+    "Conjugate",
+    "Negative",
     "FuncTorchBack",
     "Autograd",
 )

@@ -14,6 +14,7 @@ from codegen.model import (
     BatchRule,
     Form,
     FormKind,
+    Kind,
     ListType,
     Model,
     Operator,
@@ -93,7 +94,9 @@ def _flags(op: Operator, form: Form) -> tuple[bool, ...]:
     """The last fields of OperatorTraits, in their order."""
     composite = batching.is_composite(op, form)
     draws = batching.is_random(op) and not composite
-    return composite, draws, batching.is_factory(op), batching.is_dynamic(op)
+    factory = batching.is_factory(op)
+    passes_lazy = composite or factory or op.kind is Kind.VIEW or "lazy" in op.tags
+    return composite, draws, factory, batching.is_dynamic(op), passes_lazy
 
 
 def _composite(op: Operator, form: Form) -> str:

@@ -82,6 +82,12 @@ PyObject* to_dlpack(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
       PyErr_SetString(PyExc_BufferError, "DLPack: the tensor requires grad; export its detach()");
       throw PythonError();
     }
+    if (t.is_conj() || t.is_neg()) {
+      PyErr_SetString(PyExc_BufferError,
+                      "DLPack: the tensor is a view with its conjugate or negative bit set; export "
+                      "its resolve_conj() or resolve_neg()");
+      throw PythonError();
+    }
     if (!t.is_cpu()) {
       PyErr_SetString(PyExc_BufferError, "DLPack export is offered for tensors on the CPU");
       throw PythonError();

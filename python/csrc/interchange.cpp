@@ -34,6 +34,10 @@ ScalarType from_array_type(const char* text) {
 void check_exportable(const Tensor& t, const char* what) {
   check(!t.requires_grad(), "Can't call ", what,
         ": the tensor requires grad; call it on its detach()");
+  check(!t.is_conj(), "Can't call ", what,
+        ": the tensor is a view with its conjugate bit set; call it on its resolve_conj()");
+  check(!t.is_neg(), "Can't call ", what,
+        ": the tensor is a view with its negative bit set; call it on its resolve_neg()");
   check_type(t.is_cpu(), "can't convert a ", name_of(t.device().type),
              " tensor to memory of the host. Use Tensor.cpu() to copy it there first.");
 }

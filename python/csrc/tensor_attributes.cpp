@@ -4,6 +4,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/dispatch/lazy_views.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
@@ -111,6 +112,8 @@ PyObject* storage_nbytes(PyObject* self, PyObject*) {
 PyObject* storage_id(PyObject* self, PyObject*) {
   return PyLong_FromVoidPtr(tensor_of(self).storage().get());
 }
+PyObject* is_conj(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_conj()); }
+PyObject* is_neg(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_neg()); }
 PyObject* item(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = readable(self);
@@ -137,14 +140,14 @@ PyObject* list_of(const Tensor& t, int64_t dim, const char* data, int64_t edge) 
 }
 PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Tensor& t = readable(self);
+    const Tensor t = resolved(readable(self));
     check(!t.is_meta(), "tolist: cannot read a tensor on the meta device, it has no data");
     return list_of(t, 0, static_cast<const char*>(t.data()), -1);
   });
 }
 PyObject* nested(PyObject* self, PyObject* edge) {
   return guarded([&] {
-    const Tensor& t = readable(self);
+    const Tensor t = resolved(readable(self));
     return list_of(t, 0, static_cast<const char*>(t.data()), integer_from(edge));
   });
 }
@@ -231,6 +234,8 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"is_floating_point", is_floating_point, METH_NOARGS,
      "Whether elements are real floating numbers."},
     {"is_complex", is_complex, METH_NOARGS, "Whether elements are complex numbers."},
+    {"is_conj", is_conj, METH_NOARGS, "Whether it is a view of its elements' conjugates."},
+    {"is_neg", is_neg, METH_NOARGS, "Whether it is a view of its elements' negatives."},
     {"is_inference", is_inference, METH_NOARGS, "Whether it was made in inference mode."},
     {"is_contiguous", fast(is_contiguous), METH_FASTCALL | METH_KEYWORDS,
      "Whether elements lie in memory in order."},

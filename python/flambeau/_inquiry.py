@@ -49,12 +49,12 @@ def is_complex(input: Tensor) -> bool:
 
 
 def is_conj(input: Tensor) -> bool:
-    """Whether conjugation is pending: never, it is done at once."""
+    """Whether the tensor is a view whose elements are the conjugates of what memory holds."""
     return input.is_conj()
 
 
 def is_neg(input: Tensor) -> bool:
-    """Whether negation is pending: never, it is done at once."""
+    """Whether the tensor is a view whose elements are the negatives of what memory holds."""
     return input.is_neg()
 
 

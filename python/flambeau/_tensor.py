@@ -115,14 +115,6 @@ class _TensorMethods:
     def imag(self: Any, value: Any) -> None:
         _C._functions.imag(self).copy_(_as_source(value))
 
-    def is_conj(self: Any) -> bool:
-        """Whether conjugation is pending: never, it is done at once."""
-        return False
-
-    def is_neg(self: Any) -> bool:
-        """Whether negation is pending: never, it is done at once."""
-        return False
-
     # --- spectra -----------------------------------------------------------------------------------
 
     def stft(self: Any, n_fft: int, *args: Any, **options: Any) -> Tensor:

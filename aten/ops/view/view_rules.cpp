@@ -30,6 +30,10 @@ ViewGeometry view(const Tensor& self, IntArrayRef size) {
 }
 
 ViewGeometry view_as_dtype(const Tensor& self, ScalarType dtype) {
+  check(dtype == self.dtype() || !(self.is_conj() || self.is_neg()),
+        "view: a conjugate or negative view has no memory that another dtype could show; call "
+        "resolve_conj() "
+        "or resolve_neg() first");
   ViewGeometry g = geometry_of(self);
   g.dtype = dtype;
   const auto from = static_cast<int64_t>(element_size(self.dtype()));
@@ -286,9 +290,25 @@ ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t
   return g;
 }
 
+// The elements of a complex view are conjugated, those of another one negated, when they are read.
+ViewGeometry conjugate(const Tensor& self) {
+  ViewGeometry g = geometry_of(self);
+  g.flips = DispatchKey::Conjugate;
+  return g;
+}
+
+ViewGeometry negate(const Tensor& self) {
+  ViewGeometry g = geometry_of(self);
+  g.flips = DispatchKey::Negative;
+  return g;
+}
+
 ViewGeometry view_as_real(const Tensor& self) {
   check(self.is_complex(), "view_as_real: expected a complex tensor, got ",
         pytorch_name_of(self.dtype()));
+  check(!self.is_conj(),
+        "view_as_real: expected a tensor that is not a conjugate view, as its memory holds "
+        "other imaginary parts; call resolve_conj() first");
   ViewGeometry g = geometry_of(self);
   g.dtype = to_real_type(self.dtype());
   for (int64_t& s : g.strides) s *= 2;

@@ -301,6 +301,8 @@ Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64
 }
 
 // No sample has complex numbers.
+Tensor conj_view(const Tensor&) { fail(ErrorKind::NotImplemented, "conj_view: no sample"); }
+Tensor neg_view(const Tensor&) { fail(ErrorKind::NotImplemented, "neg_view: no sample"); }
 Tensor view_as_real(const Tensor&) { fail(ErrorKind::NotImplemented, "view_as_real: no sample"); }
 Tensor view_as_complex(const Tensor&) {
   fail(ErrorKind::NotImplemented, "view_as_complex: no sample");
