@@ -166,11 +166,11 @@ class _TensorMethods:
         """Return a NumPy array that shares this tensor's memory.
 
         Args:
-            force: detach first, and copy if the memory is not the host's.
+            force: detach first, and copy if the memory is not the host's or a conjugate view's.
         """
         import numpy
 
-        source = self.detach().cpu() if force else self
+        source = self.detach().cpu().resolve_conj().resolve_neg() if force else self
         return numpy.asarray(_SharedArray(source))
 
     def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
