@@ -197,7 +197,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         out=_OUT.get(op.dtype.name, "T"),
         operands=len(body.operands),
         inputs=tuple(
-            f"[[maybe_unused]] const stored_t<T>* in{i} = reinterpret_cast<const stored_t<T>*>(data[{i + 1}]);"
+            f"[[maybe_unused]] const auto* in{i} = reinterpret_cast<const stored_t<T>*>(data[{i + 1}]);"
             for i in range(len(body.operands))
         ),
         constants=tuple(_constants(body.params)),

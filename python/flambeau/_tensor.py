@@ -300,7 +300,8 @@ class _TensorMethods:
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         state = (self.untyped_storage(), self.dtype, self.storage_offset(), tuple(self.shape), self.stride())
         attributes = {k: v for k, v in vars(self).items() if k != "grad"}
-        return _rebuild_tensor, (type(self), *state, self.requires_grad), attributes or None
+        arguments = (type(self), *state, self.requires_grad, _pending(self))
+        return _rebuild_tensor, arguments, attributes or None
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
@@ -311,7 +312,7 @@ class _TensorMethods:
 
         storage = copy.deepcopy(self.untyped_storage(), memo)
         geometry = (self.storage_offset(), tuple(self.shape), self.stride())
-        out = _rebuild_tensor(type(self), storage, self.dtype, *geometry, self.requires_grad)
+        out = _rebuild_tensor(type(self), storage, self.dtype, *geometry, self.requires_grad, _pending(self))
         memo[id(self)] = out
         if self.grad is not None:
             out.grad = copy.deepcopy(self.grad, memo)
@@ -394,6 +395,12 @@ def _fill_from(target: Any, values: Iterable[Any]) -> Tensor:
     return target.copy_(flat.reshape(target.shape))
 
 
+def _pending(tensor: Tensor) -> tuple[str, ...]:
+    """Return the views that make a tensor of what its memory holds."""
+    views = {"_conj": tensor.is_conj(), "_neg_view": tensor.is_neg()}
+    return tuple(name for name, is_pending in views.items() if is_pending)
+
+
 def _rebuild_tensor(
     cls: type[Tensor],
     storage: Any,
@@ -402,8 +409,11 @@ def _rebuild_tensor(
     size: tuple[int, ...],
     stride: tuple[int, ...],
     requires_grad: bool,
+    pending: tuple[str, ...] = (),
 ) -> Tensor:
     out = _C._rebuild(storage.tensor, dtype, size, stride, offset)
+    for view in pending:
+        out = getattr(_C._functions, view)(out).detach()
     if cls is not Tensor:
         out = out.as_subclass(cls)
     return out.requires_grad_() if requires_grad else out
