@@ -86,6 +86,11 @@ test: build cpp-test $(VENV)/.test.installed  ## build everything, run the test 
 	$(call say,Running the Python tests)
 	@$(PY) -m pytest -n $(JOBS) test
 
+.PHONY: test-isa
+test-isa: build $(VENV)/.test.installed  ## a sample of the operator tests per instruction set: make test-isa [SAMPLE=10]
+	$(call say,Running operator tests with capped instruction sets)
+	@PYTHONPATH=python:test:test/ops $(PY) -m instruction_sets --jobs $(JOBS) --sample $(or $(SAMPLE),10)
+
 .PHONY: cpp-test
 cpp-test: env  ## C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 	$(call say,Building and running the C++ tests under sanitizers)

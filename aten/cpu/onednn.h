@@ -4,6 +4,7 @@
 #if FLAMBEAU_ONEDNN
 #include <dnnl.h>
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,14 @@ namespace flambeau::onednn {
 
 inline void check_status(dnnl_status_t status, const char* what) {
   check(status == dnnl_success, what, ": oneDNN failed with status ", static_cast<int64_t>(status));
+}
+
+// The answer to a request for a primitive descriptor: false where oneDNN implements none for the
+// dtype, shape or layout on this processor (or below ONEDNN_MAX_CPU_ISA). Other failures throw.
+inline bool is_supported(dnnl_status_t status, const char* what) {
+  if (status == dnnl_unimplemented) return false;
+  check_status(status, what);
+  return true;
 }
 
 // An owned oneDNN object.
@@ -67,9 +76,26 @@ inline bool data_type_of(ScalarType t, dnnl_data_type_t* out) {
     case ScalarType::BFloat16:
       *out = dnnl_bf16;
       return true;
+    case ScalarType::Float16:
+      *out = dnnl_f16;
+      return true;
     default:
       return false;
   }
+}
+
+// Whether oneDNN has no better than a loop nest for testing.
+inline bool is_reference(const PrimitiveDesc& desc) {
+  const char* name = nullptr;
+  check_status(dnnl_primitive_desc_query(desc.get(), dnnl_query_impl_info_str, 0, &name), "query");
+  return std::string_view(name).substr(0, 3) == "ref";
+}
+// Whether oneDNN computes in float32 with conversions of its own in the innermost loops, as it does
+// for bfloat16 with the first AVX-512 instruction sets: five times as slow as float32 blocks.
+inline bool is_emulated(dnnl_data_type_t type) {
+  if (type != dnnl_bf16) return false;
+  static const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  return isa == dnnl_cpu_isa_avx512_core || isa == dnnl_cpu_isa_avx512_core_vnni;
 }
 
 inline MemoryDesc strided_desc(IntArrayRef sizes, IntArrayRef strides, dnnl_data_type_t type) {

@@ -6,6 +6,8 @@ import pytest
 from flambeau import nn
 from flambeau.nn.utils import rnn
 
+pytestmark = pytest.mark.products
+
 RNG = np.random.default_rng(0)
 
 

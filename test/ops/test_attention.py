@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from flambeau.nn import functional as F
 
+pytestmark = pytest.mark.products
+
 RNG = np.random.default_rng(0)
 
 

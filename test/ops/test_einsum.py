@@ -4,6 +4,8 @@ import flambeau as fb
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.products
+
 EQUATIONS = [
     ("ij,jk->ik", (2, 3), (3, 4)),
     ("ij,jk", (2, 3), (3, 4)),

@@ -4,6 +4,8 @@ import flambeau as fb
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.products
+
 
 @pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.complex64, fb.int64], ids=str)
 @pytest.mark.parametrize("size", [3, 8, 130])

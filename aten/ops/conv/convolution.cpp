@@ -1,5 +1,6 @@
-// Convolution as matrix products over unrolled windows: used for every dtype that oneDNN does not
-// take, and for all when it is not built in. Sums are those of gemm::multiply.
+// Convolution as matrix products over unrolled windows: used for what oneDNN has no primitive for,
+// and for all when it is not built in; half types are converted to float32 then. Sums are those of
+// gemm::multiply.
 #include "aten/ops/conv/convolution.h"
 
 #include <cstring>
@@ -99,8 +100,8 @@ void roll(const Windows& w, int64_t channels, const T* columns, T* input) {
 template <typename F>
 void dispatch_conv(ScalarType dtype, F&& f) {
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Int64, ScalarType::Complex64,
-                 ScalarType::Complex128, ScalarType::Float16, ScalarType::BFloat16,
-                 ScalarType::Int32, ScalarType::Int64>(dtype, "convolution", static_cast<F&&>(f));
+                 ScalarType::Complex128, ScalarType::Int32>(dtype, "convolution",
+                                                            static_cast<F&&>(f));
 }
 
 // The sizes of one group.
@@ -155,6 +156,7 @@ void forward(const Problem& p, const Tensor& input, const Tensor& weight, const 
              const Tensor& output) {
   if (pointwise::forward(p, input, weight, bias, output)) return;
   if (onednn::forward(p, input, weight, bias, output)) return;
+  if (is_reduced_floating_type(p.dtype)) return in_float::forward(p, input, weight, bias, output);
   if (!is_row_major(p)) {
     const Tensor out = row_major_like(output);
     forward(in_row_major(p), contiguous_tensor(input), contiguous_tensor(weight), bias, out);
@@ -183,6 +185,8 @@ void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& w
                     const Tensor& grad_input) {
   if (pointwise::backward_input(p, grad_output, weight, grad_input)) return;
   if (onednn::backward_input(p, grad_output, weight, grad_input)) return;
+  if (is_reduced_floating_type(p.dtype))
+    return in_float::backward_input(p, grad_output, weight, grad_input);
   if (!is_row_major(p)) {
     const Tensor out = row_major_like(grad_input);
     backward_input(in_row_major(p), contiguous_tensor(grad_output), contiguous_tensor(weight), out);
@@ -207,6 +211,8 @@ void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& 
                      const Tensor& grad_weight) {
   if (pointwise::backward_weight(p, grad_output, input, grad_weight)) return;
   if (onednn::backward_weight(p, grad_output, input, grad_weight)) return;
+  if (is_reduced_floating_type(p.dtype))
+    return in_float::backward_weight(p, grad_output, input, grad_weight);
   if (!is_row_major(p)) {
     const Tensor out = row_major_like(grad_weight);
     backward_weight(in_row_major(p), contiguous_tensor(grad_output), contiguous_tensor(input), out);

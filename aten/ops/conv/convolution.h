@@ -1,5 +1,5 @@
 #pragma once
-// The geometry of one convolution, and the three ways to compute it.
+// The geometry of one convolution, and the ways to compute it.
 #include "aten/core/tensor.h"
 
 namespace flambeau::conv {
@@ -40,7 +40,7 @@ bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& 
 }  // namespace pointwise
 
 namespace onednn {
-// False where oneDNN is not built in or does not take the dtype; then nothing was done.
+// False where oneDNN is not built in or has no primitive for the problem; then nothing was done.
 bool forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
              const Tensor& output);
 bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
@@ -48,5 +48,16 @@ bool backward_input(const Problem& p, const Tensor& grad_output, const Tensor& w
 bool backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
                      const Tensor& grad_weight);
 }  // namespace onednn
+
+// Half types in float32: samples are converted in groups, and results rounded once. For problems
+// that nothing above takes.
+namespace in_float {
+void forward(const Problem& p, const Tensor& input, const Tensor& weight, const Tensor& bias,
+             const Tensor& output);
+void backward_input(const Problem& p, const Tensor& grad_output, const Tensor& weight,
+                    const Tensor& grad_input);
+void backward_weight(const Problem& p, const Tensor& grad_output, const Tensor& input,
+                     const Tensor& grad_weight);
+}  // namespace in_float
 
 }  // namespace flambeau::conv

@@ -1,10 +1,10 @@
 // Convolution by oneDNN. Between row-major tensors primitives choose their own (blocked) layouts,
 // and tensors are reordered at the border; channels-last images are read and written where they
-// are, if oneDNN has a fast way to. One plan per geometry, layout and direction, kept per thread.
+// are, if oneDNN has a fast way to. One plan per geometry, layout and direction, kept per thread;
+// that oneDNN has no way at all is remembered as a plan without a primitive.
 #include <array>
 #include <list>
 #include <map>
-#include <string_view>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
@@ -27,7 +27,7 @@ struct Port {
   bool same = false;
 };
 struct Plan {
-  PrimitiveDesc hint, desc;
+  PrimitiveDesc hint, desc;  // desc: none where oneDNN does not take the problem
   Primitive primitive;
   Port source, weights, destination;
 };
@@ -89,22 +89,19 @@ Port port_of(IntArrayRef sizes, IntArrayRef strides, dnnl_data_type_t type,
   return port;
 }
 
-void describe_backward(Plan& plan, const Problem& p, Direction direction, const Shapes& s,
-                       const MemoryDesc& source, const MemoryDesc& weights,
-                       const MemoryDesc& destination) {
+dnnl_status_t describe_backward(Plan& plan, const Problem& p, Direction direction, const Shapes& s,
+                                const MemoryDesc& source, const MemoryDesc& weights,
+                                const MemoryDesc& destination) {
   if (direction == Direction::BackwardInput) {
-    check_status(dnnl_convolution_backward_data_primitive_desc_create(
-                     plan.desc.out(), engine(), dnnl_convolution_direct, source.get(),
-                     weights.get(), destination.get(), p.stride.data(), s.dilation.data(),
-                     p.padding.data(), s.padding_end.data(), plan.hint.get(), nullptr),
-                 "convolution_backward");
-  } else {
-    check_status(dnnl_convolution_backward_weights_primitive_desc_create(
-                     plan.desc.out(), engine(), dnnl_convolution_direct, source.get(),
-                     weights.get(), nullptr, destination.get(), p.stride.data(), s.dilation.data(),
-                     p.padding.data(), s.padding_end.data(), plan.hint.get(), nullptr),
-                 "convolution_backward");
+    return dnnl_convolution_backward_data_primitive_desc_create(
+        plan.desc.out(), engine(), dnnl_convolution_direct, source.get(), weights.get(),
+        destination.get(), p.stride.data(), s.dilation.data(), p.padding.data(),
+        s.padding_end.data(), plan.hint.get(), nullptr);
   }
+  return dnnl_convolution_backward_weights_primitive_desc_create(
+      plan.desc.out(), engine(), dnnl_convolution_direct, source.get(), weights.get(), nullptr,
+      destination.get(), p.stride.data(), s.dilation.data(), p.padding.data(), s.padding_end.data(),
+      plan.hint.get(), nullptr);
 }
 
 // `in_place`: images keep the user's layout.
@@ -124,29 +121,23 @@ Plan describe(const Problem& p, Direction direction, const Shapes& s, bool bias,
   const bool depthwise = p.groups == p.in_channels && p.groups == p.out_channels;
   const dnnl_prop_kind_t kind =
       forward_only && !depthwise ? dnnl_forward_inference : dnnl_forward_training;
-  check_status(
-      dnnl_convolution_forward_primitive_desc_create(
-          forward.out(), engine(), kind, dnnl_convolution_direct, source.get(), weights.get(),
-          bias ? bias_desc.get() : nullptr, destination.get(), p.stride.data(), s.dilation.data(),
-          p.padding.data(), s.padding_end.data(), nullptr),
-      "convolution");
-  if (!forward_only) describe_backward(plan, p, direction, s, source, weights, destination);
+  const dnnl_status_t status = dnnl_convolution_forward_primitive_desc_create(
+      forward.out(), engine(), kind, dnnl_convolution_direct, source.get(), weights.get(),
+      bias ? bias_desc.get() : nullptr, destination.get(), p.stride.data(), s.dilation.data(),
+      p.padding.data(), s.padding_end.data(), nullptr);
+  if (!is_supported(status, "convolution") || forward_only) return plan;
+  is_supported(describe_backward(plan, p, direction, s, source, weights, destination),
+               "convolution_backward");
   return plan;
 }
 
-// Whether oneDNN has no better than a loop nest for testing.
-bool is_reference(const PrimitiveDesc& desc) {
-  const char* name = nullptr;
-  check_status(dnnl_primitive_desc_query(desc.get(), dnnl_query_impl_info_str, 0, &name),
-               "convolution");
-  return std::string_view(name).substr(0, 3) == "ref";
-}
+bool has_fast_way(const Plan& plan) { return plan.desc && !is_reference(plan.desc); }
 
 Plan make_plan(const Problem& p, Direction direction, bool bias, dnnl_data_type_t type) {
   const Shapes s(p);
   Plan plan = describe(p, direction, s, bias, type, p.channels_last);
-  if (p.channels_last && is_reference(plan.desc))
-    plan = describe(p, direction, s, bias, type, false);
+  if (p.channels_last && !has_fast_way(plan)) plan = describe(p, direction, s, bias, type, false);
+  if (!has_fast_way(plan)) return {};
   check_status(dnnl_primitive_create(plan.primitive.out(), plan.desc.get()), "convolution");
   const bool for_input = direction == Direction::BackwardInput,
              for_weight = direction == Direction::BackwardWeight;
@@ -167,10 +158,13 @@ bool all_positive(IntArrayRef list) {
   return true;
 }
 
+Plan* supported(Plan& plan) { return plan.primitive ? &plan : nullptr; }
+
 Plan* plan_for(const Problem& p, Direction direction, bool bias) {
   dnnl_data_type_t type;
-  if (!data_type_of(p.dtype, &type) || !all_positive({p.batch, p.in_channels, p.out_channels}) ||
-      !all_positive(p.in) || !all_positive(p.out)) {
+  if (!data_type_of(p.dtype, &type) || is_emulated(type) ||
+      !all_positive({p.batch, p.in_channels, p.out_channels}) || !all_positive(p.in) ||
+      !all_positive(p.out)) {
     return nullptr;
   }
   static thread_local std::list<std::pair<Key, Plan>> plans;
@@ -178,7 +172,7 @@ Plan* plan_for(const Problem& p, Direction direction, bool bias) {
   const Key key = key_of(p, direction, bias);
   if (const auto found = index.find(key); found != index.end()) {
     plans.splice(plans.end(), plans, found->second);
-    return &found->second->second;
+    return supported(found->second->second);
   }
   if (plans.size() >= kMaxPlans) {
     index.erase(plans.front().first);
@@ -186,7 +180,7 @@ Plan* plan_for(const Problem& p, Direction direction, bool bias) {
   }
   plans.emplace_back(key, make_plan(p, direction, bias, type));
   index[key] = std::prev(plans.end());
-  return &plans.back().second;
+  return supported(plans.back().second);
 }
 
 // A tensor as the primitive sees it, through a temporary where its layout differs.

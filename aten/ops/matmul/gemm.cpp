@@ -1,6 +1,8 @@
-// Matrix products. float32 and bfloat16 go to oneDNN when built with it, except tiny ones, whose
-// call would cost more than the work; float32 without it, float64 and complex go to OpenBLAS;
-// integers and float16 to a loop. NaN and infinity follow IEEE arithmetic; k = 0 gives zeros.
+// Matrix products. Small ones of float32 and float64 go to loops of ours, since the call of a
+// library would cost more than the work. float32 and the half types go to oneDNN where it is built
+// in and has a primitive for them; other half types are multiplied in float32 blocks; other
+// float32, float64 and complex go to OpenBLAS; integers to a loop. NaN and infinity follow IEEE
+// arithmetic; k = 0 gives zeros.
 #include "aten/ops/matmul/gemm.h"
 
 #include <cblas.h>
@@ -12,6 +14,7 @@
 
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/onednn_matmul.h"
+#include "aten/ops/matmul/small_gemm.h"
 
 namespace flambeau::gemm {
 namespace {
@@ -81,7 +84,7 @@ void blas(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate
   }
 }
 
-// For types that no library takes. The middle loop runs along rows of b, so it vectorises.
+// For integers, which no library takes. The middle loop runs along rows of b, so it vectorises.
 template <typename T>
 void plain(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate) {
   using Acc = accumulate_t<T>;
@@ -119,6 +122,21 @@ void fill_zero(ScalarType dtype, int64_t rows, int64_t cols, void* out, int64_t 
   }
 }
 
+SmallProducts small_products(int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
+                             int64_t b_step, void* c, int64_t c_step, int64_t ldc,
+                             bool accumulate) {
+  return {count,
+          a.rows,
+          b.cols,
+          a.cols,
+          {a.data, a.row_stride, a.col_stride, a_step},
+          {b.data, b.row_stride, b.col_stride, b_step},
+          c,
+          ldc,
+          c_step,
+          accumulate};
+}
+
 }  // namespace
 
 void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
@@ -128,12 +146,16 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
     if (!accumulate) fill_zero(dtype, a.rows, b.cols, out, ldc);
     return;
   }
+  if (is_small(dtype, a.rows, b.cols, a.cols)) {
+    const SmallProducts one = small_products(1, a, 0, b, 0, out, 0, ldc, accumulate);
+    return multiply_small(dtype, one);
+  }
   const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
   if (!tiny && onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate)) return;
+  if (is_reduced_floating_type(dtype)) return multiply_in_float(dtype, a, b, out, ldc, accumulate);
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64,
-                 ScalarType::Complex128, ScalarType::Float16, ScalarType::BFloat16,
-                 ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16, ScalarType::Int32,
-                 ScalarType::Int64>(dtype, "matmul", [&]<typename T>() {
+                 ScalarType::Complex128, ScalarType::UInt8, ScalarType::Int8, ScalarType::Int16,
+                 ScalarType::Int32, ScalarType::Int64>(dtype, "matmul", [&]<typename T>() {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>) {
       std::optional<SerialBlas> serial;
       if (in_parallel_region()) serial.emplace();
@@ -149,8 +171,11 @@ void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t 
                       bool accumulate) {
   if (count == 0) return;
   const bool empty = a.rows == 0 || b.cols == 0 || a.cols == 0;
-  const bool tiny = a.rows * b.cols * a.cols <= 16 * 16 * 16;
-  if (!empty && !tiny &&
+  if (!empty && is_small(dtype, a.rows, b.cols, a.cols)) {
+    return multiply_small(
+        dtype, small_products(count, a, a_step, b, b_step, out, out_step, ldc, accumulate));
+  }
+  if (!empty &&
       onednn::multiply(dtype, count, a, a_step, b, b_step, out, out_step, ldc, accumulate))
     return;
   const auto width = static_cast<int64_t>(element_size(dtype));

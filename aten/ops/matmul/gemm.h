@@ -15,10 +15,14 @@ struct Matrix {
 };
 
 // out (row-major, m x n, rows `ldc` apart) = a * b, or += when `accumulate`. The sum over k is kept
-// in float32 for the half types and in the type itself otherwise (int64 for integers). k = 0 gives
-// zeros.
+// in float32 for the half types, which round it once, and in the type itself otherwise (int64 for
+// integers). k = 0 gives zeros.
 void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
               bool accumulate);
+
+// The same for float16 and bfloat16 by products of float32 blocks.
+void multiply_in_float(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
+                       bool accumulate);
 
 // The same for `count` products; strides between them in elements (0 repeats an operand).
 void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,

@@ -1,4 +1,5 @@
-// Matrix products by oneDNN, one primitive per shape, kept per thread.
+// Matrix products by oneDNN, one primitive per shape, kept per thread. That oneDNN has none for a
+// shape is remembered in the same way.
 #include "aten/ops/matmul/onednn_matmul.h"
 
 #include <array>
@@ -16,7 +17,7 @@ using namespace flambeau::onednn;
 
 using Key = std::array<int64_t, 16>;
 struct Plan {
-  Primitive primitive;
+  Primitive primitive;  // none where oneDNN does not take the operands
   Memory a, b, out;
 };
 constexpr size_t kMaxPlans = 512;
@@ -49,10 +50,10 @@ Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_
     dnnl_post_ops_destroy(sum);
   }
   PrimitiveDesc desc;
-  check_status(dnnl_matmul_primitive_desc_create(desc.out(), engine(), da.get(), db.get(), nullptr,
-                                                 dc.get(), attributes.get()),
-               "matmul");
   Plan plan;
+  const dnnl_status_t status = dnnl_matmul_primitive_desc_create(
+      desc.out(), engine(), da.get(), db.get(), nullptr, dc.get(), attributes.get());
+  if (!is_supported(status, "matmul") || is_reference(desc)) return plan;
   check_status(dnnl_primitive_create(plan.primitive.out(), desc.get()), "matmul");
   plan.a = memory_over(da.get(), nullptr);
   plan.b = memory_over(db.get(), nullptr);
@@ -84,7 +85,9 @@ Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matri
 bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
               int64_t b_step, void* out, int64_t out_step, int64_t ldc, bool accumulate) {
   dnnl_data_type_t type;
-  if (!data_type_of(dtype, &type) || !has_unit_stride(a) || !has_unit_stride(b)) return false;
+  if (!data_type_of(dtype, &type) || is_emulated(type) || !has_unit_stride(a) ||
+      !has_unit_stride(b))
+    return false;
   const Matrix c{out, a.rows, b.cols, std::max(ldc, b.cols), 1};
   const Key key = {int64_t{type},
                    count,
@@ -103,6 +106,7 @@ bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, 
                    0,
                    0};
   Plan& plan = plan_for(key, type, count, a, a_step, b, b_step, c, out_step, accumulate);
+  if (!plan.primitive) return false;
   check_status(dnnl_memory_set_data_handle(plan.a.get(), const_cast<void*>(a.data)), "matmul");
   check_status(dnnl_memory_set_data_handle(plan.b.get(), const_cast<void*>(b.data)), "matmul");
   check_status(dnnl_memory_set_data_handle(plan.out.get(), out), "matmul");
