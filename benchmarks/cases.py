@@ -2,10 +2,12 @@
 
 `torch` is the framework under test (flambeau or PyTorch). A case may give `per` (how many units one
 run of the statement stands for) and `unit`: of "bytes" (and "once", seconds), the statement
-returns the value itself. Cases of single families stand in families.py.
+returns the value itself. Cases of single families stand in families.py, larger
+networks in networks.py.
 """
 
 from families import FAMILIES, Case
+from networks import LSTM, RESNET, TINY
 
 
 def pointwise(name, expression, size):
@@ -216,6 +218,19 @@ CASES = [
         "a = torch.randn(64, 64, 64); b = torch.randn(64, 64, 64)",
         "torch.bmm(a, b)",
     ),
+    Case(
+        "matmul",
+        "bmm 512 x 16²",
+        "a = torch.randn(512, 16, 16); b = torch.randn(512, 16, 16)",
+        "torch.bmm(a, b)",
+    ),
+    Case("matmul", "a @ b.t() 1024", "a = torch.randn(1024, 1024); b = torch.randn(1024, 1024)", "a @ b.t()"),
+    Case(
+        "matmul",
+        "bfloat16 mm 1024",
+        "a = torch.randn(1024, 1024).bfloat16(); b = torch.randn(1024, 1024).bfloat16()",
+        "torch.mm(a, b)",
+    ),
     Case("matmul", "mv 2048", "a = torch.randn(2048, 2048); b = torch.randn(2048)", "torch.mv(a, b)"),
     conv(3, 64, 112, 7, 2),
     conv(64, 64, 56, 3, 1),
@@ -226,6 +241,10 @@ CASES = [
     *FAMILIES,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
+    Case("training", "ResNet-18, 4 x 3 x 112²", RESNET, "step()"),
+    Case("training", "LSTM 32 x 16 x 128", LSTM, "step()"),
+    Case("tiny", "Linear(4, 4)", TINY, "layer(x)"),
+    Case("tiny", "SGD, 20 x 4²", TINY, "optimizer.step()"),
     Case("transforms", "per-sample gradients, MLP, loop", SAMPLES, "loop()"),
     Case("transforms", "per-sample gradients, MLP, vmap", SAMPLES, "mapped(parameters, x, y)"),
     Case("transforms", "per-sample gradients, conv, vmap", CONV_SAMPLES, "mapped(parameters, x, y)"),

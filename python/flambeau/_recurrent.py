@@ -1,7 +1,8 @@
 """Recurrent networks as functions with PyTorch's arguments: sequences in layers and directions, and cells.
 
 The projections of all inputs of a layer are one matrix product; what is left per step is one product with the
-hidden state and one or two pointwise operators.
+hidden state, which adds to the projection, and one or two pointwise operators. The hidden weight is
+transposed in memory once per layer, so that no step has to.
 """
 
 from __future__ import annotations
@@ -15,20 +16,27 @@ from flambeau._C import Tensor
 _linear = _C._nn.linear
 _ops = _C._functions
 
-# A cell: (projected input, hidden state(s), hidden weight, hidden bias) -> hidden state(s), the output first.
+# A cell: (projected input, hidden state(s), transposed hidden weight, hidden bias) -> hidden state(s), the
+# output first. The bias is None where there is none, or where the projection has it already.
 State = tuple[Tensor, ...]
 Cell = Callable[[Tensor, State, Tensor, Tensor | None], State]
 
 
+def _gates(gates: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    """Projected input + h w + b."""
+    gates = gates if b is None else gates + b
+    return _ops.addmm(gates, h, w) if h.ndim == 2 else gates + _ops.matmul(h, w)
+
+
 def _lstm_step(gates: Tensor, state: State, w: Tensor, b: Tensor | None) -> State:
-    i, f, g, o = (gates + _linear(state[0], w, b)).chunk(4, -1)
+    i, f, g, o = _gates(gates, state[0], w, b).chunk(4, -1)
     c = _ops._lstm_state(i, f, g, state[1])
     return _ops._lstm_output(o, c), c
 
 
 def _gru_step(gates: Tensor, state: State, w: Tensor, b: Tensor | None) -> State:
     (h,) = state
-    hidden = _linear(h, w, b)
+    hidden = _ops.matmul(h, w) if b is None else _gates(b, h, w, None)
     width = h.shape[-1]
     reset, update = (gates.narrow(-1, 0, 2 * width) + hidden.narrow(-1, 0, 2 * width)).chunk(2, -1)
     content = _ops._gru_content(
@@ -38,11 +46,11 @@ def _gru_step(gates: Tensor, state: State, w: Tensor, b: Tensor | None) -> State
 
 
 def _tanh_step(gates: Tensor, state: State, w: Tensor, b: Tensor | None) -> State:
-    return ((gates + _linear(state[0], w, b)).tanh(),)
+    return (_gates(gates, state[0], w, b).tanh(),)
 
 
 def _relu_step(gates: Tensor, state: State, w: Tensor, b: Tensor | None) -> State:
-    return ((gates + _linear(state[0], w, b)).relu(),)
+    return (_gates(gates, state[0], w, b).relu(),)
 
 
 def _run(
@@ -58,7 +66,10 @@ def _run(
     w_ih, w_hh = weights[:2]
     b_ih, b_hh = weights[2:4] if has_biases else (None, None)
     projection = weights[-1] if len(weights) in (3, 5) else None
+    if b_hh is not None and cell is not _gru_step:  # whose hidden bias is scaled by the reset gate
+        b_ih, b_hh = b_ih + b_hh, None
     gates = _linear(x, w_ih, b_ih)
+    transposed = w_hh.t().contiguous()
     steps = list(gates.unbind(0) if sizes is None else gates.split(list(sizes)))
     if reverse:
         steps.reverse()
@@ -69,7 +80,7 @@ def _run(
         state = tuple(s.narrow(0, 0, steps[0].shape[0]) for s in initial)
     for step in steps:
         state = _resized(state, initial, step.shape[0], finished) if sizes is not None else state
-        state = cell(step, state, w_hh, b_hh)
+        state = cell(step, state, transposed, b_hh)
         if projection is not None:
             state = (_linear(state[0], projection), *state[1:])
         outputs.append(state[0])
@@ -194,7 +205,7 @@ def lstm_cell(
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One step of a long short-term memory; returns (h, c)."""
-    h, c = _lstm_step(_linear(input, w_ih, b_ih), tuple(hx), w_hh, b_hh)
+    h, c = _lstm_step(_linear(input, w_ih, b_ih), tuple(hx), w_hh.t(), b_hh)
     return h, c
 
 
@@ -207,7 +218,7 @@ def _single(cell: Cell, name: str, doc: str) -> Callable[..., Tensor]:
         b_ih: Tensor | None = None,
         b_hh: Tensor | None = None,
     ) -> Tensor:
-        return cell(_linear(input, w_ih, b_ih), (hx,), w_hh, b_hh)[0]
+        return cell(_linear(input, w_ih, b_ih), (hx,), w_hh.t(), b_hh)[0]
 
     step.__name__ = step.__qualname__ = name
     step.__doc__ = doc

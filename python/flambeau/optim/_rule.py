@@ -168,7 +168,14 @@ class RuleOptimizer(Optimizer):
         """Move `p`, a tensor or a list of tensors, in place."""
         raise NotImplementedError(f"{type(self).__name__} must define rule()")
 
-    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+    def fused(
+        self,
+        tensors: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]],
+        group: Group,
+        first: bool,
+    ) -> None:
         """Move all tensors by one operator; `quick` says whether there is one."""
         raise NotImplementedError(f"{type(self).__name__} has no fused operator")
 
@@ -187,21 +194,24 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _step_group(self, group: Group) -> None:
-        tensors = [p for p in group["params"] if p.grad is not None]
+        grads = [p.grad for p in group["params"]]
+        tensors = [p for p, g in zip(group["params"], grads, strict=True) if g is not None]
         if not tensors:
             return
+        grads = [g for g in grads if g is not None]
         if group.get("capturable") and not all(p.is_cuda for p in tensors):
             raise AssertionError(
                 f"{type(self).__name__}: capturable=True needs parameters on supported devices: cuda; "
                 f"got {tensors[0].device}"
             )
-        numbers = {k: v if group.get("differentiable") else _number(v) for k, v in group.items()}
-        first = [self._initialize(p, group) for p in tensors]
-        if self._is_fused(tensors, group):
-            for new in (True, False):
-                members = [p for p, is_first in zip(tensors, first, strict=True) if is_first is new]
-                if members:
-                    self.fused(members, [self.state.get(p, {}) for p in members], numbers, new)
+        numbers = group if group.get("differentiable") else _numbers(group)
+        slots = self.slots(group)
+        first = self._first_steps(tensors, slots, group)
+        if self._is_fused(tensors, grads, group):
+            for new in set(first):
+                members = [i for i, is_first in enumerate(first) if is_first is new]
+                states = [self.state[tensors[i]] if slots else {} for i in members]
+                self.fused([tensors[i] for i in members], [grads[i] for i in members], states, numbers, new)
         elif group.get("foreach") and not group.get("differentiable"):
             for key, members in self._buckets(tensors, first).items():
                 self._move(members, key[-1], numbers)
@@ -209,23 +219,31 @@ class RuleOptimizer(Optimizer):
             for p, is_first in zip(tensors, first, strict=True):
                 self._move([p], is_first, numbers)
 
-    def _initialize(self, p: Tensor, group: Group) -> bool:
-        """Make the states that are missing; whether there were any."""
-        slots = self.slots(group)
-        state = self.state[p] if slots else {}
+    def _first_steps(self, tensors: list[Tensor], slots: dict[str, Initial], group: Group) -> list[bool]:
+        """Make the states that are missing; for each tensor, whether there were any."""
+        return [self._initialize(p, slots, group) for p in tensors] if slots else [False] * len(tensors)
+
+    def _initialize(self, p: Tensor, slots: dict[str, Initial], group: Group) -> bool:
+        """The same for one tensor."""
+        state = self.state[p]
         missing = [name for name in slots if state.get(name) is None]
         for name in missing:
             state[name] = slots[name](p, group)
         return bool(missing)
 
-    def _is_fused(self, tensors: list[Tensor], group: Group) -> bool:
+    def _is_fused(self, tensors: list[Tensor], grads: list[Tensor], group: Group) -> bool:
         """Whether one operator does the step: when asked for, or when left open and possible."""
         if "fused" not in group or group.get("differentiable") or group.get("foreach"):
             return False
-        fits = all(p.is_floating_point() and p.is_cpu and gradient_of(p).dtype == p.dtype for p in tensors)
+        if group["fused"] is False:
+            return False
+        dtypes = {p.dtype for p in tensors}
+        alike = len(dtypes) == 1 and dtypes == {g.dtype for g in grads}
+        fits = all(d.is_floating_point for d in dtypes) and all(p.is_cpu for p in tensors)
+        fits = fits and (alike or all(p.dtype == g.dtype for p, g in zip(tensors, grads, strict=True)))
         if group["fused"] and not fits:
             raise RuntimeError("`fused=True` needs floating params on the cpu")
-        return fits and group["fused"] is not False
+        return fits
 
     def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[Tensor]]:
         """Tensors that one call over lists can serve: of one dtype and with equal numbers in their state."""
@@ -277,6 +295,11 @@ def _packed(tensors: list[Tensor]) -> Value:
     """The tensor, or a list of several; complex numbers as pairs of real ones."""
     real = [flambeau.view_as_real(t) if t.is_complex() else t for t in tensors]
     return real[0] if len(real) == 1 else Tensors(real)
+
+
+def _numbers(group: Group) -> Group:
+    """The group with numbers in place of tensors."""
+    return {k: _number(v) if isinstance(v, Tensor | tuple) else v for k, v in group.items()}
 
 
 def _number(value: Any) -> Any:

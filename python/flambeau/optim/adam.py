@@ -78,7 +78,14 @@ class Adam(RuleOptimizer):
         denominator = square.sqrt().div((1 - beta2**s.step) ** 0.5).add_(group["eps"])
         descend(p, group["lr"] / (1 - beta1**s.step), s.exp_avg, denominator)
 
-    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+    def fused(
+        self,
+        tensors: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]],
+        group: Group,
+        first: bool,
+    ) -> None:
         """Step by one operator."""
         lists = [[s[k] for s in states] for k in ("exp_avg", "exp_avg_sq")]
         lists.append([s["max_exp_avg_sq"] for s in states] if group["amsgrad"] else [])
@@ -87,7 +94,6 @@ class Adam(RuleOptimizer):
         operator = flambeau._fused_adamw_ if group["decoupled_weight_decay"] else flambeau._fused_adam_
         options = {k: group[k] for k in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
         beta1, beta2 = group["betas"]
-        grads = [p.grad for p in tensors]
         operator(tensors, grads, *lists, steps, beta1=beta1, beta2=beta2, **options)
 
 

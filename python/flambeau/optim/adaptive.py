@@ -54,8 +54,7 @@ class Adagrad(RuleOptimizer):
     ) -> None:
         super().__init__(params, locals())
         for group in self.param_groups:
-            for p in group["params"]:
-                self._initialize(p, group)
+            self._first_steps(group["params"], self.slots(group), group)
 
     def share_memory(self) -> None:
         """Move the sums of squares to memory that processes share; see `Tensor.share_memory_`."""
@@ -73,12 +72,18 @@ class Adagrad(RuleOptimizer):
         rate = group["lr"] / (1 + (s.step - 1) * group["lr_decay"])
         descend(p, rate, g, s.sum.sqrt().add(group["eps"]))
 
-    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+    def fused(
+        self,
+        tensors: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]],
+        group: Group,
+        first: bool,
+    ) -> None:
         """Step by one operator."""
         steps = [s["step"] for s in states]
         flambeau._foreach_add_(steps, 1)
         options = {k: group[k] for k in ("lr", "lr_decay", "weight_decay", "eps", "maximize")}
-        grads = [p.grad for p in tensors]
         flambeau._fused_adagrad_(tensors, grads, [s["sum"] for s in states], steps, **options)
 
 
@@ -237,7 +242,10 @@ class Adafactor(RuleOptimizer):
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
         super().__init__(params, given)
 
-    def _initialize(self, p: Tensor, group: Group) -> bool:
+    def _first_steps(self, tensors: list[Tensor], slots: dict[str, Initial], group: Group) -> list[bool]:
+        return [self._factor_states(p, group) for p in tensors]
+
+    def _factor_states(self, p: Tensor, group: Group) -> bool:
         """Make the states that fit the number of dimensions."""
         if p.is_complex():
             raise RuntimeError("Adafactor: expected real parameters")

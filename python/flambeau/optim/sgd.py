@@ -65,13 +65,19 @@ class SGD(RuleOptimizer):
             g = g.add(b, alpha=momentum) if group["nesterov"] else b
         descend(p, group["lr"], g)
 
-    def fused(self, tensors: list[Tensor], states: list[dict[str, Any]], group: Group, first: bool) -> None:
+    def fused(
+        self,
+        tensors: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]],
+        group: Group,
+        first: bool,
+    ) -> None:
         """Step by one operator."""
         buffers = [state["momentum_buffer"] for state in states] if group["momentum"] != 0 else []
         options = {
             k: group[k] for k in ("weight_decay", "momentum", "lr", "dampening", "nesterov", "maximize")
         }
-        grads = [p.grad for p in tensors]
         flambeau._fused_sgd_(tensors, grads, buffers, **options, is_first_step=first)
 
 
