@@ -15,6 +15,7 @@
 #include "c10/core/isa.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/checksum.h"
 #include "python/csrc/data.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/transforms.h"
@@ -88,8 +89,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
     const auto have = static_cast<int64_t>(tensor_of(storage).storage()->nbytes());
     check(extent == 0 || bytes <= have, "_rebuild: the geometry reaches beyond the storage of ",
           have, " bytes");
-    Tensor out(
-        make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype, Device(DeviceType::CPU)));
+    Tensor out(make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype,
+                                          tensor_of(storage).device()));
     out.impl()->set_geometry(size, step, offset);
     return wrap(std::move(out));
   });
@@ -358,6 +359,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_torch_function(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
+    add_checksum(module.get());
     add_transforms(module.get());
     return module.release();
   });

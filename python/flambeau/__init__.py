@@ -213,7 +213,11 @@ def __getattr__(name: str) -> _Any:
     if name == "vmap":
         return _import_module("flambeau.func").vmap
     if name == "UntypedStorage":
-        return _import_module("flambeau._storage").Storage
+        return _import_module("flambeau._storage").UntypedStorage
+    if name.endswith("Storage"):
+        storages = _import_module("flambeau._typed_storage")
+        if name == "TypedStorage" or name in storages.CLASSES:
+            return storages.CLASSES.get(name, storages.TypedStorage)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 

@@ -15,9 +15,10 @@ def is_tensor(obj: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether an object is the memory of a tensor."""
-    from flambeau._storage import Storage
+    from flambeau._storage import UntypedStorage
+    from flambeau._typed_storage import TypedStorage
 
-    return isinstance(obj, Storage)
+    return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 def is_floating_point(input: Tensor) -> bool:

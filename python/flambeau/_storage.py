@@ -1,32 +1,57 @@
-"""The memory behind tensors, as an object of its own: what pickles share."""
+"""The memory behind tensors, as an object of its own: what pickles share.
+
+There is one object per block of memory; `TypedStorage` shows it as elements of a dtype.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from flambeau import _C
+from flambeau import _C, _typed
 from flambeau._C import Tensor
 
-_known: WeakValueDictionary[int, Storage] = WeakValueDictionary()
+if TYPE_CHECKING:
+    from flambeau._typed_storage import TypedStorage
+
+_known: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 
 
-class Storage:
+def position(index: Any, size: int) -> int:
+    """Return an index, which may count from the end, as one from the beginning."""
+    if not -size <= index < size:
+        raise IndexError(f"index {index} out of range for storage of size {size}")
+    return int(index) % size
+
+
+class UntypedStorage:
     """A block of bytes that a tensor and its views share.
 
     Args:
         source: how many bytes, not initialised; their values; or the whole block as a tensor of bytes.
+        device: where the bytes are, if `source` is their number or values.
     """
 
-    __slots__ = ("__weakref__", "tensor")
+    __slots__ = ("__weakref__", "_bytes")
 
-    is_cuda = False
+    is_cuda = is_hpu = is_sparse = is_sparse_csr = False
+    filename = None
 
-    def __init__(self, source: Any = 0) -> None:
+    def __init__(self, source: Any = 0, *, device: Any = None) -> None:
         if isinstance(source, int):
             source = _C._empty_bytes(source)
-        self.tensor = source if isinstance(source, Tensor) else _C.tensor(source, _C.uint8, None)
-        _known.setdefault(self.tensor._storage_id(), self)
+        elif not isinstance(source, Tensor):
+            source = _bytes_from(source)
+        self._bytes = source if device is None else source.to(device)
+        _known.setdefault(self._bytes._storage_id(), self)
+
+    @property
+    def tensor(self) -> Tensor:
+        """All bytes as a tensor: as many as there are now."""
+        return _C._storage_bytes(self._bytes)
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
@@ -41,7 +66,11 @@ class Storage:
     @property
     def device(self) -> _C.device:
         """Where the bytes are."""
-        return self.tensor.device
+        return self._bytes.device
+
+    def get_device(self) -> int:
+        """Return the index of the device; -1 for the host."""
+        return self._bytes.get_device()
 
     def tolist(self) -> list[int]:
         """Return the bytes as numbers."""
@@ -51,55 +80,170 @@ class Storage:
         """Return 1: the elements are bytes."""
         return 1
 
-    def untyped(self) -> Storage:
+    def resizable(self) -> bool:
+        """Whether the memory is the allocator's, not that of a file or another object."""
+        return not self.is_shared()
+
+    def untyped(self) -> UntypedStorage:
         """Return the storage: it knows no dtype."""
         return self
 
-    def cpu(self) -> Storage:
-        """Return the storage, which is on the host."""
-        return self
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """Return the name of the class, or a storage of another dtype."""
+        return "flambeau.UntypedStorage" if dtype is None else self._converted(_typed.dtype_of(dtype))
 
-    def clone(self) -> Storage:
+    def _converted(self, dtype: _C.dtype) -> TypedStorage:
+        from flambeau._typed_storage import TypedStorage
+
+        return TypedStorage(wrap_storage=self, dtype=_C.uint8)._converted(dtype)
+
+    def to(self, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Return the bytes on a device; the storage itself if it is there."""
+        moved = self.tensor.to(device=device)
+        return self if moved.device == self.device else storage_of(moved)
+
+    def cpu(self) -> UntypedStorage:
+        """Return the bytes on the host; the storage itself if it is there."""
+        return self.to("cpu")
+
+    def clone(self) -> UntypedStorage:
         """Return a copy."""
-        return from_bytes(bytes(self))
+        return storage_of(self.tensor.clone())
 
-    def fill_(self, value: int) -> Storage:
+    def new(self) -> UntypedStorage:
+        """Return a storage of no bytes on the same device."""
+        return UntypedStorage(0, device=self.device)
+
+    def fill_(self, value: Any) -> UntypedStorage:
         """Set every byte."""
-        self.tensor.fill_(value)
+        self.tensor.fill_(_byte("fill_", value))
         return self
 
-    def copy_(self, source: Storage, non_blocking: bool = False) -> Storage:
+    def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
         """Take over another storage's bytes, of which there must be as many."""
-        self.tensor.copy_(source.tensor)
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
+        self.tensor.copy_(source.untyped().tensor)
+        return self
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Change the number of bytes, in place; those that stay keep their values.
+
+        Raises: RuntimeError if there would be fewer while tensors see them.
+        """
+        if size < 0:
+            raise RuntimeError(f"resize_: expected a size of at least 0, got {size}")
+        if size > self.nbytes():
+            self.tensor.resize_(size)
+        elif size < self.nbytes():
+            self._shrink(size)
+        return self
+
+    def _shrink(self, size: int) -> None:
+        if (users := _C._storage_users(self._bytes)) > 1:
+            raise RuntimeError(f"resize_: {users - 1} tensors see the bytes that would go")
+        _known.pop(self._bytes._storage_id(), None)
+        self._bytes = self.tensor[:size].clone()
+        _known[self._bytes._storage_id()] = self
+
+    def byteswap(self, dtype: _C.dtype) -> None:
+        """Reverse the bytes of each element of the dtype; of complex numbers, those of each part."""
+        width = dtype.itemsize // (2 if dtype.is_complex else 1)
+        rows = self.tensor[: self.nbytes() // width * width].reshape(-1, width)
+        rows.copy_(rows.flip(1))
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """Whether the memory is pinned for copies to a device; never, here."""
+        return False
+
+    def pin_memory(self, device: Any = "cuda") -> UntypedStorage:
+        """Return the storage: memory of the host needs no pinning."""
         return self
 
     def is_shared(self) -> bool:
         """Whether other processes can see the bytes."""
         from flambeau._shared_memory import is_shared
 
-        return is_shared(self.tensor)
+        return is_shared(self._bytes)
 
-    def share_memory_(self) -> Storage:
+    def share_memory_(self) -> UntypedStorage:
         """Move the bytes to memory that processes share; no tensor may see them yet."""
         from flambeau._shared_memory import share
 
-        share(self.tensor)
-        _known.setdefault(self.tensor._storage_id(), self)
+        share(self._bytes)
+        _known.setdefault(self._bytes._storage_id(), self)
         return self
 
-    def __getitem__(self, index: int | slice) -> Any:
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        from flambeau._shared_memory import new_storage
+
+        return new_storage(size)
+
+    @classmethod
+    def from_buffer(
+        cls, buffer: Any, byte_order: Any = None, count: int = -1, offset: int = 0, *, dtype: Any
+    ) -> UntypedStorage:
+        """Return a copy of elements of an object's memory, by the buffer protocol.
+
+        Args:
+            buffer: the object.
+            byte_order: "little", "big" or "native"; needed unless elements are bytes.
+            count: number of elements; -1: as many as there are.
+            offset: bytes to skip.
+            dtype: of the elements.
+        """
+        if byte_order not in ("big", "little", "native") and (dtype.itemsize > 1 or byte_order is not None):
+            if byte_order is None:
+                raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+            raise ValueError(f"invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")
+        data, width = memoryview(buffer).cast("B"), dtype.itemsize
+        if offset < 0 or offset > len(data):
+            raise ValueError(f"offset must be non-negative and no greater than buffer length ({len(data)})")
+        if count < 0 and (len(data) - offset) % width:
+            raise ValueError(f"buffer size ({len(data)}) must be a multiple of element size ({width})")
+        have = (len(data) - offset) // width
+        if count > have:
+            raise ValueError(f"buffer has only {have} elements after offset {offset}, but {count} are wanted")
+        end = offset + (have if count < 0 else count) * width
+        out = from_bytes(data[offset:end])
+        if byte_order == "big" and sys.byteorder == "little":
+            out.byteswap(dtype)
+        return out
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> Any:
+        """Return the bytes of a file, mapped into memory.
+
+        Args:
+            filename: of the file; made, or made longer, if it is `shared`.
+            shared: whether writing to the storage writes to the file.
+            nbytes: number of bytes.
+        """
+        from flambeau._conversion import from_file
+
+        return storage_of(from_file(filename, shared, nbytes, dtype=_C.uint8))
+
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return storage_of(self.tensor[index].clone())
-        return int(self.tensor[index])
+            return _part(self, index)
+        if not isinstance(index, int):
+            raise TypeError(f"can't index a flambeau.UntypedStorage with {type(index).__name__}")
+        return int(self.tensor[position(index, self.nbytes())])
 
-    def __setitem__(self, index: int | slice, value: int) -> None:
-        self.tensor[index] = value
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            _part(self, index).fill_(value)
+        else:
+            self.tensor[position(index, self.nbytes())] = _byte("storage content", value)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        rows = "".join(f" {value}\n" for value in self)
+        rows = "".join(f" {value}\n" for value in self) if self.device.type == "cpu" else "...\n"
         return f"{rows}[flambeau.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __bytes__(self) -> bytes:
@@ -107,30 +251,61 @@ class Storage:
         return bytes(memoryview(values)) if self.nbytes() else b""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Storage) and self.tensor._storage_id() == other.tensor._storage_id()
+        return isinstance(other, UntypedStorage) and self._bytes._storage_id() == other._bytes._storage_id()
 
     def __hash__(self) -> int:
-        return self.tensor._storage_id()
+        return self._bytes._storage_id()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
-        return from_bytes(bytes(self))
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        copied: UntypedStorage = memo[id(self)]
+        return copied
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return from_bytes, (bytes(self),)
 
 
-def storage_of(tensor: Tensor) -> Storage:
-    """Return the one Storage object of a tensor's memory."""
+Storage = UntypedStorage
+
+
+def _byte(what: str, value: Any) -> int:
+    if not isinstance(value, int):
+        raise RuntimeError(f"{what}: expected an int, got {type(value).__name__}")
+    return value & 0xFF
+
+
+def _bytes_from(values: Any) -> Tensor:
+    if not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+        raise RuntimeError(f"UntypedStorage: expected a number or a sequence, got {type(values).__name__}")
+    return _C.tensor([_byte("UntypedStorage", value) for value in values], _C.uint8, None)
+
+
+def _part(storage: UntypedStorage, index: slice) -> UntypedStorage:
+    """Return consecutive bytes as a storage over the same memory."""
+    begin, end, step = index.indices(storage.nbytes())
+    if step != 1:
+        raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+    if end <= begin:
+        return UntypedStorage(0)
+    return storage_of(_C._from_buffer(storage.tensor, _C.uint8, end - begin, begin))
+
+
+def storage_of(tensor: Tensor) -> UntypedStorage:
+    """Return the one storage object of a tensor's memory."""
     key = tensor._storage_id()
     found = _known.get(key)
     if found is None:
-        found = _known[key] = Storage(_C._storage_bytes(tensor))
+        found = _known[key] = UntypedStorage(_C._storage_bytes(tensor))
     return found
 
 
-def from_bytes(data: bytes) -> Storage:
+def from_bytes(data: Any) -> UntypedStorage:
     """Return a new storage with a copy of the bytes."""
     out = _C._empty_bytes(len(data))
-    if data:
+    if len(data):
         memoryview(out)[:] = data
     return storage_of(out)

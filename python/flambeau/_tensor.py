@@ -295,7 +295,19 @@ class _TensorMethods:
 
         return storage_of(self)
 
-    storage = untyped_storage
+    def storage(self: Any) -> Any:
+        """Return the memory as elements of the tensor's dtype."""
+        from flambeau._typed_storage import TypedStorage
+
+        return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+    _typed_storage = storage
+
+    def storage_type(self: Any) -> Any:
+        """Return the class of storages of the dtype."""
+        from flambeau._typed_storage import CLASS_OF_DTYPE, CLASSES
+
+        return CLASSES[CLASS_OF_DTYPE[self.dtype]]
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         state = (self.untyped_storage(), self.dtype, self.storage_offset(), tuple(self.shape), self.stride())

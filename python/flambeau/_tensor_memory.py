@@ -35,6 +35,9 @@ class MemoryMethods:
             if size is None:
                 return _C._functions._set_from_(self, source)
             source = source.untyped_storage()
+        if getattr(source, "dtype", self.dtype) != self.dtype:
+            raise RuntimeError(f"set_: expected a storage of {self.dtype}, got one of {source.dtype}")
+        source = source.untyped()
         count = source.nbytes() // self.element_size()
         sizes = (count - storage_offset,) if size is None else tuple(size)
         strides = _row_major(sizes) if stride is None else tuple(stride)

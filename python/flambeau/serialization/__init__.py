@@ -1,0 +1,249 @@
+"""Objects with tensors in files: PyTorch's zip format, both ways.
+
+A file is an uncompressed zip: ``archive/data.pkl`` is a pickle in which each storage is a persistent id, and
+``archive/data/<key>`` holds its bytes. Reading accepts plain data only, unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap as _mmap
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from flambeau import _C
+from flambeau._storage import Storage, storage_of
+from flambeau._typed_storage import TypedStorage
+
+from ._allowed import SafeRules, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from ._archive import ALIGNMENT, Reader, Writer
+from ._opcodes import Interpreter
+from ._pickler import Pickler
+from ._replacement import replacing
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+_ROOT = "archive"
+
+
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | IO[bytes],
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Write an object with tensors to a file that `load` and PyTorch can read.
+
+    A file is replaced as a whole: whoever is killed meanwhile, or finds the disk full, leaves the old one.
+    Pipes, devices and files that are open already are written directly.
+
+    Args:
+        obj: a tensor, a storage, a state_dict, or nested containers of them.
+        f: a path, or a file open for writing.
+        pickle_module: accepted for compatibility.
+        pickle_protocol: accepted for compatibility; the format fixes it.
+        _use_new_zipfile_serialization: accepted for compatibility; there is no other format.
+        _disable_byteorder_record: leave out that bytes are in little-endian order.
+    Raises: RuntimeError if the file cannot be written.
+    """
+    text = io.BytesIO()
+    pickler = Pickler(text)
+    pickler.dump(obj)
+    with _target(f) as write:
+        archive = Writer(write)
+        archive.add(f"{_ROOT}/data.pkl", text.getvalue())
+        if not _disable_byteorder_record:
+            archive.add(f"{_ROOT}/byteorder", b"little")
+        for storage, key in pickler.storages.items():
+            archive.add(f"{_ROOT}/data/{key}", _bytes_of(storage))
+        archive.add(f"{_ROOT}/version", b"3\n")
+        archive.close()
+
+
+def _bytes_of(storage: Storage) -> memoryview:
+    values: Any = storage.cpu().tensor  # offers its memory, which stubs can say from Python 3.12 on
+    return memoryview(values) if storage.nbytes() else memoryview(b"")
+
+
+@contextlib.contextmanager
+def _target(f: Any) -> Iterator[Callable[[Any], None]]:
+    if not isinstance(f, str | os.PathLike):
+        yield _writing(f)
+        return
+    parent = Path(f).parent
+    if not parent.is_dir():
+        raise RuntimeError(f"save: Parent directory {parent} does not exist.")
+    try:
+        with replacing(f) as file:
+            yield _writing(file)
+    except OSError as error:
+        raise RuntimeError(f"save: File {os.fspath(f)} cannot be opened or written: {error}") from error
+
+
+def _writing(file: Any) -> Callable[[Any], None]:
+    if not isinstance(file, io.IOBase):  # may know nothing but bytes
+        return lambda data: file.write(bytes(data))
+
+    def write(data: Any) -> None:
+        view = memoryview(data)
+        while len(view):  # a raw file may write less than it gets
+            view = view[file.write(view) :]
+
+    return write
+
+
+def _layer(file: str, name: str) -> Any:
+    """A class or function of PyTorch's layers, whose files are not all named as ours."""
+    modules = import_module("flambeau.nn.modules")
+    if isinstance(layer := getattr(modules, name, None), type):
+        return layer
+    return getattr(getattr(modules, file), name)
+
+
+class _TrustingUnpickler(pickle.Unpickler):
+    """Python's own, with our names for PyTorch's."""
+
+    def __init__(self, data: bytes, storages: _Storages) -> None:
+        super().__init__(io.BytesIO(data), encoding="utf-8")
+        self.storages = storages
+
+    def find_class(self, module: str, name: str) -> Any:
+        with contextlib.suppress(pickle.UnpicklingError):
+            return SafeRules(None).find(module, name)
+        if module.startswith("torch.nn.modules."):
+            return _layer(module.removeprefix("torch.nn.modules."), name)
+        root, _, rest = module.partition(".")
+        target = f"flambeau.{rest}".rstrip(".") if root == "torch" else module
+        return getattr(import_module(target), name)
+
+    def persistent_load(self, pid: Any) -> TypedStorage:
+        return self.storages(pid)
+
+
+class _Storages:
+    """The storages of an archive, each read once, when the pickle first refers to it.
+
+    Args:
+        archive: the file.
+        root: the directory in it.
+        place: gives a storage its device.
+        mapped: the file as memory, if storages are to lie there.
+    """
+
+    def __init__(self, archive: Reader, root: str, place: Any, mapped: Any) -> None:
+        self.archive, self.root, self.place, self.mapped = archive, root, place, mapped
+        self.known: dict[str, Storage] = {}
+
+    def __call__(self, pid: Any) -> TypedStorage:
+        if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
+            raise RuntimeError(f"load: unknown persistent id {str(pid)[:80]}")
+        _, dtype, key, location, count = pid
+        if not isinstance(dtype, _C.dtype) or not isinstance(key, str) or type(count) is not int:
+            raise RuntimeError("load: a storage needs a dtype, a name and a number of elements")
+        if key not in self.known:
+            self.known[key] = self.place(self._read(key), location)
+        storage = self.known[key]
+        if count != storage.nbytes() // dtype.itemsize:
+            raise RuntimeError(
+                f"load: storage {key!r} has {storage.nbytes()} bytes; the pickle says {count} of {dtype}"
+            )
+        return TypedStorage(wrap_storage=storage, dtype=dtype)
+
+    def _read(self, key: str) -> Storage:
+        name = f"{self.root}/data/{key}"
+        size = self.archive.size(name)
+        if self.mapped is not None and size:
+            start = self.archive.offset(name)
+            if start % ALIGNMENT == 0:
+                return storage_of(_C._from_buffer(self.mapped, _C.uint8, size, start))
+        out = _C._empty_bytes(size)
+        self.archive.read_into(name, memoryview(out) if size else memoryview(bytearray()))
+        return storage_of(out)
+
+
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Read an object from a file that `save` or PyTorch wrote.
+
+    Args:
+        f: a path, or a file open for reading.
+        map_location: a device for all tensors; or a dict from devices in the file to devices; or a function
+            of a storage and its device in the file that returns a storage, or None for the default.
+            Default: the CPU.
+        pickle_module: accepted for compatibility.
+        weights_only: refuse everything but tensors and plain containers; other pickles can run any code.
+            Default: True.
+        mmap: leave the values in the file, which is read where they are used and must not change meanwhile;
+            they are not checked against the file's checksums. What is written to them stays in memory.
+        pickle_load_args: accepted for compatibility.
+    Raises: UnpicklingError for names that are not allowed and for other formats; EOFError for nothing;
+        RuntimeError for a damaged archive, or one of compressed records.
+    """
+    if mmap and not isinstance(f, str | os.PathLike):
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    with contextlib.ExitStack() as stack:
+        file: Any = f
+        if isinstance(f, str | os.PathLike):
+            file = stack.enter_context(Path(f).open("rb", buffering=0))
+        archive = _opened(file)
+        root = _root(archive)
+        mapped = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY) if mmap else None
+        storages = _Storages(archive, root, _placing(map_location), mapped)
+        text = archive.read(f"{root}/data.pkl")
+        if weights_only is False:
+            return _TrustingUnpickler(text, storages).load()
+        try:
+            return Interpreter(text, SafeRules(storages)).run()
+        except pickle.UnpicklingError as error:
+            raise pickle.UnpicklingError(
+                f"Weights only load failed: {error}. "
+                "Load it with weights_only=False if you trust its source: that can run any code."
+            ) from error
+
+
+def _opened(file: Any) -> Reader:
+    file.seek(0)
+    start = file.read(4)
+    if not start:
+        raise EOFError("load: the file is empty")
+    if start != b"PK\3\4":
+        raise pickle.UnpicklingError("load: expected a file in PyTorch's zip format")
+    return Reader(file)
+
+
+def _root(archive: Reader) -> str:
+    """Return the directory of the archive, whose name is the writer's choice."""
+    roots = [name.removesuffix("/data.pkl") for name in archive.records if name.endswith("/data.pkl")]
+    if len(roots) != 1:
+        raise RuntimeError(f"load: expected one record data.pkl, found {len(roots)}: file not found")
+    if f"{roots[0]}/byteorder" in archive.records:
+        order = archive.read(f"{roots[0]}/byteorder")
+        if order != b"little":
+            raise RuntimeError(f"load: expected little-endian bytes, the file has byteorder {order[:10]!r}")
+    return roots[0]
+
+
+def _placing(location: Any) -> Callable[[Storage, Any], Storage]:
+    """Return what moves a storage to where `map_location` says."""
+    if location is None:
+        return lambda storage, _: storage
+    if callable(location):
+        return lambda storage, source: location(storage, source) or storage
+    if isinstance(location, dict):
+        return lambda storage, source: storage.to(location.get(source, "cpu"))
+    device = _C.device(location)
+    return lambda storage, _: storage.to(device)
