@@ -18,7 +18,11 @@ ScalarType combine(ScalarType higher, ScalarType lower) {
 }  // namespace
 
 ScalarType TypePromotion::result() const {
-  return combine(dimensioned_, combine(zero_dim_, number_));
+  // A number's category counts, not the precision of the tensor that carries it.
+  ScalarType number = number_;
+  if (is_floating_type(number)) number = default_dtype();
+  if (is_complex_type(number)) number = default_complex_dtype();
+  return combine(dimensioned_, combine(zero_dim_, number));
 }
 
 }  // namespace flambeau
