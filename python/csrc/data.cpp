@@ -1,136 +1,207 @@
-// Tensors from nested Python data.
+// Tensors from nested Python data. Three passes: sizes, from the first item of each level; dtype,
+// from all items unless it is given; values. Tensors inside of sequences count as numbers.
 #include "python/csrc/data.h"
-
-#include <cstring>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/dispatch/lazy_views.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/numpy_types.h"
 
 namespace flambeau::python {
 namespace {
 
-bool is_sequence(PyObject* o) {
-  return PyList_Check(o) || PyTuple_Check(o) ||
-         (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o) &&
-          !is_number(o));
-}
-bool is_array(PyObject* o) {
-  return !is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__");
-}
-Tensor tensor_of_array(PyObject* array) {
-  const Ref wrapped = Ref::checked(from_array_interface(nullptr, array));
-  return tensor_of(wrapped.get());
+constexpr size_t kMostDims = 128;
+
+const char* type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
+bool is_text(PyObject* o) { return PyUnicode_Check(o) || PyBytes_Check(o); }
+bool is_plain_number(PyObject* o) {
+  return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
 }
 
-// What one pass over the data finds out: its shape, and the category of its numbers.
-struct Survey {
+// --- sizes ---------------------------------------------------------------------------------------
+
+DimVector sizes_of(PyObject* data) {
   DimVector sizes;
-  ScalarType dtype = ScalarType::Undefined;
+  Ref o = Ref::share(data);
+  while (!is_plain_number(o.get()) && !is_tensor(o.get()) && PySequence_Check(o.get())) {
+    const Py_ssize_t n = PySequence_Size(o.get());
+    if (n < 0) throw PythonError();
+    sizes.push_back(n);
+    check_value(sizes.size() <= kMostDims, "too many dimensions '", type_name(o.get()), "'");
+    if (n == 0) break;
+    Ref first(PySequence_GetItem(o.get(), 0));
+    if (!first) {
+      PyErr_Clear();
+      fail(ErrorKind::Value, "could not determine the shape of an object of type '",
+           type_name(o.get()), "': it has a length but no item 0");
+    }
+    o = std::move(first);
+  }
+  return sizes;
+}
 
-  void join(ScalarType t) { dtype = dtype == ScalarType::Undefined ? t : promote_types(dtype, t); }
-  void visit(PyObject* o, size_t depth) {
-    check_value(depth < 64, "too many dimensions: nested sequences deeper than 64");
-    if (is_tensor(o)) {
-      leaf(tensor_of(o).sizes(), depth);
-      join(tensor_of(o).dtype());
-    } else if (is_array(o)) {
-      const Tensor t = tensor_of_array(o);
-      leaf(t.sizes(), depth);
-      join(t.dtype());
-    } else if (is_sequence(o)) {
-      const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
-      const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
-      length(n, depth);
-      for (Py_ssize_t i = 0; i < n; ++i) visit(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1);
-    } else {
-      check_type(is_number(o), "new(): invalid data type '", Py_TYPE(o)->tp_name, "'");
-      leaf({}, depth);
-      join(scalar_from_unbounded(o).dtype());
-    }
-  }
+// --- dtype ---------------------------------------------------------------------------------------
 
- private:
-  bool closed_ = false;
+ScalarType dtype_of(PyObject* o);
 
-  static Scalar scalar_from_unbounded(PyObject* o) {
-    return PyLong_Check(o) && !PyBool_Check(o) ? Scalar(int64_t{0}) : scalar_from(o);
-  }
-  void length(Py_ssize_t n, size_t depth) {
-    if (depth == sizes.size() && !closed_) {
-      sizes.push_back(n);
-      return;
-    }
-    check_value(depth < sizes.size() && sizes[depth] == n, "expected sequence of length ",
-                depth < sizes.size() ? sizes[depth] : 0, " at dim ", int64_t(depth), " (got ",
-                int64_t{n}, ")");
-  }
-  void leaf(IntArrayRef inner, size_t depth) {
-    if (!closed_) {
-      check_value(depth == sizes.size(), "expected nested sequences of equal depth");
-      for (const int64_t n : inner) sizes.push_back(n);
-      closed_ = true;
-      return;
-    }
-    check_value(depth + inner.size() == sizes.size(), "expected nested sequences of equal depth");
-    for (size_t i = 0; i < inner.size(); ++i) {
-      check_value(sizes[depth + i] == inner[i], "expected sequence of length ", sizes[depth + i],
-                  " at dim ", int64_t(depth + i), " (got ", inner[i], ")");
-    }
-  }
+// Ends the recursion into sequences that hold themselves.
+struct Nesting {
+  Nesting() { checked(Py_EnterRecursiveCall(" in the search for a dtype") ? -1 : 0); }
+  ~Nesting() { Py_LeaveRecursiveCall(); }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
 };
 
+ScalarType dtype_of_items(PyObject* sequence) {
+  const Nesting nesting;
+  const Py_ssize_t n = PySequence_Size(sequence);
+  if (n < 0) throw PythonError();
+  if (n == 0) return default_dtype();
+  ScalarType found = ScalarType::Undefined;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const Ref item = Ref::checked(PySequence_GetItem(sequence, i));
+    check_type(item.get() != sequence, "new(): a sequence that holds itself has no shape");
+    const ScalarType own = dtype_of(item.get());
+    found = found == ScalarType::Undefined || found == own ? own : promote_types(found, own);
+  }
+  return found;
+}
+
+ScalarType dtype_of(PyObject* o) {
+  if (PyFloat_CheckExact(o)) return default_dtype();
+  if (PyBool_Check(o)) return ScalarType::Bool;
+  if (PyLong_CheckExact(o)) return ScalarType::Int64;
+  if (is_tensor(o)) return tensor_of(o).dtype();
+  check_type(!is_text(o), "new(): invalid data type '", type_name(o), "'");
+  if (is_numpy_scalar(o) || is_ndarray(o)) return dtype_of_numpy(o);
+  if (PyFloat_Check(o)) return default_dtype();
+  if (PyLong_Check(o)) return ScalarType::Int64;
+  if (PyComplex_Check(o)) return default_complex_dtype();
+  if (PySequence_Check(o)) return dtype_of_items(o);
+  fail(ErrorKind::Runtime, "Could not infer dtype of ", type_name(o),
+       ": expected numbers, tensors, arrays or sequences of them");
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+Scalar real_number(PyObject* o) {
+  const double value = PyFloat_AsDouble(o);
+  if (value == -1 && PyErr_Occurred()) throw PythonError();
+  return value;
+}
+Scalar complex_number(PyObject* o) {
+  const Py_complex value = PyComplex_AsCComplex(o);
+  if (PyErr_Occurred()) throw PythonError();
+  return complex<double>(value.real, value.imag);
+}
+Scalar whole_number(PyObject* o, ScalarType dtype) {
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  const Ref index = Ref::checked(PyNumber_Index(o));
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+  if (!overflow) return static_cast<int64_t>(value);
+  if (overflow > 0 && dtype == ScalarType::UInt64) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(index.get());
+    if (!PyErr_Occurred()) return static_cast<uint64_t>(large);
+    PyErr_Clear();
+  }
+  fail(ErrorKind::Value, "Overflow when unpacking long long: the integer does not fit ", dtype);
+}
+
+Scalar value_of_tensor(const Tensor& t, ScalarType dtype) {
+  if (is_integral_type(dtype, false)) {
+    check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
+               "only integer tensors of one element can become an integer, got ", t.dtype());
+  }
+  check_value(t.numel() == 1,
+              "only one element tensors can be converted to Python scalars; stack() joins tensors");
+  return item_of(t);
+}
+
+void store_value(PyObject* o, ScalarType dtype, char* data) {
+  Scalar value;
+  if (is_tensor(o)) {
+    value = value_of_tensor(tensor_of(o), dtype);
+  } else if (dtype == ScalarType::Bool) {
+    value = checked(PyObject_IsTrue(o)) == 1;
+  } else if (is_integral_type(dtype, false)) {
+    value = whole_number(o, dtype);
+  } else {
+    value = is_complex_type(dtype) ? complex_number(o) : real_number(o);
+  }
+  if (is_integral_type(dtype, false)) {
+    dispatch_integral(dtype, "tensor", [&]<typename T>() { static_cast<void>(value.to<T>()); });
+  } else if (is_floating_type(dtype)) {
+    static_cast<void>(value.to<double>());  // refuses what has an imaginary part
+  }
+  value.store(dtype, data);
+}
+
+void check_length(int64_t found, const Tensor& out, size_t depth) {
+  check_value(found == out.sizes()[depth], "expected sequence of length ", out.sizes()[depth],
+              " at dim ", int64_t(depth), " (got ", found, ")");
+}
+
+// Copies a tensor or an array to the place of one item.
+void fill_from(const Tensor& source, const Tensor& out, size_t depth, char* data) {
+  check_type(static_cast<size_t>(source.dim()) == out.sizes().size() - depth,
+             "not a sequence: expected ", int64_t(out.sizes().size() - depth),
+             " more dimensions, got an item with ", source.dim());
+  for (size_t i = 0; i < static_cast<size_t>(source.dim()); ++i) {
+    check_length(source.sizes()[i], out, depth + i);
+  }
+  Tensor part(make_intrusive<TensorImpl>(out.storage(), out.dtype(), out.device()));
+  part.impl()->set_geometry(source.sizes(), contiguous_strides(source.sizes()),
+                            (data - static_cast<char*>(out.storage()->data())) /
+                                static_cast<int64_t>(element_size(out.dtype())));
+  copy_into(part, source);
+}
+
 void fill(PyObject* o, const Tensor& out, size_t depth, char* data) {
-  const size_t width = element_size(out.dtype());
-  if (is_tensor(o) || is_array(o)) {
-    const Tensor source = is_tensor(o) ? tensor_of(o) : tensor_of_array(o);
-    Tensor part(make_intrusive<TensorImpl>(out.storage(), out.dtype(), out.device()));
-    part.impl()->set_geometry(
-        source.sizes(), contiguous_strides(source.sizes()),
-        (data - static_cast<char*>(out.storage()->data())) / static_cast<int64_t>(width));
-    copy_into(part, source);
-    return;
-  }
-  if (depth == out.sizes().size()) {
-    const Scalar value = scalar_from(o);
-    check_type(!value.is_complex() || is_complex_type(out.dtype()), "can't convert complex to ",
-               out.dtype());
-    check_value(value.tag() != Scalar::Tag::UInt || out.dtype() != ScalarType::Int64,
-                "Overflow when unpacking long long: ", value, " needs dtype uint64");
-    if (is_integral_type(out.dtype(), false) && value.is_integral(true)) {
-      dispatch_integral(out.dtype(), "tensor",
-                        [&]<typename T>() { static_cast<void>(value.to<T>()); });
-    }
-    value.store(out.dtype(), data);
-    return;
-  }
-  const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
-  const auto step = static_cast<int64_t>(width) * out.strides()[depth];
-  check_value(PySequence_Fast_GET_SIZE(items.get()) == out.sizes()[depth],
-              "the data changed while it was read");
+  if (depth == out.sizes().size()) return store_value(o, out.dtype(), data);
+  if (is_tensor(o)) return fill_from(resolved(tensor_of(o)), out, depth, data);
+  if (is_ndarray(o)) return fill_from(tensor_over_array(o), out, depth, data);
+  const Ref items = Ref::checked(PySequence_Fast(o, "not a sequence"));
+  check_length(PySequence_Fast_GET_SIZE(items.get()), out, depth);
+  const int64_t step = static_cast<int64_t>(element_size(out.dtype())) * out.strides()[depth];
   for (int64_t i = 0; i < out.sizes()[depth]; ++i) {
-    fill(PySequence_Fast_GET_ITEM(items.get(), i), out, depth + 1, data + i * step);
+    // What converts an item may shorten the list.
+    check_length(PySequence_Fast_GET_SIZE(items.get()), out, depth);
+    const Ref item = Ref::share(PySequence_Fast_GET_ITEM(items.get(), i));
+    fill(item.get(), out, depth + 1, data + i * step);
   }
+}
+
+// NumPy's numbers are converted as arrays are, not refused as items of another kind.
+Tensor number_from_numpy(PyObject* number, ScalarType dtype, Device device) {
+  const ScalarType wanted = dtype == ScalarType::Undefined ? dtype_of_numpy(number) : dtype;
+  return scalar_tensor(scalar_from(number), wanted, device);
 }
 
 }  // namespace
 
 Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device) {
-  if (is_tensor(data) || is_array(data)) {
-    const Tensor source = is_tensor(data) ? tensor_of(data) : tensor_of_array(data);
+  check_type(!is_text(data), "new(): invalid data type '", type_name(data), "'");
+  if (is_numpy_number(data)) return number_from_numpy(data, dtype, device);
+  if (is_tensor(data) || is_ndarray(data)) {
+    const Tensor source = is_tensor(data) ? resolved(tensor_of(data)) : tensor_over_array(data);
     const ScalarType wanted = dtype == ScalarType::Undefined ? source.dtype() : dtype;
     Tensor out = empty_tensor(source.sizes(), wanted, device);
     if (!device.is_meta()) copy_into(out, source);
     return out;
   }
-  Survey survey;
-  survey.visit(data, 0);
-  if (survey.dtype == ScalarType::Undefined) survey.dtype = default_dtype();
-  if (dtype == ScalarType::Undefined) dtype = survey.dtype;
-  Tensor out =
-      empty_tensor(survey.sizes, dtype, device.is_meta() ? Device(DeviceType::CPU) : device);
+  if (!is_plain_number(data) && !PySequence_Check(data) &&
+      PyObject_HasAttrString(data, "__dlpack__")) {
+    const Ref module = Ref::checked(PyImport_ImportModule("flambeau._tensor_exchange"));
+    const Ref shared = Ref::checked(PyObject_CallMethod(module.get(), "from_dlpack", "O", data));
+    return tensor_from_data(shared.get(), dtype, device);
+  }
+  const DimVector sizes = sizes_of(data);
+  if (dtype == ScalarType::Undefined) dtype = dtype_of(data);
+  Tensor out = empty_tensor(sizes, dtype, device.is_meta() ? Device(DeviceType::CPU) : device);
   if (out.numel() > 0) fill(data, out, 0, static_cast<char*>(out.data()));
-  return device.is_meta() ? empty_tensor(survey.sizes, dtype, device) : out;
+  return device.is_meta() ? empty_tensor(sizes, dtype, device) : out;
 }
 
 }  // namespace flambeau::python

@@ -14,9 +14,22 @@ Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device);
 std::optional<Device> default_device();
 void set_default_device(std::optional<Device> device);
 
+// Foreign code sees the memory of a storage: until this goes, the memory lives and stays in its
+// place, whatever happens to the tensors over it.
+class SharedMemory {
+ public:
+  explicit SharedMemory(Storage storage);
+  ~SharedMemory();
+  SharedMemory(SharedMemory&& other) noexcept = default;
+  SharedMemory& operator=(SharedMemory&&) = delete;
+
+ private:
+  Storage storage_;
+};
+
 // Methods of Tensor.
 PyObject* array_interface(PyObject* self, PyObject*);
-PyObject* to_dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+PyObject* to_dlpack(PyObject* self, PyObject* args);
 PyObject* dlpack_device(PyObject* self, PyObject*);
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
@@ -26,5 +39,14 @@ void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* from_array_interface(PyObject*, PyObject* array);
 PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule);
 PyObject* from_buffer(PyObject*, PyObject* args);
+
+// The memory of an array as a tensor, and the dtype of an array or a scalar of NumPy. TypeError
+// for a dtype, ValueError for strides or a byte order that tensors do not have.
+Tensor tensor_over_array(PyObject* array);
+ScalarType dtype_of_numpy(PyObject* object);
+// A tensor over memory that `release(context)` gives back once the storage dies, or at once where
+// this fails.
+Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
+                   void (*release)(void*), void* context);
 
 }  // namespace flambeau::python

@@ -1,4 +1,7 @@
-// DLPack, version 0.8 layout (github.com/dmlc/dlpack, include/dlpack/dlpack.h).
+// DLPack in its two layouts, before and since version 1.0 (github.com/dmlc/dlpack,
+// include/dlpack/dlpack.h). The newer one carries a version and flags.
+#include <memory>
+
 #include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
@@ -29,7 +32,25 @@ struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
   void (*deleter)(DLManagedTensor* self);
+
+  static constexpr const char* kFresh = "dltensor";
+  static constexpr const char* kUsed = "used_dltensor";
 };
+struct DLManagedTensorVersioned {
+  struct {
+    uint32_t major;
+    uint32_t minor;
+  } version;
+  void* manager_ctx;
+  void (*deleter)(DLManagedTensorVersioned* self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+
+  static constexpr const char* kFresh = "dltensor_versioned";
+  static constexpr const char* kUsed = "used_dltensor_versioned";
+};
+constexpr uint32_t kMajorVersion = 1, kMinorVersion = 0;
+constexpr uint64_t kIsCopied = 2;
 constexpr int32_t kDLCPU = 1;
 enum : uint8_t {
   kDLInt = 0,
@@ -39,8 +60,6 @@ enum : uint8_t {
   kDLComplex = 5,
   kDLBool = 6
 };
-constexpr const char* kFresh = "dltensor";
-constexpr const char* kUsed = "used_dltensor";
 
 DLDataType type_of(ScalarType t) {
   uint8_t code = kDLInt;
@@ -60,91 +79,127 @@ ScalarType scalar_type_of_dl(DLDataType wanted) {
        int64_t{wanted.bits}, ", lanes ", int64_t{wanted.lanes}, ")");
 }
 
+[[noreturn]] void fail_export(const char* reason) {
+  PyErr_SetString(PyExc_BufferError, reason);
+  throw PythonError();
+}
+
+// --- export --------------------------------------------------------------------------------------
+
+template <typename Managed>
 struct Export {
-  DLManagedTensor managed;
-  Tensor tensor;
+  Managed managed{};
+  SharedMemory memory;
   DimVector sizes;
   DimVector strides;
+
+  explicit Export(const Tensor& t) : memory(t.storage()), sizes(t.sizes()), strides(t.strides()) {
+    managed.dl_tensor = {t.numel() ? t.data() : nullptr,
+                         {kDLCPU, 0},
+                         static_cast<int32_t>(t.dim()),
+                         type_of(t.dtype()),
+                         sizes.data(),
+                         strides.data(),
+                         0};
+    managed.manager_ctx = this;
+    managed.deleter = [](Managed* self) { delete static_cast<Export*>(self->manager_ctx); };
+  }
 };
 
+template <typename Managed>
 void destroy_unused(PyObject* capsule) {
-  if (!PyCapsule_IsValid(capsule, kFresh)) return;
-  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
+  if (!PyCapsule_IsValid(capsule, Managed::kFresh)) return;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kFresh));
   if (managed && managed->deleter) managed->deleter(managed);
+}
+
+template <typename Managed>
+PyObject* capsule_of(std::unique_ptr<Export<Managed>> held) {
+  PyObject* capsule = PyCapsule_New(&held->managed, Managed::kFresh, &destroy_unused<Managed>);
+  if (capsule) static_cast<void>(held.release());
+  return capsule;
+}
+
+// --- import --------------------------------------------------------------------------------------
+
+template <typename Managed>
+void release(void* context) {
+  auto* held = static_cast<Managed*>(context);
+  if (held->deleter) held->deleter(held);
+}
+
+template <typename Managed>
+Tensor tensor_of_capsule(PyObject* capsule) {
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kFresh));
+  if (!managed) throw PythonError();
+  const DLTensor& dl = managed->dl_tensor;
+  check(dl.device.device_type == kDLCPU, "from_dlpack: expected memory of the host, got DLPack ",
+        "device type ", int64_t{dl.device.device_type});
+  check(dl.ndim >= 0 && (dl.ndim == 0 || dl.shape), "from_dlpack: the capsule has no shape");
+  const ScalarType dtype = scalar_type_of_dl(dl.dtype);
+  const DimVector sizes(IntArrayRef(dl.shape, static_cast<size_t>(dl.ndim)));
+  numel_of(sizes);
+  const DimVector strides = dl.strides
+                                ? DimVector(IntArrayRef(dl.strides, static_cast<size_t>(dl.ndim)))
+                                : contiguous_strides(sizes);
+  for (const int64_t s : strides)
+    check(s >= 0, "from_dlpack: negative strides are not supported, got ", s);
+  char* data = static_cast<char*>(dl.data);
+  if (data) data += dl.byte_offset;
+  checked(PyCapsule_SetName(capsule, Managed::kUsed));  // its memory is ours from here on
+  return tensor_over(data, sizes, strides, dtype, &release<Managed>, managed);
+}
+
+Tensor tensor_of_versioned(PyObject* capsule) {
+  using Managed = DLManagedTensorVersioned;
+  const auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, Managed::kFresh));
+  if (!managed) throw PythonError();
+  if (managed->version.major > kMajorVersion) {
+    fail_export("from_dlpack: the capsule's DLPack version is newer than 1.x");
+  }
+  return tensor_of_capsule<Managed>(capsule);
 }
 
 }  // namespace
 
-PyObject* to_dlpack(PyObject* self, PyObject* const*, Py_ssize_t, PyObject*) {
-  return guarded([&] {
+// _to_dlpack(versioned, copied)
+PyObject* to_dlpack(PyObject* self, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int versioned, copied;
+    if (!PyArg_ParseTuple(args, "pp", &versioned, &copied)) return nullptr;
     const Tensor& t = readable(self);
-    if (tensor_of(self).requires_grad()) {
-      PyErr_SetString(PyExc_BufferError, "DLPack: the tensor requires grad; export its detach()");
-      throw PythonError();
-    }
+    if (tensor_of(self).requires_grad())
+      fail_export("DLPack: the tensor requires grad; export its detach()");
     if (t.is_conj() || t.is_neg()) {
-      PyErr_SetString(PyExc_BufferError,
-                      "DLPack: the tensor is a view with its conjugate or negative bit set; export "
-                      "its resolve_conj() or resolve_neg()");
-      throw PythonError();
+      fail_export(
+          "DLPack: the tensor is a view with its conjugate or negative bit set; export its "
+          "resolve_conj() or resolve_neg()");
     }
-    if (!t.is_cpu()) {
-      PyErr_SetString(PyExc_BufferError, "DLPack export is offered for tensors on the CPU");
-      throw PythonError();
-    }
-    auto held = std::make_unique<Export>();
-    held->tensor = t;
-    held->sizes = DimVector(t.sizes());
-    held->strides = DimVector(t.strides());
-    held->managed.dl_tensor = {t.data(),
-                               {kDLCPU, 0},
-                               static_cast<int32_t>(t.dim()),
-                               type_of(t.dtype()),
-                               held->sizes.data(),
-                               held->strides.data(),
-                               0};
-    held->managed.manager_ctx = held.get();
-    held->managed.deleter = [](DLManagedTensor* managed) {
-      delete static_cast<Export*>(managed->manager_ctx);
-    };
-    PyObject* capsule = PyCapsule_New(&held->managed, kFresh, &destroy_unused);
-    if (capsule) static_cast<void>(held.release());
-    return capsule;
+    if (!t.is_cpu()) fail_export("DLPack export is offered for tensors on the CPU");
+    if (!versioned) return capsule_of(std::make_unique<Export<DLManagedTensor>>(t));
+    auto held = std::make_unique<Export<DLManagedTensorVersioned>>(t);
+    held->managed.version = {kMajorVersion, kMinorVersion};
+    held->managed.flags = copied ? kIsCopied : 0;
+    return capsule_of(std::move(held));
   });
 }
 
-PyObject* dlpack_device(PyObject*, PyObject*) { return Py_BuildValue("(ii)", kDLCPU, 0); }
+PyObject* dlpack_device(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const Device device = tensor_of(self).device();
+    check_value(device.is_cpu(), "DLPack export is offered for tensors on the CPU, got ", device);
+    return Py_BuildValue("(ii)", kDLCPU, 0);
+  });
+}
 
 PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
-    auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
-    if (!managed) {
-      PyErr_Clear();
-      fail(ErrorKind::Runtime,
-           "from_dlpack: expected a capsule named 'dltensor' that was not consumed before");
-    }
-    const DLTensor& dl = managed->dl_tensor;
-    check(dl.device.device_type == kDLCPU,
-          "from_dlpack: expected memory of the host, got DLPack device type ",
-          int64_t{dl.device.device_type});
-    const ScalarType dtype = scalar_type_of_dl(dl.dtype);
-    const DimVector sizes(IntArrayRef(dl.shape, static_cast<size_t>(dl.ndim)));
-    const DimVector strides = dl.strides
-                                  ? DimVector(IntArrayRef(dl.strides, static_cast<size_t>(dl.ndim)))
-                                  : contiguous_strides(sizes);
-    for (const int64_t s : strides)
-      check(s >= 0, "from_dlpack: negative strides are not supported");
-    const size_t bytes = static_cast<size_t>(extent_of(sizes, strides)) * element_size(dtype);
-    const auto release = [](void* context) {
-      auto* held = static_cast<DLManagedTensor*>(context);
-      if (held->deleter) held->deleter(held);
-    };
-    Storage storage = make_intrusive<StorageImpl>(static_cast<char*>(dl.data) + dl.byte_offset,
-                                                  bytes, Device(DeviceType::CPU), release, managed);
-    checked(PyCapsule_SetName(capsule, kUsed));
-    Tensor t(make_intrusive<TensorImpl>(std::move(storage), dtype, Device(DeviceType::CPU)));
-    t.impl()->set_geometry(sizes, strides, 0);
-    return wrap(std::move(t));
+    if (PyCapsule_IsValid(capsule, DLManagedTensorVersioned::kFresh))
+      return wrap(tensor_of_versioned(capsule));
+    check(PyCapsule_IsValid(capsule, DLManagedTensor::kFresh),
+          "from_dlpack: expected an object with __dlpack__, or a capsule that was not consumed "
+          "before: each one can be used once");
+    return wrap(tensor_of_capsule<DLManagedTensor>(capsule));
   });
 }
 

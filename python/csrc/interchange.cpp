@@ -1,10 +1,12 @@
-// Sharing memory with others: NumPy's array interface, the buffer protocol, DLPack.
+// Sharing memory with others: NumPy's array interface, the buffer protocol. What is exported keeps
+// the storage, not the tensor, which may change over to another one at any time.
 #include <cstring>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
+#include "python/csrc/numpy_types.h"
 #include "python/csrc/transforms.h"
 
 namespace flambeau::python {
@@ -21,11 +23,15 @@ constexpr ForeignType kForeign[kNumScalarTypes] = {
     {"<f4", "f"}, {"<f8", "d"}, {"<c8", "Zf"}, {"<c16", "Zd"},
     {"<u8", "Q"}, {"<u2", "H"}, {"<u4", "I"},  {nullptr, nullptr}};
 
-ScalarType from_array_type(const char* text) {
-  for (int i = 0; i < kNumScalarTypes; ++i) {
+ScalarType from_array_type(PyObject* typestr) {
+  const char* text = PyUnicode_AsUTF8(typestr);
+  if (!text) throw PythonError();
+  for (int i = 0; i < kNumScalarTypes && *text; ++i) {
     const char* mine = kForeign[i].array;
-    if (mine && std::strcmp(mine + 1, text + 1) == 0 && text[0] != '>')
-      return static_cast<ScalarType>(i);
+    if (!mine || std::strcmp(mine + 1, text + 1) != 0) continue;
+    check_value(text[0] != '>', "from_numpy: expected the native byte order, got type '", text,
+                "'; convert it with astype(dtype.newbyteorder('='))");
+    return static_cast<ScalarType>(i);
   }
   fail(ErrorKind::Type, "can't convert an array of type '", text,
        "': expected bool, an integer, floating or complex type");
@@ -42,21 +48,19 @@ void check_exportable(const Tensor& t, const char* what) {
              " tensor to memory of the host. Use Tensor.cpu() to copy it there first.");
 }
 
-// The reference that keeps foreign memory alive; let go under the GIL.
-void release_reference(void* object) {
-  if (!Py_IsInitialized()) return;
+// Lets go of foreign memory under the GIL. At the interpreter's end, when threads that ask for the
+// GIL are stopped for good, the memory goes with the process instead.
+template <typename F>
+void release_under_gil(F release) {
+  if (!Py_IsInitialized() || _Py_IsFinalizing()) return;
   const WithGil gil;
-  Py_DECREF(static_cast<PyObject*>(object));
+  PyObject *type, *value, *traceback;  // an error on its way passes the storage's end unharmed
+  PyErr_Fetch(&type, &value, &traceback);
+  release();
+  PyErr_Restore(type, value, traceback);
 }
-
-Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
-                   void (*release)(void*), void* context) {
-  const size_t bytes = static_cast<size_t>(extent_of(sizes, strides)) * element_size(dtype);
-  Storage storage =
-      make_intrusive<StorageImpl>(data, bytes, Device(DeviceType::CPU), release, context);
-  Tensor t(make_intrusive<TensorImpl>(std::move(storage), dtype, Device(DeviceType::CPU)));
-  t.impl()->set_geometry(sizes, strides, 0);
-  return t;
+void release_reference(void* object) {
+  release_under_gil([object] { Py_DECREF(static_cast<PyObject*>(object)); });
 }
 
 DimVector integers_of(PyObject* sequence) {
@@ -70,8 +74,45 @@ DimVector integers_of(PyObject* sequence) {
 
 }  // namespace
 
+SharedMemory::SharedMemory(Storage storage) : storage_(std::move(storage)) { storage_->pin(); }
+SharedMemory::~SharedMemory() {
+  if (storage_) storage_->unpin();
+}
+
+Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
+                   void (*release)(void*), void* context) {
+  int64_t bytes = 0;
+  try {
+    bytes =
+        product_of("strides", extent_of(sizes, strides), static_cast<int64_t>(element_size(dtype)));
+  } catch (...) {
+    release(context);
+    throw;
+  }
+  Storage storage = make_intrusive<StorageImpl>(data, static_cast<size_t>(bytes),
+                                                Device(DeviceType::CPU), release, context);
+  Tensor t(make_intrusive<TensorImpl>(std::move(storage), dtype, Device(DeviceType::CPU)));
+  t.impl()->set_geometry(sizes, strides, 0);
+  return t;
+}
+
 // --- array interface -----------------------------------------------------------------------------
 
+namespace {
+
+PyObject* capsule_of(SharedMemory memory) {
+  auto held = std::make_unique<SharedMemory>(std::move(memory));
+  const auto release = [](PyObject* capsule) {
+    delete static_cast<SharedMemory*>(PyCapsule_GetPointer(capsule, nullptr));
+  };
+  PyObject* capsule = Ref::checked(PyCapsule_New(held.get(), nullptr, release)).release();
+  static_cast<void>(held.release());
+  return capsule;
+}
+
+}  // namespace
+
+// (the interface, what keeps the memory)
 PyObject* array_interface(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     check_exportable(tensor_of(self), "numpy()");
@@ -85,41 +126,81 @@ PyObject* array_interface(PyObject* self, PyObject*) {
       PyTuple_SET_ITEM(shape.get(), d, PyLong_FromLongLong(t.size(d)));
       PyTuple_SET_ITEM(strides.get(), d, PyLong_FromLongLong(t.stride(d) * width));
     }
-    return Py_BuildValue("{s:N,s:N,s:s,s:(NO),s:i}", "shape", shape.release(), "strides",
+    Ref memory(capsule_of(SharedMemory(t.storage())));
+    return Py_BuildValue("({s:N,s:N,s:s,s:(NO),s:i}N)", "shape", shape.release(), "strides",
                          strides.release(), "typestr", type, "data",
-                         PyLong_FromVoidPtr(t.numel() ? t.data() : nullptr), Py_False, "version",
-                         3);
+                         PyLong_FromVoidPtr(t.numel() ? t.data() : nullptr), Py_False, "version", 3,
+                         memory.release());
   });
 }
 
+ScalarType dtype_of_numpy(PyObject* object) {
+  const Ref dtype = Ref::checked(PyObject_GetAttrString(object, "dtype"));
+  const Ref text = Ref::checked(PyObject_GetAttrString(dtype.get(), "str"));
+  return from_array_type(text.get());
+}
+
+namespace {
+
+DimVector element_strides(PyObject* bytes, int64_t width) {
+  DimVector steps = integers_of(bytes);
+  for (int64_t& step : steps) {
+    check_value(step >= 0,
+                "from_numpy: expected strides of 0 or more, got a negative one; pass a copy() of "
+                "the array");
+    check_value(step % width == 0,
+                "from_numpy: expected strides in multiples of the element size; pass a copy() of "
+                "the array");
+    step /= width;
+  }
+  return steps;
+}
+
+struct ArrayMemory {
+  Tensor tensor;
+  bool read_only;
+};
+
+ArrayMemory memory_of(PyObject* array) {
+  const Ref interface = Ref::checked(PyObject_GetAttrString(array, "__array_interface__"));
+  const auto entry = [&](const char* name) -> PyObject* {
+    return PyDict_Check(interface.get()) ? PyDict_GetItemString(interface.get(), name) : nullptr;
+  };
+  PyObject *typestr = entry("typestr"), *data = entry("data"), *shape = entry("shape");
+  check_type(typestr && PyUnicode_Check(typestr) && shape && data && PyTuple_Check(data) &&
+                 PyTuple_GET_SIZE(data) == 2,
+             "expected a numpy.ndarray, got ", Py_TYPE(array)->tp_name);
+  const ScalarType dtype = from_array_type(typestr);
+  const DimVector sizes = integers_of(shape);
+  PyObject* strides = entry("strides");
+  const auto width = static_cast<int64_t>(element_size(dtype));
+  const DimVector steps =
+      strides && strides != Py_None ? element_strides(strides, width) : contiguous_strides(sizes);
+  check_value(steps.size() == sizes.size(), "from_numpy: expected as many strides as sizes");
+  void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
+  if (!address && PyErr_Occurred()) throw PythonError();
+  const bool read_only = checked(PyObject_IsTrue(PyTuple_GET_ITEM(data, 1))) == 1;
+  return {tensor_over(address, sizes, steps, dtype, &release_reference, Py_NewRef(array)),
+          read_only};
+}
+
+void warn_of_read_only(const char* what) {
+  checked(PyErr_WarnFormat(PyExc_UserWarning, 1,
+                           "The given %s is not writable, but tensors always are: writing to the "
+                           "tensor writes to the %s or is undefined. Copy it first.",
+                           what, what));
+}
+
+}  // namespace
+
+Tensor tensor_over_array(PyObject* array) { return memory_of(array).tensor; }
+
 PyObject* from_array_interface(PyObject*, PyObject* array) {
   return guarded([&]() -> PyObject* {
-    const Ref interface = Ref::checked(PyObject_GetAttrString(array, "__array_interface__"));
-    PyObject* typestr = PyDict_GetItemString(interface.get(), "typestr");
-    PyObject* data = PyDict_GetItemString(interface.get(), "data");
-    PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
-    PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
-    check_type(typestr && data && shape && PyTuple_Check(data),
-               "from_numpy: expected a numpy.ndarray, got ", Py_TYPE(array)->tp_name);
-    const ScalarType dtype = from_array_type(PyUnicode_AsUTF8(typestr));
-    const DimVector sizes = integers_of(shape);
-    DimVector steps = contiguous_strides(sizes);
-    const auto width = static_cast<int64_t>(element_size(dtype));
-    if (strides && strides != Py_None) {
-      steps = integers_of(strides);
-      for (int64_t& step : steps) {
-        check_value(step >= 0,
-                    "from_numpy: expected strides of 0 or more, got a negative one; pass a copy() "
-                    "of the array");
-        check_value(step % width == 0,
-                    "from_numpy: expected strides in multiples of the element size; pass a copy() "
-                    "of the array");
-        step /= width;
-      }
-    }
-    void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
-    if (!address && PyErr_Occurred()) return nullptr;
-    return wrap(tensor_over(address, sizes, steps, dtype, &release_reference, Py_NewRef(array)));
+    check_type(is_ndarray(array), "expected np.ndarray (got ", Py_TYPE(array)->tp_name, ")");
+    ArrayMemory memory = memory_of(array);
+    if (memory.read_only) warn_of_read_only("NumPy array");
+    return wrap(std::move(memory.tensor));
   });
 }
 
@@ -127,12 +208,29 @@ PyObject* from_array_interface(PyObject*, PyObject* array) {
 
 namespace {
 
+bool is_column_major(const Tensor& t) {
+  int64_t step = 1;
+  for (int64_t d = 0; d < t.dim() && t.numel(); ++d) {
+    if (t.size(d) != 1 && t.stride(d) != step) return false;
+    step *= t.size(d);
+  }
+  return true;
+}
+
 // What a Py_buffer points to, besides the data.
 struct BufferGeometry {
-  Tensor tensor;
+  SharedMemory memory;
   std::vector<Py_ssize_t> shape;
   std::vector<Py_ssize_t> strides;
 };
+
+// Whether elements lie as the flags demand; without strides, that is in row-major order.
+bool is_as_asked(const Tensor& t, int flags) {
+  const auto asked = [&](int flag) { return (flags & flag) == flag; };
+  if (t.is_contiguous()) return !asked(PyBUF_F_CONTIGUOUS) || t.dim() < 2 || is_column_major(t);
+  if (!asked(PyBUF_STRIDES) || asked(PyBUF_C_CONTIGUOUS)) return false;
+  return !(asked(PyBUF_F_CONTIGUOUS) || asked(PyBUF_ANY_CONTIGUOUS)) || is_column_major(t);
+}
 
 }  // namespace
 
@@ -142,13 +240,13 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     check_exportable(tensor_of(self), "numpy()");
     const Tensor& t = readable(self);
     const char* format = kForeign[index_of(t.dtype())].buffer;
-    if (!format || ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !t.is_contiguous())) {
+    if (!format || !is_as_asked(t, flags)) {
       PyErr_SetString(PyExc_BufferError,
                       format ? "the tensor is not contiguous" : "the dtype has no buffer format");
       return -1;
     }
-    auto geometry = std::make_unique<BufferGeometry>();
-    geometry->tensor = t;
+    auto geometry =
+        std::make_unique<BufferGeometry>(BufferGeometry{SharedMemory(t.storage()), {}, {}});
     const auto width = static_cast<Py_ssize_t>(element_size(t.dtype()));
     for (int64_t d = 0; d < t.dim(); ++d) {
       geometry->shape.push_back(t.size(d));
@@ -174,6 +272,56 @@ void release_buffer(PyObject*, Py_buffer* view) {
   delete static_cast<BufferGeometry*>(view->internal);
 }
 
+namespace {
+
+void release_view(void* context) {
+  release_under_gil([context] {
+    std::unique_ptr<Py_buffer> held(static_cast<Py_buffer*>(context));
+    PyBuffer_Release(held.get());
+  });
+}
+
+struct ViewRelease {
+  void operator()(Py_buffer* view) const {
+    PyBuffer_Release(view);
+    delete view;
+  }
+};
+using View = std::unique_ptr<Py_buffer, ViewRelease>;
+
+View view_of(PyObject* source) {
+  check_value(PyObject_CheckBuffer(source) && !is_tensor(source),
+              "frombuffer: expected an object that implements the Python buffer protocol, got ",
+              Py_TYPE(source)->tp_name);
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(source, view.get(), PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    if (PyObject_GetBuffer(source, view.get(), PyBUF_SIMPLE) < 0) {
+      PyErr_Clear();
+      fail(ErrorKind::Runtime, "could not retrieve buffer from object: the memory of ",
+           Py_TYPE(source)->tp_name, " is not contiguous, or it is in use");
+    }
+  }
+  return View(view.release());
+}
+
+int64_t count_in(const Py_buffer& view, int64_t count, int64_t offset, int64_t width) {
+  const int64_t length = view.len, left = length - offset;
+  check_value(length > 0 && count != 0,
+              "frombuffer: expected at least one element, got a buffer of ", length,
+              " bytes and count=", count);
+  check_value(offset >= 0 && left > 0, "frombuffer: expected an offset inside of the buffer of ",
+              length, " bytes, got ", offset);
+  check_value(count > 0 || left % width == 0, "frombuffer: the ", left,
+              " bytes from the offset on are not a multiple of the element size ", width);
+  if (count < 0) return left / width;
+  check_value(count <= left / width, "frombuffer: expected at most ", left / width,
+              " elements after an offset of ", offset, " bytes, got count=", count);
+  return count;
+}
+
+}  // namespace
+
 PyObject* from_buffer(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *source, *dtype_object;
@@ -181,28 +329,12 @@ PyObject* from_buffer(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOnn", &source, &dtype_object, &count, &offset)) return nullptr;
     ScalarType dtype;
     check_type(scalar_type_from(dtype_object, &dtype), "frombuffer: expected a dtype");
-    auto view = std::make_unique<Py_buffer>();
-    checked(PyObject_GetBuffer(source, view.get(), PyBUF_SIMPLE));
-    const auto width = static_cast<Py_ssize_t>(element_size(dtype));
-    const Py_ssize_t left = view->len - offset;
-    const Py_ssize_t n = count < 0 ? left / width : count;
-    const bool fits = offset >= 0 && offset <= view->len && n * width <= left &&
-                      (count >= 0 || left % width == 0);
+    View view = view_of(source);
+    const auto width = static_cast<int64_t>(element_size(dtype));
+    const int64_t n = count_in(*view, count, offset, width);
+    if (view->readonly) warn_of_read_only("buffer");
     char* data = static_cast<char*>(view->buf) + offset;
-    if (!fits) {
-      const Py_ssize_t length = view->len;
-      PyBuffer_Release(view.get());
-      fail(ErrorKind::Value, "requested buffer length (", int64_t{n * width},
-           " bytes) after offset (", int64_t{offset}, " bytes) must fit the buffer's ",
-           int64_t{length}, " bytes and be a multiple of the element size");
-    }
-    const auto release = [](void* context) {
-      if (!Py_IsInitialized()) return;
-      const WithGil gil;
-      std::unique_ptr<Py_buffer> held(static_cast<Py_buffer*>(context));
-      PyBuffer_Release(held.get());
-    };
-    return wrap(tensor_over(data, {int64_t{n}}, {1}, dtype, release, view.release()));
+    return wrap(tensor_over(data, {n}, {1}, dtype, &release_view, view.release()));
   });
 }
 

@@ -17,6 +17,7 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/checksum.h"
 #include "python/csrc/data.h"
+#include "python/csrc/numpy_types.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
@@ -275,6 +276,10 @@ PyObject* return_type_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
   });
 }
 
+PyObject* is_array(PyObject*, PyObject* o) { return wrap(is_ndarray(o)); }
+PyObject* is_array_scalar(PyObject*, PyObject* o) { return wrap(is_numpy_scalar(o)); }
+PyObject* has_buffer(PyObject*, PyObject* o) { return wrap(PyObject_CheckBuffer(o) != 0); }
+
 PyObject* operator_names(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
     const auto& all = all_operators();
@@ -299,6 +304,9 @@ PyMethodDef functions[] = {
     {"_from_array_interface", from_array_interface, METH_O, nullptr},
     {"_from_dlpack_capsule", from_dlpack_capsule, METH_O, nullptr},
     {"_from_buffer", from_buffer, METH_VARARGS, nullptr},
+    {"_is_ndarray", is_array, METH_O, nullptr},
+    {"_is_numpy_scalar", is_array_scalar, METH_O, nullptr},
+    {"_has_buffer", has_buffer, METH_O, nullptr},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "The dtype of floating results of integers; float32 at first."},
     {"set_default_dtype", set_default, METH_O,

@@ -247,8 +247,7 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"tolist", tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
     {"__complex__", tensor_complex, METH_NOARGS, nullptr},
     {"_array_interface", array_interface, METH_NOARGS, nullptr},
-    {"__dlpack__", fast(to_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     "Export by the DLPack protocol, without a copy."},
+    {"_to_dlpack", to_dlpack, METH_VARARGS, nullptr},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
      "Device of the DLPack export: (type, index)."},
     {nullptr, nullptr, 0, nullptr}};

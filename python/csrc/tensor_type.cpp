@@ -13,6 +13,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/data.h"
+#include "python/csrc/numpy_types.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -130,26 +131,26 @@ int set_attributes(PyObject* self, PyObject* value, void*) {
 PyGetSetDef type_getset[] = {{"__dict__", get_attributes, set_attributes, nullptr, nullptr},
                              {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
+bool is_size(PyObject* o) {
+  return PyLong_CheckExact(o) || (PyIndex_Check(o) && !is_tensor(o) && !PySequence_Check(o));
+}
+
 // Tensor(2, 3): uninitialised sizes; Tensor(data): a float copy; Tensor(tensor): shares it.
 Tensor construct(PyObject* args) {
   const Py_ssize_t n = PyTuple_GET_SIZE(args);
   PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
-  if (n == 1 && is_tensor(first)) {
-    const Tensor& tensor = tensor_of(first);
-    if (tensor.impl()->wrapper()) return alias_with_history(tensor);
-    Tensor alias(make_intrusive<TensorImpl>(tensor.storage(), tensor.dtype(), tensor.device()));
-    alias.impl()->shallow_copy_from(*tensor.impl());
-    return alias;
-  }
+  if (n == 1 && is_tensor(first)) return alias_with_history(tensor_of(first));
   DimVector sizes;
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* size = PyTuple_GET_ITEM(args, i);
-    if (!PyLong_CheckExact(size)) {
+    if (!is_size(size)) {
       check_type(n == 1,
                  "Tensor(): expected sizes, or one sequence of data; make tensors with "
                  "flambeau.tensor(data)");
-      const bool is_size = size_type && PyObject_TypeCheck(first, size_type);
-      return is_size ? construct(first) : tensor_from_data(first, default_dtype(), DeviceType::CPU);
+      if (size_type && PyObject_TypeCheck(first, size_type)) return construct(first);
+      check_type(PySequence_Check(first), "new(): data must be a sequence (got ",
+                 Py_TYPE(first)->tp_name, ")");
+      return tensor_from_data(first, default_dtype(), DeviceType::CPU);
     }
     sizes.push_back(integer_from(size));
   }
@@ -163,6 +164,69 @@ PyObject* base_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                "Tensor(): takes no keyword arguments");
     return wrap_as(type, construct(args));
   });
+}
+
+// --- operands that are no tensors ------------------------------------------------------------
+//
+// The generated slots know tensors and numbers. All else answers for itself, as NumPy's arrays do
+// by __array_wrap__, with the exceptions that PyTorch makes.
+
+richcmpfunc compare_tensors;
+binaryfunc divide_tensors;
+binaryfunc multiply_tensors;
+
+bool is_unanswered(PyObject* result) { return result == Py_NotImplemented; }
+
+// An array that can be a tensor is compared as one.
+PyObject* compare(PyObject* a, PyObject* b, int op) {
+  PyObject* result = compare_tensors(a, b, op);
+  if (!result || !is_unanswered(result) || op != Py_EQ || !is_ndarray(b)) return result;
+  const Ref tensor = Ref(guarded([&] { return wrap(tensor_over_array(b)); }));
+  if (!tensor && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+    Py_DECREF(result);
+    return nullptr;
+  }
+  if (!tensor) {
+    PyErr_Clear();
+    return result;
+  }
+  Py_DECREF(result);
+  return compare_tensors(a, tensor.get(), op);
+}
+
+// other / tensor is tensor.reciprocal() * other, which asks `other` once more.
+PyObject* divide(PyObject* a, PyObject* b) {
+  PyObject* result = divide_tensors(a, b);
+  if (!result || !is_unanswered(result) || is_tensor(a)) return result;
+  const Ref inverse = Ref(PyObject_CallMethod(b, "reciprocal", nullptr));
+  PyObject* product = inverse ? PyNumber_Multiply(inverse.get(), a) : nullptr;
+  if (!product && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();
+    return result;
+  }
+  Py_DECREF(result);
+  return product;
+}
+
+// Numbers have no product of matrices.
+PyObject* multiply_matrices(PyObject* a, PyObject* b) {
+  if (is_number(a) || is_number(b)) Py_RETURN_NOTIMPLEMENTED;
+  return multiply_tensors(a, b);
+}
+
+// Takes the place of a generated slot, which it calls.
+PyType_Slot replaced(PyType_Slot slot) {
+  if (slot.slot == Py_nb_matrix_multiply) {
+    multiply_tensors = reinterpret_cast<binaryfunc>(slot.pfunc);
+    slot.pfunc = reinterpret_cast<void*>(multiply_matrices);
+  } else if (slot.slot == Py_tp_richcompare) {
+    compare_tensors = reinterpret_cast<richcmpfunc>(slot.pfunc);
+    slot.pfunc = reinterpret_cast<void*>(compare);
+  } else if (slot.slot == Py_nb_true_divide) {
+    divide_tensors = reinterpret_cast<binaryfunc>(slot.pfunc);
+    slot.pfunc = reinterpret_cast<void*>(divide);
+  }
+  return slot;
 }
 
 std::vector<PyMethodDef> methods;
@@ -220,7 +284,7 @@ void make_tensor_type(PyObject* module) {
       {Py_tp_members, members},
   };
   for (PyType_Slot* table : {generated_tensor_slots, handwritten_tensor_slots}) {
-    for (; table->slot; ++table) slots.push_back(*table);
+    for (; table->slot; ++table) slots.push_back(replaced(*table));
   }
   slots.push_back({0, nullptr});
   PyType_Spec spec = {"flambeau.Tensor", sizeof(TensorObject), 0,

@@ -5,18 +5,11 @@
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/numpy_types.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
 namespace {
-
-// NumPy scalars are recognised by their module, so that NumPy need not be imported.
-bool is_numpy_scalar(PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  if (std::strncmp(type->tp_name, "numpy.", 6) != 0) return false;
-  return std::strcmp(type->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) &&
-         !PyUnicode_Check(o);
-}
 
 // An int of Python: int64, or uint64 where it needs the highest bit.
 Scalar scalar_from_integer(PyObject* o) {
@@ -39,7 +32,7 @@ Scalar scalar_from_integer(PyObject* o) {
 }  // namespace
 
 bool is_number(PyObject* o) {
-  return PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) || is_numpy_scalar(o);
+  return PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) || is_numpy_number(o);
 }
 
 Scalar scalar_from(PyObject* o) {
@@ -55,8 +48,7 @@ Scalar scalar_from(PyObject* o) {
     return item_of(t);
   }
   Ref number;
-  if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool") == 0 ||
-      std::strcmp(Py_TYPE(o)->tp_name, "numpy.bool_") == 0) {
+  if (is_numpy_truth_value(o)) {
     return Scalar(checked(PyObject_IsTrue(o)) == 1);
   }
   if (PyIndex_Check(o)) {

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor, device, dtype
+from flambeau._tensor_exchange import from_dlpack
 
 Device = device | str
 
@@ -42,18 +43,35 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Device | None = Non
     """Return data as a tensor, sharing memory where dtype and device allow it.
 
     Args:
-        data: as for `tensor`; NumPy arrays and tensors are shared, everything else is copied.
+        data: as for `tensor`; NumPy arrays, tensors and objects with ``__dlpack__`` are shared, everything
+            else is copied.
         dtype: of the result; by default the source's.
         device: where to put it; by default where the source is.
     """
-    if not isinstance(data, Tensor):
-        if not hasattr(data, "__array_interface__") or not getattr(data, "shape", True):
-            return _C.tensor(data, dtype, device)
-        data = _C._from_array_interface(data)
-    same = (dtype is None or data.dtype is dtype) and (
-        device is None or data.device.type == _C.device(device).type
+    shared = _shared(data)
+    return _C.tensor(data, dtype, device) if shared is None else _placed(shared, dtype, device)
+
+
+def _shared(data: Any) -> Tensor | None:
+    """Return a tensor over the memory of data that share theirs with tensors; None for others."""
+    if isinstance(data, Tensor):
+        return data
+    if type(data) in _COPIED:
+        return None
+    if _C._is_ndarray(data):
+        return _C._from_array_interface(data)
+    return from_dlpack(data) if hasattr(data, "__dlpack__") else None
+
+
+_COPIED = (list, tuple, int, float, bool, complex)  # never shared, whatever else has an attribute
+
+
+def _placed(source: Tensor, dtype: dtype | None, device: Device | None) -> Tensor:
+    same = (dtype is None or source.dtype is dtype) and (
+        device is None or source.device.type == _C.device(device).type
     )
-    return data if same else data.to(device=device, dtype=data.dtype if dtype is None else dtype)
+    kind = source.dtype if dtype is None else dtype
+    return source if same else source.to(device=device, dtype=kind)
 
 
 def asarray(
@@ -62,29 +80,49 @@ def asarray(
     dtype: dtype | None = None,
     device: Device | None = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """Return an object as a tensor: shared if possible, copied if asked for or needed.
 
     Args:
-        obj: a tensor, an array, an object with DLPack or the buffer protocol, or data as for `tensor`.
-        dtype: of the result; by default the source's.
+        obj: a tensor, a NumPy array, a DLPack capsule, an object with the buffer protocol, whose bytes are
+            read as `dtype`, or data as for `tensor`.
+        dtype: of the result; by default the source's, for buffers the default dtype.
         device: where to put it.
         copy: True: always copy. False: never (ValueError if that is impossible). None: if needed.
-        requires_grad: whether gradients are collected for it.
+        requires_grad: whether gradients are collected for it; None: as for `obj`.
     """
-    shareable = isinstance(obj, Tensor) or hasattr(obj, "__array_interface__") or hasattr(obj, "__dlpack__")
-    if isinstance(obj, Tensor) or hasattr(obj, "__array_interface__"):
-        source = obj
-    else:
-        source = from_dlpack(obj) if shareable else obj
-    out = as_tensor(source, dtype, device)
-    shared = shareable and (not isinstance(source, Tensor) or out is source)
-    if copy is False and not shared:
-        raise ValueError("can't alias arbitrary object as a tensor: a copy is needed")
-    if copy and shared:
+    source = _aliased(obj, dtype, copy)
+    if source is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor: a copy is needed")
+        return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
+    wanted = source.requires_grad if requires_grad is None else requires_grad
+    out = _placed(source, dtype, device)
+    if copy is False and out is not source:
+        raise ValueError("can't alias the object with another dtype or device: a copy is needed")
+    if copy and out is source:
         out = out.clone()
-    return out.requires_grad_() if requires_grad else out
+    if not out.is_leaf and not wanted:
+        out = out.detach()
+    return out if out.requires_grad == wanted else out.requires_grad_(wanted)
+
+
+def _aliased(obj: Any, dtype: dtype | None, copy: bool | None) -> Tensor | None:
+    """Return a tensor over the object's memory, if it has any to share."""
+    if isinstance(obj, Tensor):
+        return obj
+    if _C._is_ndarray(obj):
+        return _C._from_array_interface(obj)
+    if type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    if _C._is_numpy_scalar(obj):
+        if copy is False:
+            raise RuntimeError("can't alias NumPy scalars: they have no memory of their own to share")
+        return None
+    if type(obj) not in _COPIED and _C._has_buffer(obj):
+        return frombuffer(obj, dtype=dtype or _C.get_default_dtype())
+    return None
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -92,10 +130,10 @@ def from_numpy(array: Any) -> Tensor:
 
     Args:
         array: of a numeric dtype that flambeau has, with strides that are not negative.
-    Raises: TypeError for anything else than an array of such a dtype.
+    Warns: once if the array is not writable: tensors always are.
+    Raises: TypeError for anything else than an array of such a dtype; ValueError for strides that are negative
+        or no multiples of the element size, and for a foreign byte order.
     """
-    if not hasattr(array, "__array_interface__"):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     return _C._from_array_interface(array)
 
 
@@ -107,7 +145,7 @@ def frombuffer(
     Args:
         buffer: the object.
         dtype: how to read its bytes.
-        count: number of elements; -1: as many as there are.
+        count: number of elements; negative: as many as there are.
         offset: bytes to skip.
         requires_grad: whether gradients are collected for it.
     """
@@ -154,20 +192,3 @@ def from_file(
     except OSError as error:
         raise RuntimeError(f"unable to open file <{filename}>: {error}") from error
     return frombuffer(memory, dtype=kind, requires_grad=requires_grad)
-
-
-def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor that shares memory by the DLPack protocol.
-
-    Args:
-        ext_tensor: an object with ``__dlpack__``, or a capsule of an older exporter.
-        device: where the result is to be; by default where the memory is.
-        copy: True: always copy; False: never; None: only to another device.
-    Raises: ValueError if a copy is needed that may not be made.
-    """
-    capsule = ext_tensor.__dlpack__() if hasattr(ext_tensor, "__dlpack__") else ext_tensor
-    found = _C._from_dlpack_capsule(capsule)
-    moved = found if device is None else found.to(device)
-    if copy is False and moved is not found:
-        raise ValueError(f"from_dlpack: cannot move to {device} without a copy")
-    return moved.clone() if copy and moved is found else moved

@@ -7,21 +7,12 @@ from typing import Any
 
 from flambeau import _C, _typed
 from flambeau._C import Tensor, device, dtype
+from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
 
 # Operators that the methods below extend.
 _nonzero = Tensor.nonzero
 _EXTENDED = frozenset(("nonzero", "norm"))
-
-
-class _SharedArray:
-    """Carries a tensor's memory to NumPy, which keeps this object alive."""
-
-    __slots__ = ("__array_interface__", "tensor")
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.__array_interface__ = tensor._array_interface()
-        self.tensor = tensor
 
 
 class DisableTorchFunction:
@@ -46,7 +37,6 @@ def _as_class(result: Any, cls: type[Tensor]) -> Any:
 class _TensorMethods:
     """Every attribute that does not exist yet in Tensor is copied there."""
 
-    __array_priority__ = 1000  # NumPy leaves `array + tensor` to us
     __slots__ = ()
 
     def __repr__(self: Any, *, tensor_contents: None = None) -> str:
@@ -159,36 +149,6 @@ class _TensorMethods:
             return NotImplemented
         with DisableTorchFunction():
             return _as_class(func(*args, **(kwargs or {})), cls)
-
-    # --- NumPy, DLPack ---------------------------------------------------------------------------
-
-    def numpy(self: Any, *, force: bool = False) -> Any:
-        """Return a NumPy array that shares this tensor's memory.
-
-        Args:
-            force: detach first, and copy if the memory is not the host's or a conjugate view's.
-        """
-        import numpy
-
-        source = self.detach().cpu().resolve_conj().resolve_neg() if force else self
-        return numpy.asarray(_SharedArray(source))
-
-    def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
-        """Return the namespace of the array API standard.
-
-        Raises: ValueError for a version that it does not follow.
-        """
-        from flambeau import array_api
-
-        if api_version not in (None, "2021.12", "2022.12", "2023.12", array_api.__array_api_version__):
-            raise ValueError(f"__array_namespace__: expected version 2024.12 or earlier, got {api_version!r}")
-        return array_api
-
-    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
 
     # --- conversions -----------------------------------------------------------------------------
 
@@ -446,7 +406,8 @@ def _always(value: Any) -> Callable[[Tensor], Any]:
 
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
-    for name, value in [*vars(_TensorMethods).items(), *vars(MemoryMethods).items()]:
+    written = (_TensorMethods, ExchangeMethods, MemoryMethods)
+    for name, value in (item for methods in written for item in vars(methods).items()):
         replaces = name.startswith("__") or name in _EXTENDED
         if name not in own and (replaces or name not in vars(Tensor)):
             setattr(Tensor, name, value)
