@@ -131,8 +131,8 @@ def from_numpy(array: Any) -> Tensor:
     Args:
         array: of a numeric dtype that flambeau has, with strides that are not negative.
     Warns: once if the array is not writable: tensors always are.
-    Raises: TypeError for anything else than an array of such a dtype; ValueError for strides that are negative
-        or no multiples of the element size, and for a foreign byte order.
+    Raises: TypeError for anything else than an array of such a dtype; ValueError for strides that are
+        negative or no multiples of the element size, and for a foreign byte order.
     """
     return _C._from_array_interface(array)
 

@@ -40,8 +40,6 @@ from flambeau.nn.modules.attention import (
 from flambeau.nn.modules.containers import (
     ModuleDict,
     ModuleList,
-    ParameterDict,
-    ParameterList,
     Sequential,
 )
 from flambeau.nn.modules.conv import (
@@ -144,6 +142,10 @@ from flambeau.nn.modules.padding import (
     ZeroPad1d,
     ZeroPad2d,
     ZeroPad3d,
+)
+from flambeau.nn.modules.parameter_containers import (
+    ParameterDict,
+    ParameterList,
 )
 from flambeau.nn.modules.pooling import (
     AdaptiveAvgPool1d,

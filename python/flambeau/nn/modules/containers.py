@@ -1,26 +1,87 @@
-"""Modules that hold modules or parameters."""
+"""Modules that hold modules: in order, as a list, by name."""
 
 from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from flambeau import Tensor
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter
 
 
-def _position(index: Any, count: int) -> int:
+def position(index: Any, count: int) -> int:
+    """Return an index of a sequence of `count` entries, counted from its start."""
     place = operator.index(index)
     if not -count <= place < count:
-        raise IndexError(f"index {place} is beyond {count} entries")
+        raise IndexError(f"index {place} is out of range for {count} entries")
     return place % count
 
 
-class Sequential(Module):
+def pairs_of(entries: Any, owner: str) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of a mapping, or of an iterable of pairs.
+
+    Raises: TypeError for what is no iterable, ValueError for an item that is no pair.
+    """
+    if not isinstance(entries, Iterable):
+        raise TypeError(
+            f"{owner}.update: expected a mapping or an iterable of pairs, got {type(entries).__name__}"
+        )
+    if isinstance(entries, Mapping | Module) and hasattr(entries, "items"):
+        yield from list(entries.items())
+        return
+    for i, pair in enumerate(entries):
+        if not isinstance(pair, Iterable):
+            raise TypeError(f"{owner}.update: expected pairs, item {i} is a {type(pair).__name__}")
+        parts = list(pair)
+        if len(parts) != 2:
+            raise ValueError(f"{owner}.update: item {i} has length {len(parts)}; 2 is required")
+        yield parts[0], parts[1]
+
+
+class _Numbered(Module):
+    """What lists of modules share: access by position, with the positions as names."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def _name_at(self, index: Any) -> str:
+        names = list(self._modules)
+        return names[position(index, len(names))]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)
+        gone = names[index] if isinstance(index, slice) else [self._name_at(index)]
+        self._renumber([module for name, module in self._modules.items() if name not in gone])
+
+    def _renumber(self, modules: Iterable[Module | None]) -> None:
+        numbered = {str(i): module for i, module in enumerate(modules)}
+        self._modules.clear()
+        self._modules.update(numbered)
+
+    def pop(self, key: int) -> Any:
+        """Remove the module at a position and return it."""
+        module = self[key]  # type: ignore[index]
+        del self[key]
+        return module
+
+    def append(self: Any, module: Module) -> Any:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+
+class Sequential(_Numbered):
     """Call modules one after the other, each on the result of the one before.
 
     Args:
@@ -42,60 +103,79 @@ class Sequential(Module):
             input = module(input)
         return input
 
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-    def __getitem__(self, index: int | slice) -> Module:
-        names = list(self._modules)
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)(OrderedDict((name, self._modules[name]) for name in names[index]))
-        return self._modules[names[_position(index, len(names))]]
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._name_at(index)]
 
-    def __setitem__(self, index: int, module: Module) -> None:
-        self._modules[list(self._modules)[_position(index, len(self))]] = module
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"Sequential + other: expected a Sequential, got {type(other).__name__}")
+        return Sequential(*self, *other)
 
-    def __delitem__(self, index: int | slice) -> None:
-        names = list(self._modules)
-        gone = names[index] if isinstance(index, slice) else [names[_position(index, len(names))]]
-        kept = [module for name, module in self._modules.items() if name not in gone]
-        self._modules.clear()
-        self._modules.update((str(i), module) for i, module in enumerate(kept))
+    def __iadd__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"Sequential += other: expected a Sequential, got {type(other).__name__}")
+        return self.extend(other)
 
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
+    def __mul__(self, times: int) -> Sequential:
+        return Sequential(*(list(self) * _checked_times(times)))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend(list(self) * (_checked_times(times) - 1))
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Insert a module before `index`.
+
+        Raises: AssertionError for what is no module, IndexError beyond the end.
+        """
+        if not isinstance(module, Module):
+            raise AssertionError(f"insert: expected a Module, got {type(module).__name__}")
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index} for {len(self)} modules")
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
         return self
 
-    def extend(self, modules: Iterable[Module]) -> Sequential:
+    def extend(self, sequential: Iterable[Module]) -> Sequential:
         """Add modules at the end."""
-        for module in modules:
+        for module in list(sequential):
             self.append(module)
         return self
 
 
-class ModuleList(Module):
+def _checked_times(times: Any) -> int:
+    if not isinstance(times, int):
+        raise TypeError(f"unsupported operand type(s) for *: Sequential and {type(times).__name__}")
+    if times <= 0:
+        raise ValueError(f"Sequential * times: expected 1 or more, got {times}")
+    return times
+
+
+class ModuleList(_Numbered):
     """A list of modules whose parameters are found."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or ())
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        if modules is not None:
+            self.extend(modules)
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)(list(self)[index])
-        return self._modules[str(_position(index, len(self)))]
+            return type(self)(list(self._modules.values())[index])
+        return self._modules[self._name_at(index)]
 
-    def __setitem__(self, index: int, module: Module) -> None:
-        self._modules[str(_position(index, len(self)))] = module
+    def _get_abs_string_index(self, idx: int) -> str:
+        return self._name_at(idx)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
 
     def _children_shown(self) -> list[tuple[str, str]]:
         """Modules that look alike and follow each other are shown once."""
@@ -108,29 +188,17 @@ class ModuleList(Module):
             first = last + 1
         return shown
 
-    def _renumber(self, modules: list[Module]) -> None:
-        self._modules.clear()
-        self.extend(modules)
-
-    def __delitem__(self, index: int | slice) -> None:
-        modules = list(self)
-        del modules[index]
-        self._renumber(modules)
-
     def insert(self, index: int, module: Module) -> None:
         """Insert a module before `index`."""
-        modules = list(self)
+        modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         """Add modules at the end."""
-        for module in modules:
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"ModuleList.extend: expected an iterable, got {type(modules).__name__}")
+        for module in list(modules):
             self.append(module)
         return self
 
@@ -140,7 +208,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
-        self.update(modules or {})
+        if modules is not None:
+            self.update(modules)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -160,6 +229,16 @@ class ModuleDict(Module):
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
 
+    def clear(self) -> None:
+        """Remove all modules."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Module:
+        """Remove a module and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
     def keys(self) -> Iterable[str]:
         """Return the names."""
         return self._modules.keys()
@@ -174,122 +253,5 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add or replace modules."""
-        for name, module in modules.items() if isinstance(modules, Mapping) else modules:
+        for name, module in pairs_of(modules, "ModuleDict"):
             self[name] = module
-
-
-def _described(parameters: dict[str, Any], kind: Callable[[Tensor], str]) -> str:
-    """One line for each parameter: its type and sizes."""
-    return "\n".join(
-        f"  ({name}): Parameter containing: [{kind(p)} of size {'x'.join(map(str, p.shape))}]"
-        for name, p in parameters.items()
-        if p is not None
-    )
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors become parameters."""
-
-    def extra_repr(self) -> str:
-        """Show dtypes and sizes."""
-        return _described(self._parameters, lambda p: str(p.dtype))
-
-    def __init__(self, values: Iterable[Tensor] | None = None) -> None:
-        super().__init__()
-        for value in values or ():
-            self.append(value)
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Parameter]:
-        return iter(self._parameters.values())
-
-    def __getitem__(self, index: int) -> Parameter:
-        return self._parameters[str(_position(index, len(self)))]
-
-    def append(self, value: Tensor) -> ParameterList:
-        """Add a parameter at the end."""
-        parameter = value if isinstance(value, Parameter) else Parameter(value)
-        self.register_parameter(str(len(self)), parameter)
-        return self
-
-
-class ParameterDict(Module):
-    """Parameters by name; tensors become parameters.
-
-    Args:
-        parameters: a mapping, or pairs of names and tensors.
-    """
-
-    def extra_repr(self) -> str:
-        """Show types and sizes."""
-        return _described(self._parameters, lambda p: p.type())
-
-    def __init__(self, parameters: Any = None) -> None:
-        super().__init__()
-        self.update({} if parameters is None else parameters)
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
-
-    def __reversed__(self) -> Iterator[str]:
-        return reversed(list(self._parameters))
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._parameters
-
-    def __getitem__(self, key: str) -> Any:
-        return self._parameters[key]
-
-    def __setitem__(self, key: str, value: Tensor | None) -> None:
-        made = value if value is None or isinstance(value, Parameter) else Parameter(value)
-        self.register_parameter(key, made)
-
-    def __delitem__(self, key: str) -> None:
-        del self._parameters[key]
-
-    def keys(self) -> Iterable[str]:
-        """Return the names."""
-        return self._parameters.keys()
-
-    def values(self) -> Iterable[Any]:
-        """Return the parameters."""
-        return self._parameters.values()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """Return pairs of names and parameters."""
-        return self._parameters.items()
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the parameter of a name, or `default`."""
-        return self._parameters.get(key, default)
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return the parameter of a name, which becomes `default` where there is none."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def pop(self, key: str) -> Any:
-        """Remove a parameter and return it."""
-        value = self[key]
-        del self[key]
-        return value
-
-    def clear(self) -> None:
-        """Remove all parameters."""
-        self._parameters.clear()
-
-    def copy(self) -> ParameterDict:
-        """Return another dictionary of the same parameters."""
-        return ParameterDict(dict(self._parameters))
-
-    def update(self, parameters: Any) -> None:
-        """Add parameters, in the given order."""
-        pairs = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
-        for key, value in pairs:
-            self[key] = value

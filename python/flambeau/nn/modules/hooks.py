@@ -27,6 +27,12 @@ class RemovableHandle:
         """Take the hook out; a second call does nothing."""
         self._hooks.pop(self.id, None)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Hooks that come later must not take the number of one from another process.
+        global _hook_ids
+        self.__dict__.update(state)
+        _hook_ids = itertools.count(max(next(_hook_ids), self.id + 1))
+
     def __enter__(self) -> RemovableHandle:
         return self
 
@@ -262,6 +268,8 @@ class HookedModule:
         ):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
+
+    _call_impl = _wrapped_call_impl = __call__
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         done: set[int] = set()

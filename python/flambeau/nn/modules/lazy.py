@@ -8,11 +8,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import flambeau
 from flambeau import Tensor
 from flambeau.nn.modules import conv, normalization
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import UninitializedParameter, is_lazy
+from flambeau.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 if TYPE_CHECKING:  # the mixin stands before the layer's class among the bases
     _Base = Module
@@ -39,11 +40,15 @@ class LazyModuleMixin(_Base):
         place = {"device": options.pop("device"), "dtype": options.pop("dtype")}
         for name, given in (("weight", learned), ("bias", learned and shifts)):
             self.register_parameter(name, UninitializedParameter(**place) if given else None)
+        self._register_buffers(place)
         vars(self).update(options)
         self._hooks = [
-            self.register_forward_pre_hook(lambda module, given: module.initialize_parameters(*given)),
+            self.register_forward_pre_hook(_initialize_from_input),
             self.register_load_state_dict_pre_hook(_initialize_from_state),
         ]
+
+    def _register_buffers(self, place: dict[str, Any]) -> None:
+        """Make places for buffers."""
 
     def _bound(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         given = inspect.signature(self.cls_to_become).bind(*args, **kwargs)
@@ -53,7 +58,7 @@ class LazyModuleMixin(_Base):
 
     def has_uninitialized_params(self) -> bool:
         """Whether the number of features is still unknown."""
-        return any(is_lazy(p) for p in self._parameters.values())
+        return any(is_lazy(p) for p in (*self._parameters.values(), *self._buffers.values()))
 
     def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
         """Take the number of features from an input."""
@@ -86,6 +91,10 @@ class LazyModuleMixin(_Base):
         self.__class__ = self.cls_to_become
 
 
+def _initialize_from_input(module: Any, given: tuple[Any, ...]) -> None:
+    module.initialize_parameters(*given)
+
+
 def _initialize_from_state(module: Any, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
     known = (state_dict.get(prefix + name) for name in ("weight", "running_mean"))
     weight = next((value for value in known if value is not None), None)
@@ -114,6 +123,13 @@ class _LazyConv(LazyModuleMixin):
 
 class _LazyNorm(LazyModuleMixin):
     features_dim = 1
+
+    def _register_buffers(self, place: dict[str, Any]) -> None:
+        tracked = self._options["track_running_stats"]
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, UninitializedBuffer(**place) if tracked else None)
+        count = flambeau.tensor(0, dtype=flambeau.int64) if tracked else None
+        self.register_buffer("num_batches_tracked", count)
 
 
 def _lazy(base: type[Module], mixin: type[LazyModuleMixin], **facts: Any) -> Any:

@@ -84,7 +84,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if vars(self)["distance_function"] is None:
+        if getattr(self, "distance_function") is None:  # noqa: B009 - made from `options`
             self.distance_function = PairwiseDistance()
         if self.margin <= 0:
             raise ValueError(f"TripletMarginWithDistanceLoss: expected margin > 0, got {self.margin}")

@@ -9,11 +9,7 @@ from typing import Any, TypeVar
 import flambeau
 from flambeau import Tensor
 from flambeau.nn.modules.hooks import (
-    Hook,
-    HookedModule,
-    Hooks,
     RemovableHandle,
-    register,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -23,7 +19,7 @@ from flambeau.nn.modules.hooks import (
     register_module_parameter_registration_hook,
     registered,
 )
-from flambeau.nn.modules.state import load_state_dict, state_dict
+from flambeau.nn.modules.state import StatefulModule
 from flambeau.nn.parameter import Buffer, Parameter
 
 __all__ = [
@@ -55,7 +51,7 @@ def _no_forward(self: Module, *input: Any) -> None:
     raise NotImplementedError(f'{type(self).__name__} is missing the required "forward" function')
 
 
-class Module(HookedModule):
+class Module(StatefulModule):
     """A layer or network. Subclasses set attributes in ``__init__`` and define ``forward``.
 
     Attributes that are `Parameter`, `Module` or registered buffers form the state that
@@ -64,9 +60,11 @@ class Module(HookedModule):
 
     training: bool
     forward: Callable[..., Any] = _no_forward
+    dump_patches = False
+    call_super_init = False  # whether the classes after Module in the order of bases are initialised, too
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if args or kwargs:
+        if not self.call_super_init and (args or kwargs):
             raise TypeError(f"{type(self).__name__}.__init__() got arguments that no base class takes")
         set_plainly = super().__setattr__
         set_plainly("training", True)
@@ -77,6 +75,15 @@ class Module(HookedModule):
         for table in _HOOK_TABLES:
             set_plainly(table, OrderedDict())
         set_plainly("_is_full_backward_hook", None)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for table in _HOOK_TABLES:  # of pickles that were made before there was such a table
+            self.__dict__.setdefault(table, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
 
     # --- attributes ---------------------------------------------------------------------------
 
@@ -272,13 +279,43 @@ class Module(HookedModule):
             module = child
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted path, in place of the one there.
+
+        Args:
+            target: the path.
+            module: the new module.
+            strict: there must be a module already; otherwise the last name may be new.
+        Raises: ValueError for an empty path or what is no module, AttributeError for a path to nowhere.
+        """
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ValueError(f"set_submodule: expected the path of a submodule, got {target!r}")
+        if not isinstance(module, Module):
+            raise ValueError(f"set_submodule: expected a Module, got {type(module).__name__}")
+        owner = self.get_submodule(path)
+        if strict and not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute {name!r}")
+        if hasattr(owner, name) and not isinstance(getattr(owner, name), Module):
+            raise AttributeError(f"{name!r} of {type(owner).__name__} is not a Module")
+        setattr(owner, name, module)
+
+    def _member(self, target: str, table: str, kind: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute {name!r}")
+        if owner.__dict__[table].get(name) is None:
+            raise AttributeError(f"{name!r} of {type(owner).__name__} is not a {kind}")
+        return owner.__dict__[table][name]
+
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at the dotted path `target`."""
-        path, _, name = target.rpartition(".")
-        parameter = self.get_submodule(path)._parameters.get(name)
-        if parameter is None:
-            raise AttributeError(f"{target!r} is not a parameter")
-        return parameter
+        return self._member(target, "_parameters", "parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer at the dotted path `target`."""
+        return self._member(target, "_buffers", "buffer")
 
     # --- acting on the whole tree ---------------------------------------------------------------
 
@@ -400,51 +437,10 @@ class Module(HookedModule):
             if parameter.grad is not None:
                 if set_to_none:
                     parameter.grad = None
+                elif parameter.grad.grad_fn is not None:
+                    parameter.grad.detach_().zero_()
                 else:
-                    parameter.grad = flambeau.zeros_like(parameter.grad)
-
-    # --- state ------------------------------------------------------------------------------------
-
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
-        """Return the parameters and persistent buffers by dotted name, detached but not copied."""
-        return state_dict(self, prefix, keep_vars)
-
-    def load_state_dict(self, state: dict[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copy (or ``assign``) tensors of `state` into this tree; see `state.load_state_dict`."""
-        return load_state_dict(self, state, strict, assign)
-
-    _state_dict_hooks: Hooks
-    _state_dict_pre_hooks: Hooks
-    _load_state_dict_pre_hooks: Hooks
-    _load_state_dict_post_hooks: Hooks
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, prefix, keep_vars)`` before this module's state is collected."""
-        return register(self._state_dict_pre_hooks, Hook(hook))
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after the state of its tree was."""
-        return register(self._state_dict_hooks, Hook(hook))
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call a hook before this module's state is loaded.
-
-        Its arguments are (module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs); it may change the state and the lists.
-        """
-        return register(self._load_state_dict_pre_hooks, Hook(hook))
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, incompatible_keys)`` after the state of its tree was loaded."""
-        return register(self._load_state_dict_post_hooks, Hook(hook))
-
-    def get_extra_state(self) -> Any:
-        """Return extra state for the state dict; define together with ``set_extra_state``."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Take over what ``get_extra_state`` returned."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state")
+                    parameter.grad.requires_grad_(False).zero_()
 
     # --- printing ---------------------------------------------------------------------------------
 

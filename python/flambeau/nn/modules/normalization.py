@@ -14,6 +14,7 @@ from flambeau.nn.parameter import Parameter
 
 
 class _BatchNorm(Module):
+    _version = 2  # since 2 the number of batches is part of the state
     allowed_dims: tuple[int, ...] = ()
 
     def __init__(
@@ -45,6 +46,16 @@ class _BatchNorm(Module):
         )
         self.reset_parameters()
 
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        key = f"{prefix}num_batches_tracked"
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats and key not in state_dict:
+            own = self.num_batches_tracked
+            known = own is not None and not own.is_meta
+            state_dict[key] = own if known else flambeau.tensor(0, dtype=flambeau.int64)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
     def reset_running_stats(self) -> None:
         """Forget the running statistics."""
         if self.track_running_stats:
@@ -60,11 +71,14 @@ class _BatchNorm(Module):
             if self.bias is not None:
                 init.zeros_(self.bias)
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalise."""
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self.allowed_dims:
             wanted = " or ".join(f"{d}D" for d in self.allowed_dims)
             raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise."""
+        self._check_input_dim(input)
         update = self.training and self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         if update:

@@ -122,6 +122,19 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
+    @property
+    def _flat_weights(self) -> list[Any]:
+        """The weights in the order of `_flat_weights_names`."""
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        """Change nothing: programs set the list after they replaced weights, which are read by name here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "_flat_weights":
+            super().__setattr__(name, value)
+
     def flatten_parameters(self) -> None:
         """Keep the weights where they are: there is no packed form to bring up to date."""
 
@@ -147,8 +160,7 @@ class RNNBase(Module):
         return given
 
     def _options(self) -> tuple[Any, ...]:
-        weights = [getattr(self, name) for name in self._flat_weights_names]
-        return weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        return self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
     def _check_input(self, x: Tensor) -> None:
         kept = self.weight_ih_l0.dtype

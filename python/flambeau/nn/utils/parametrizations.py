@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.nn.modules.module import Module
@@ -189,9 +191,20 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         module: the owner.
         name: of the weight.
         dim: along which each slice has a length of its own; None: one for all.
+    States of `flambeau.nn.utils.weight_norm`, the older form of this, can be loaded.
+
     Source: Salimans and Kingma 2016, "Weight normalization".
     """
-    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def rename(state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        old = [f"{prefix}{name}_{part}" for part in "gv"]
+        if all(key in state_dict for key in old):
+            for i, key in enumerate(old):
+                state_dict[f"{prefix}parametrizations.{name}.original{i}"] = state_dict.pop(key)
+
+    module._register_load_state_dict_pre_hook(rename)
+    return module
 
 
 def spectral_norm(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -114,12 +115,28 @@ def _property(name: str) -> property:
     return property(get, set_)
 
 
+def _refuse_pickles(module: Module) -> Any:
+    raise RuntimeError(
+        "parametrized modules cannot be pickled, since their classes are made at run time: save the "
+        "state_dict(), and load it into a module with the same parametrizations"
+    )
+
+
+def _copied(module: Module, memo: dict[int, Any]) -> Module:
+    """Copy a parametrized module: its class, which is its own, is made anew."""
+    out = module.__new__(type(module))
+    memo[id(module)] = out
+    vars(out).update(copy.deepcopy(vars(module), memo))
+    base = type(module)
+    out.__class__ = type(base.__name__, base.__bases__, dict(vars(base)))
+    return out
+
+
 def _become_parametrized(module: Module) -> None:
     base = type(module)
-    made = type(
-        f"Parametrized{base.__name__}", (base,), {"__module__": base.__module__, "_unparametrized": base}
-    )
-    module.__class__ = made
+    facts = {"__module__": base.__module__, "_unparametrized": base, "__getstate__": _refuse_pickles}
+    facts["__deepcopy__"] = _copied
+    module.__class__ = type(f"Parametrized{base.__name__}", (base,), facts)
     module.parametrizations = ModuleDict()
 
 
