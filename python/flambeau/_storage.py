@@ -68,9 +68,9 @@ class UntypedStorage:
         """Where the bytes are."""
         return self._bytes.device
 
-    def get_device(self) -> int:
-        """Return the index of the device; -1 for the host."""
-        return self._bytes.get_device()
+    def get_device(self) -> int | None:
+        """Return the index of the device; None for the host."""
+        return None if self.device.type == "cpu" else self._bytes.get_device()
 
     def tolist(self) -> list[int]:
         """Return the bytes as numbers."""
@@ -190,12 +190,13 @@ class UntypedStorage:
 
         Args:
             buffer: the object.
-            byte_order: "little", "big" or "native"; needed unless elements are bytes.
+            byte_order: "little", "big" or "native"; needed unless elements are integers of one byte.
             count: number of elements; -1: as many as there are.
             offset: bytes to skip.
             dtype: of the elements.
         """
-        if byte_order not in ("big", "little", "native") and (dtype.itemsize > 1 or byte_order is not None):
+        needed = dtype not in (_C.uint8, _C.int8) or byte_order is not None
+        if needed and byte_order not in ("big", "little", "native"):
             if byte_order is None:
                 raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
             raise ValueError(f"invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")

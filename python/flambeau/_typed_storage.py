@@ -39,6 +39,8 @@ class TypedStorage:
             raise TypeError(f"{cls.__name__}: expected a number of elements, a sequence, or wrap_storage")
         if args and isinstance(args[0], TypedStorage | UntypedStorage | Tensor):
             raise TypeError(f"{cls.__name__}: expected a number or a sequence, got {type(args[0]).__name__}")
+        if wrap_storage is not None and dtype is None and cls._class_dtype is None:
+            raise RuntimeError(f"{cls.__name__}: argument 'dtype' must be specified with wrap_storage")
         out = object.__new__(TypedStorage)
         out.dtype = dtype or cls._class_dtype or _C.get_default_dtype()
         if wrap_storage is None:
@@ -86,8 +88,8 @@ class TypedStorage:
 
     _data_ptr = data_ptr
 
-    def get_device(self) -> int:
-        """Return the index of the device; -1 for the host."""
+    def get_device(self) -> int | None:
+        """Return the index of the device; None for the host."""
         return self._untyped_storage.get_device()
 
     def resizable(self) -> bool:
@@ -195,7 +197,7 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        rows = "\n".join(f" {value}" for value in self) if self.device.type == "cpu" else "..."
+        rows = " " + "\n ".join(map(str, self)) if self.device.type == "cpu" else "..."
         return (
             f"{rows}\n[flambeau.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from flambeau._C import Generator, Tensor, default_generator
 
@@ -56,3 +58,17 @@ def fork_rng(
     finally:
         if state is not None:
             set_rng_state(state)
+
+
+def _continuing(state: Tensor) -> Generator:
+    """Return a new generator that continues from a state."""
+    out = Generator()
+    out.set_state(state)
+    return out
+
+
+def _state_of(generator: Generator) -> tuple[Any, tuple[Tensor]]:
+    return _continuing, (generator.get_state(),)
+
+
+copyreg.pickle(Generator, _state_of)

@@ -26,8 +26,8 @@ REPORT = 40  # lines of a sanitizer's report that are shown
 class LoggedWorker(Worker):
     """A worker with a log of its own, in which a sanitizer's last words are found; idle after `end`."""
 
-    def __init__(self, log: Path, end: float) -> None:
-        super().__init__("fuzz.worker", TIME_LIMIT, log.open("w"))
+    def __init__(self, log: Path, end: float, module: str = "fuzz.worker") -> None:
+        super().__init__(module, TIME_LIMIT, log.open("w"))
         self.log = log
         self.end = end
 

@@ -241,7 +241,7 @@ def _placing(location: Any) -> Callable[[Storage, Any], Storage]:
     """Return what moves a storage to where `map_location` says."""
     if location is None:
         return lambda storage, _: storage
-    if callable(location):
+    if callable(location) and not isinstance(location, _C.device):  # a device is a decorator as well
         return lambda storage, source: location(storage, source) or storage
     if isinstance(location, dict):
         return lambda storage, source: storage.to(location.get(source, "cpu"))
