@@ -153,11 +153,11 @@ def bytes_of_memory(torch):
 
 @scenario
 def what_copies_share(torch):
-    x, found = torch.arange(3.0), []
-    for copied in (copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))):
-        both = copied([x, x[1:], x.storage()])
-        both[0][1] = 9
-        found += [both[1], both[2].tolist(), x]
+    x = torch.arange(3.0)
+    both = copy.deepcopy([x, x[1:], x.untyped_storage(), x.storage()])
+    both[0][1] = 9
+    found = [both[1], both[2].tolist(), both[3].tolist(), x]
+    found.append(pickle.loads(pickle.dumps(x.storage())).tolist())
     shallow = copy.copy(x.untyped_storage())
     return [found, shallow.data_ptr() == x.data_ptr(), copy.copy(x.storage()).tolist()]
 
