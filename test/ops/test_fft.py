@@ -123,3 +123,39 @@ def test_nan_stays_in_its_sequence():
 def test_wrong_arguments(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+# Rows by vectors of their own elements, columns by groups with a rest, and parts that are transformed
+# along all dimensions one after the other.
+SHAPES = [
+    ((3, 1024), (1,)),
+    ((5, 16384), (1,)),
+    ((4, 16, 18), (1, 2)),
+    ((6, 128, 36), (0, 1)),
+    ((300, 70), (0,)),
+    ((5, 40, 7), (2, 1)),
+    ((3, 5, 64, 64), (2, 3)),
+    ((2, 256, 256), (1, 2)),
+    ((7, 3, 9), (0, 1, 2)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "dim"), SHAPES)
+def test_layouts(shape: tuple[int, ...], dim: tuple[int, ...], dtype: type):
+    rng = np.random.default_rng(sum(shape))
+    real = rng.uniform(-1, 1, shape).astype(dtype)
+    wide = real + 1j * rng.uniform(-1, 1, shape).astype(dtype)
+    count = int(np.prod([shape[d] for d in dim]))
+
+    def close(result: fb.Tensor, expected: np.ndarray) -> None:
+        error = np.linalg.norm(result.numpy() - expected)
+        assert error <= bound(count, dtype) * np.linalg.norm(expected)
+
+    # NumPy computes in float64: its own error matters for that type only, and the bound has room.
+    close(fb.fft.fftn(fb.tensor(wide), dim=dim), np.fft.fftn(wide.astype(np.complex128), axes=dim))
+    close(fb.fft.ifftn(fb.tensor(wide), dim=dim), np.fft.ifftn(wide.astype(np.complex128), axes=dim))
+    spectrum = np.fft.rfftn(real.astype(np.float64), axes=dim)
+    close(fb.fft.rfftn(fb.tensor(real), dim=dim), spectrum)
+    back = fb.fft.irfftn(fb.tensor(spectrum.astype(wide.dtype)), s=[shape[d] for d in dim], dim=dim)
+    close(back, real)

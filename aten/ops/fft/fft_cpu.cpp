@@ -5,7 +5,9 @@
 // with twiddles rounded from double. NaN and infinities spread over their sequence; empty tensors
 // stay empty. Error, tested against float128-like sums in test/ops/test_fft.py: at most 4 eps
 // log2(2 n) of the norm (8 where Bluestein's algorithm is used). Sources: transform.h,
-// row_transform.cpp, loops/fft_loops.cpp.
+// row_transform.cpp, row_plan.h, loops/fft_loops.cpp.
+#include <algorithm>
+
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
@@ -43,13 +45,54 @@ T* parts_of(const Tensor& t) {
 
 // In place along all of `dims`; the scale goes into the first pass.
 template <typename T>
-void transform_dims(const T* from, const Tensor& out, IntArrayRef dims, bool forward, T scale) {
+void transform_dims(const T* from, T* out, IntArrayRef sizes, IntArrayRef dims, bool forward,
+                    T scale) {
   for (const int64_t dim : dims) {
-    fft::transform(from, parts_of<T>(out), sequences_of(out.sizes(), dim), forward, scale);
-    from = parts_of<T>(out);
+    fft::transform(from, out, sequences_of(sizes, dim), forward, scale);
+    from = out;
     scale = T(1);
   }
 }
+
+int64_t product(IntArrayRef sizes) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) n *= size;
+  return n;
+}
+
+// Parts of a tensor of complex T that are transformed along all dimensions, one after the other,
+// while they are in the second-level cache; one part where that is too large.
+struct Slabs {
+  static constexpr int64_t kLargestBytes = 1 << 20;
+  int64_t count = 1;
+  DimVector sizes;
+
+  Slabs(IntArrayRef whole, IntArrayRef dims, int64_t element_bytes) : sizes(whole) {
+    const int64_t first = *std::min_element(dims.begin(), dims.end());
+    for (int64_t d = 0; d < first; ++d) {
+      count *= sizes[static_cast<size_t>(d)];
+      sizes[static_cast<size_t>(d)] = 1;
+    }
+    if (dims.size() > 1 && count >= get_num_threads() &&
+        product(sizes) * element_bytes <= kLargestBytes) {
+      return;
+    }
+    count = 1;
+    sizes = DimVector(whole);
+  }
+  // Elements of a slab whose dimension `dim` has `size` elements.
+  int64_t numel(int64_t dim, int64_t size) const {
+    return product(sizes) / sizes[static_cast<size_t>(dim)] * size;
+  }
+  // body(number) for each.
+  template <typename Body>
+  void each(const Body& body) const {
+    if (count == 1) return body(int64_t{0});
+    parallel_for(0, count, product(sizes) * 32, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i);
+    });
+  }
+};
 
 // The second half of each sequence: the conjugates of the first, in reverse order.
 template <typename T>
@@ -83,6 +126,23 @@ DimVector without_last(const DimVector& dims) {
   return rest;
 }
 
+// The first half of a transform of real numbers.
+void transform_real_slabs(const Tensor& input, const DimVector& dims, double scale,
+                          const Tensor& out) {
+  const int64_t last = dims.back();
+  dispatch_precision(input.dtype(), [&]<typename T>() {
+    const Slabs slabs(out.sizes(), dims, 2 * sizeof(T));
+    const int64_t part = 2 * product(slabs.sizes), real = slabs.numel(last, input.size(last));
+    Sequences s = sequences_of(slabs.sizes, last);
+    s.n = input.size(last);
+    slabs.each([&](int64_t i) {
+      T* const to = parts_of<T>(out) + i * part;
+      fft::transform_real(parts_of<T>(input) + i * real, to, s, static_cast<T>(scale));
+      transform_dims<T>(to, to, slabs.sizes, without_last(dims), true, T(1));
+    });
+  });
+}
+
 }  // namespace
 
 void fft_c2c_cpu(const Tensor& self, IntArrayRef dim, double scale, bool forward, Tensor& out) {
@@ -91,7 +151,12 @@ void fft_c2c_cpu(const Tensor& self, IntArrayRef dim, double scale, bool forward
   const Tensor input = contiguous_tensor(self);
   const DimVector dims = wrapped(dim, self.dim());
   dispatch_precision(self.dtype(), [&]<typename T>() {
-    transform_dims<T>(parts_of<T>(input), out, dims, forward, static_cast<T>(scale));
+    const Slabs slabs(out.sizes(), dims, 2 * sizeof(T));
+    const int64_t part = 2 * product(slabs.sizes);
+    slabs.each([&](int64_t i) {
+      transform_dims<T>(parts_of<T>(input) + i * part, parts_of<T>(out) + i * part, slabs.sizes,
+                        dims, forward, static_cast<T>(scale));
+    });
   });
 }
 
@@ -100,33 +165,40 @@ void fft_r2c_cpu(const Tensor& self, IntArrayRef dim, double scale, bool oneside
   const Tensor input = contiguous_tensor(self);
   const DimVector dims = wrapped(dim, self.dim());
   const int64_t last = dims.back();
+  if (onesided) return transform_real_slabs(input, dims, scale, out);
   const Sequences s = sequences_of(self.sizes(), last);
-  Tensor half = out;
-  if (!onesided) {
-    DimVector sizes(self.sizes());
-    sizes[static_cast<size_t>(last)] = s.n / 2 + 1;
-    half = empty_tensor(sizes, out.dtype());
-  }
+  DimVector sizes(self.sizes());
+  sizes[static_cast<size_t>(last)] = s.n / 2 + 1;
+  const Tensor half = empty_tensor(sizes, out.dtype());
   dispatch_precision(self.dtype(), [&]<typename T>() {
     fft::transform_real(parts_of<T>(input), parts_of<T>(half), s, static_cast<T>(scale));
-    if (!onesided) mirror(parts_of<T>(half), out, last);
-    transform_dims<T>(parts_of<T>(out), out, without_last(dims), true, T(1));
+    mirror(parts_of<T>(half), out, last);
+    transform_dims<T>(parts_of<T>(out), parts_of<T>(out), out.sizes(), without_last(dims), true,
+                      T(1));
   });
 }
 
 void fft_c2r_cpu(const Tensor& self, IntArrayRef dim, double scale, int64_t /*last_dim_size*/,
                  Tensor& out) {
   if (out.numel() == 0) return;
-  Tensor input = contiguous_tensor(self);
+  const Tensor input = contiguous_tensor(self);
   const DimVector dims = wrapped(dim, self.dim()), others = without_last(dims);
+  const int64_t last = dims.back();
   dispatch_precision(self.dtype(), [&]<typename T>() {
-    if (!others.empty()) {
-      const Tensor between = empty_tensor(self.sizes(), self.dtype());
-      transform_dims<T>(parts_of<T>(input), between, others, false, T(1));
-      input = between;
-    }
-    fft::transform_to_real(parts_of<T>(input), parts_of<T>(out),
-                           sequences_of(out.sizes(), dims.back()), static_cast<T>(scale));
+    const Slabs slabs(self.sizes(), dims, 2 * sizeof(T));
+    const int64_t part = 2 * product(slabs.sizes), real = slabs.numel(last, out.size(last));
+    Sequences s = sequences_of(slabs.sizes, last);
+    s.n = out.size(last);
+    slabs.each([&](int64_t i) {
+      const T* from = parts_of<T>(input) + i * part;
+      Tensor between;
+      if (!others.empty()) {
+        between = empty_tensor({product(slabs.sizes)}, self.dtype());
+        transform_dims<T>(from, parts_of<T>(between), slabs.sizes, others, false, T(1));
+        from = parts_of<T>(between);
+      }
+      fft::transform_to_real(from, parts_of<T>(out) + i * real, s, static_cast<T>(scale));
+    });
   });
 }
 

@@ -1,13 +1,10 @@
 #pragma once
-// The inner loops of the Fourier transform, one table per instruction set. kLanes transforms run
-// side by side: element k of lane j stands at [k * kLanes + j] of two arrays, real and imaginary,
-// so that every operation is one on whole vectors.
+// The inner loops of the Fourier transform, one table per instruction set. As many transforms as
+// its vectors have lanes run side by side: element k of lane j stands at [k * lanes + j] of two
+// arrays, real and imaginary, so that every operation is one on whole vectors.
 #include "aten/core/loop_types.h"
 
 namespace flambeau::fft {
-
-template <typename T>
-inline constexpr int64_t kLanes = 64 / sizeof(T);
 
 // Primes above take Bluestein's algorithm: by its definition a pass costs radix operations per
 // element.
@@ -36,20 +33,44 @@ struct Layout {
 
 template <typename T>
 struct Loops {
+  int64_t lanes;  // a power of two
+  // Which of `lanes` sequences `lane` holds: not in order, so that separating parts needs no more
+  // than one shuffle.
+  int (*sequence_in)(int lane);
   // Forward transform of re, im, which are overwritten, to out_re, out_im; at least one pass.
   void (*run)(const Pass<T>* passes, int64_t count, T* re, T* im, T* out_re, T* out_im);
   // `n` elements of `lanes` lanes; the lanes beyond are 0.
   void (*gather)(const T* in, Layout layout, int64_t n, int64_t lanes, T* re, T* im);
-  void (*scatter)(const T* re, const T* im, Layout layout, int64_t n, int64_t lanes, T scale,
-                  T* out);
+  // The same of `groups` times `lanes` neighbouring complex sequences at once, one line of memory
+  // after the other; `layout` as of the first one.
+  void (*gather_groups)(const T* in, Layout layout, int64_t n, int64_t groups, T* const* re,
+                        T* const* im);
+  void (*scatter_groups)(T* const* re, T* const* im, Layout layout, int64_t n, int64_t groups,
+                         T scale, T* out);
+  void (*scatter)(T* re, T* im, Layout layout, int64_t n, int64_t lanes, T scale, T* out);
   // Element k of every lane times the complex number factors[k].
   void (*multiply)(int64_t n, const T* factors, T* re, T* im);
-  // Element k of lane j times starts[k] * steps[k][j]; steps: kLanes real, kLanes imaginary parts.
+  // Element k of lane j times starts[k] * steps[k][j]; steps: `lanes` real, `lanes` imaginary
+  // parts.
   void (*twist)(int64_t n, const T* starts, const T* steps, T* re, T* im);
   // In place, the first half + 1 outputs of a real transform of 2 * half points from the complex
   // transform of the pairs, and back. roots[k] = e^(-pi i k / half).
   void (*unpack)(int64_t half, const T* roots, T* re, T* im);
   void (*pack)(int64_t half, const T* roots, T* re, T* im);
+};
+
+// Around the transforms of one sequence whose elements are the lanes (row_plan.h).
+template <typename T>
+struct RowLoops {
+  // Element k * lanes + sequence_in(j) to [k * lanes + j], parts separated; k < vectors.
+  void (*split)(const T* in, int64_t vectors, T* re, T* im);
+  // Transforms across the lanes: out[k + count * t] for k < count and t < lanes. twiddles: for each
+  // k `lanes` real and `lanes` imaginary parts. exchanged: the parts of `out` change places.
+  void (*across)(const T* re, const T* im, int64_t count, const T* twiddles, T scale,
+                 bool exchanged, T* out);
+  // As Loops::unpack and Loops::pack on interleaved numbers. unpack_row is in place.
+  void (*unpack_row)(int64_t half, const T* roots, T scale, T* x);
+  void (*pack_row)(int64_t half, const T* roots, const T* in, T* out);
 };
 
 }  // namespace flambeau::fft

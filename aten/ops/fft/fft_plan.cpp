@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <utility>
 
+#include "aten/ops/fft/plan_cache.h"
 #include "aten/ops/fft/row_transform.h"
 #include "c10/core/isa.h"
 
@@ -19,29 +18,6 @@ namespace fft {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
-constexpr size_t kPlansKept = 64;
-
-// Plans by length; all are dropped when there are too many, users keep theirs.
-template <typename Plan>
-class Cache {
- public:
-  template <typename Make>
-  std::shared_ptr<const Plan> get(int64_t n, const Make& make) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = plans_.find(n);
-      if (found != plans_.end()) return found->second;
-    }
-    std::shared_ptr<const Plan> plan = make();  // may ask for other lengths
-    const std::lock_guard lock(mutex_);
-    if (plans_.size() >= kPlansKept) plans_.clear();
-    return plans_.emplace(n, std::move(plan)).first->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<int64_t, std::shared_ptr<const Plan>> plans_;
-};
 
 // The radixes of the passes; empty where a prime factor is too large. Eights come last: in early
 // passes their elements lie so far apart that they compete for places in the caches.
@@ -120,7 +96,7 @@ const Loops<double>& loops<double>() {
 
 template <typename T>
 std::shared_ptr<const LanePlan<T>> LanePlan<T>::of(int64_t n) {
-  static Cache<LanePlan> cache;
+  static PlanCache<LanePlan> cache;
   return cache.get(n, [n] { return std::make_shared<const LanePlan>(n); });
 }
 
@@ -192,8 +168,8 @@ void LanePlan<T>::execute(T*& re, T*& im, T*& work_re, T*& work_im) const {
     return;
   }
   table.multiply(n_, chirp_.data(), re, im);
-  std::fill(re + n_ * kLanes<T>, re + capacity() * kLanes<T>, T(0));
-  std::fill(im + n_ * kLanes<T>, im + capacity() * kLanes<T>, T(0));
+  std::fill(re + n_ * table.lanes, re + capacity() * table.lanes, T(0));
+  std::fill(im + n_ * table.lanes, im + capacity() * table.lanes, T(0));
   inner_->execute(re, im, work_re, work_im);
   table.multiply(capacity(), spectrum_.data(), re, im);
   inner_->execute(im, re, work_im, work_re);  // with the parts exchanged: backward
@@ -202,7 +178,7 @@ void LanePlan<T>::execute(T*& re, T*& im, T*& work_re, T*& work_im) const {
 
 template <typename T>
 std::shared_ptr<const SplitPlan<T>> SplitPlan<T>::of(int64_t n) {
-  static Cache<SplitPlan> cache;
+  static PlanCache<SplitPlan> cache;
   return cache.get(n, [n] { return std::make_shared<const SplitPlan>(n); });
 }
 
@@ -211,7 +187,9 @@ SplitPlan<T>::SplitPlan(int64_t n) : n_(n) {
   for (int64_t d = 2; d * d <= n; ++d) {
     if (n % d == 0) rows_ = d;
   }
-  if (rows_ < kLanes<T>) rows_ = 1;
+  const int64_t lanes = loops<T>().lanes;
+  const auto sequence_in = loops<T>().sequence_in;
+  if (rows_ < lanes) rows_ = 1;
   if (rows_ == 1) return;
   while (int64_t{1} << (2 * shift_) < n) ++shift_;
   const int64_t below = int64_t{1} << shift_;
@@ -222,13 +200,13 @@ SplitPlan<T>::SplitPlan(int64_t n) : n_(n) {
     high_.push_back(re);
     high_.push_back(im);
   }
-  steps_.resize(static_cast<size_t>(2 * kLanes<T> * rows_));
+  steps_.resize(static_cast<size_t>(2 * lanes * rows_));
   for (int64_t k = 0; k < rows_; ++k) {
-    for (int64_t j = 0; j < kLanes<T>; ++j) {
+    for (int64_t j = 0; j < lanes; ++j) {
       double re, im;
-      root_of_unity(k * j % n, n, &re, &im);
-      steps_[static_cast<size_t>(2 * k * kLanes<T> + j)] = static_cast<T>(re);
-      steps_[static_cast<size_t>((2 * k + 1) * kLanes<T> + j)] = static_cast<T>(im);
+      root_of_unity(k * sequence_in(static_cast<int>(j)) % n, n, &re, &im);
+      steps_[static_cast<size_t>(2 * k * lanes + j)] = static_cast<T>(re);
+      steps_[static_cast<size_t>((2 * k + 1) * lanes + j)] = static_cast<T>(im);
     }
   }
 }
@@ -249,7 +227,7 @@ void SplitPlan<T>::starts(int64_t first, T* roots) const {
 
 template <typename T>
 std::shared_ptr<const std::vector<T>> real_roots(int64_t n) {
-  static Cache<std::vector<T>> cache;
+  static PlanCache<std::vector<T>> cache;
   return cache.get(
       n, [n] { return std::make_shared<const std::vector<T>>(roots_of_unity<T>(n / 2 + 1, n)); });
 }

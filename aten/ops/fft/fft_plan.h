@@ -19,11 +19,11 @@ std::vector<T> roots_of_unity(int64_t count, int64_t n);
 template <typename T>
 const Loops<T>& loops();
 
-// Sequences that take more elements leave the second-level cache when kLanes of them run side by
+// Sequences that take more elements leave the second-level cache when many of them run side by
 // side; they are split (row_transform.h).
 inline constexpr int64_t kLongestLane = 8192;
 
-// Transforms of kLanes<T> sequences at once. Lengths whose prime factors are small take
+// Transforms of loops<T>().lanes sequences at once. Lengths whose prime factors are small take
 // passes; the others Bluestein's algorithm: x[j] c[j] convolved with conj(c), c[j] = e^(-pi i
 // j^2/n), by transforms of a smooth length >= 2 n - 1 (IEEE Trans. Audio 18, 1970).
 template <typename T>
@@ -38,7 +38,7 @@ class LanePlan {
   bool is_smooth() const { return !inner_length_; }
   const std::vector<T>& chirp() const { return chirp_; }
   const std::vector<T>& spectrum() const { return spectrum_; }
-  // Forward transform of re and im. They and the work arrays hold capacity() * kLanes<T> elements,
+  // Forward transform of re and im. They and the work arrays hold capacity() elements of each lane,
   // and may change places.
   void execute(T*& re, T*& im, T*& work_re, T*& work_im) const;
 

@@ -1,10 +1,10 @@
 #pragma once
-// Memory of one thread for kLanes<T> transforms side by side.
+// Memory of one thread for transforms side by side.
 #include <cstdlib>
 #include <memory>
 #include <new>
 
-#include "aten/ops/fft/fft_loops.h"
+#include "aten/ops/fft/fft_plan.h"
 
 namespace flambeau::fft {
 
@@ -13,7 +13,8 @@ class LaneBuffers {
  public:
   explicit LaneBuffers(int64_t elements) {
     // One line between the arrays, so that equal places of two do not share a cache set.
-    const int64_t each = (elements + 1) * kLanes<T>;
+    constexpr int64_t kLine = 64 / sizeof(T);
+    const int64_t each = (elements * loops<T>().lanes + 2 * kLine - 1) / kLine * kLine;
     const size_t bytes = static_cast<size_t>(4 * each) * sizeof(T);
     memory_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
     if (!memory_) throw std::bad_alloc();

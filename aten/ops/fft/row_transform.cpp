@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/fft/fft_plan.h"
 #include "aten/ops/fft/lane_buffers.h"
+#include "aten/ops/fft/lane_groups.h"
+#include "aten/ops/fft/row_plan.h"
 
 namespace flambeau::fft {
 namespace {
@@ -22,38 +25,39 @@ Layout complex_layout(int64_t step, int64_t lane_step, bool exchanged) {
 // A block of lanes costs this much per element, in the units of parallel_for.
 constexpr int64_t kElementCost = 16;
 
+// body(first, count, groups) on runs of neighbouring lanes, as many at once as the cache holds.
+template <typename T, typename Body>
+void for_groups(int64_t lanes, int64_t length, const Body& body) {
+  const int64_t groups = LaneGroups<T>::most(length), width = groups * loops<T>().lanes;
+  parallel_for(0, (lanes + width - 1) / width, length * width * kElementCost,
+               [&](int64_t begin, int64_t end) {
+                 LaneGroups<T> lane(length, groups);
+                 for (int64_t b = begin; b < end; ++b)
+                   body(b * width, std::min(width, lanes - b * width), lane);
+               });
+}
+
 template <typename T>
 void split_row(const SplitPlan<T>& split, const T* in, T* out, bool forward, T scale) {
-  constexpr int64_t width = kLanes<T>;
   const int64_t rows = split.rows(), columns = split.columns(), shift = forward ? 0 : 1;
-  const Loops<T>& table = loops<T>();
-  std::vector<T> middle(static_cast<size_t>(2 * rows * columns));
+  const Tensor scratch = empty_tensor({2 * rows * columns}, scalar_type_of<T>);
+  T* const middle = scratch.data_as<T>();
   const auto down = LanePlan<T>::of(rows), along = LanePlan<T>::of(columns);
-  const auto blocks_of = [](int64_t lanes) { return (lanes + kLanes<T> - 1) / kLanes<T>; };
-  parallel_for(0, blocks_of(columns), rows * width * kElementCost, [&](int64_t begin, int64_t end) {
-    LaneBuffers<T> lane(down->capacity());
+  for_groups<T>(columns, rows, [&](int64_t first, int64_t lanes, LaneGroups<T>& lane) {
+    lane.gather(in + 2 * first + shift, complex_layout(columns, 1, !forward), rows, lanes);
+    lane.execute(*down);
     std::vector<T> starts(static_cast<size_t>(2 * rows));
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b * width, lanes = std::min(width, columns - first);
-      table.gather(in + 2 * first + shift, complex_layout(columns, 1, !forward), rows, lanes,
-                   lane.re, lane.im);
-      down->execute(lane.re, lane.im, lane.work_re, lane.work_im);
-      split.starts(first, starts.data());
-      table.twist(rows, starts.data(), split.steps().data(), lane.re, lane.im);
-      table.scatter(lane.re, lane.im, complex_layout(columns, 1, false), rows, lanes, T(1),
-                    middle.data() + 2 * first);
-    }
+    lane.each([&](int64_t group, T* re, T* im) {
+      split.starts(first + group * loops<T>().lanes, starts.data());
+      loops<T>().twist(rows, starts.data(), split.steps().data(), re, im);
+    });
+    lane.scatter(complex_layout(columns, 1, false), rows, lanes, T(1), middle + 2 * first);
   });
-  parallel_for(0, blocks_of(rows), columns * width * kElementCost, [&](int64_t begin, int64_t end) {
-    LaneBuffers<T> lane(along->capacity());
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = b * width, lanes = std::min(width, rows - first);
-      table.gather(middle.data() + 2 * first * columns, complex_layout(1, columns, false), columns,
-                   lanes, lane.re, lane.im);
-      along->execute(lane.re, lane.im, lane.work_re, lane.work_im);
-      table.scatter(lane.re, lane.im, complex_layout(rows, 1, !forward), columns, lanes, scale,
-                    out + 2 * first + shift);
-    }
+  for_groups<T>(rows, columns, [&](int64_t first, int64_t lanes, LaneGroups<T>& lane) {
+    lane.gather_rows(middle + 2 * first * columns, complex_layout(1, columns, false), columns,
+                     lanes);
+    lane.execute(*along);
+    lane.scatter(complex_layout(rows, 1, !forward), columns, lanes, scale, out + 2 * first + shift);
   });
 }
 
@@ -96,6 +100,10 @@ void chirp_row(const LanePlan<T>& plan, const T* in, T* out, bool forward, T sca
 
 template <typename T>
 void transform_row(int64_t n, const T* in, T* out, bool forward, T scale) {
+  if (const auto row = RowPlan<T>::of(n)) {
+    LaneBuffers<T> work(row->work_elements());
+    return row->execute(in, out, forward, scale, work);
+  }
   const auto split = SplitPlan<T>::of(n);
   const auto is_smooth = [&] { return LanePlan<T>::of(split->columns())->is_smooth(); };
   if (split->splits() && is_smooth()) {

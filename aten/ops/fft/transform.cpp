@@ -7,6 +7,8 @@
 #include "aten/cpu/parallel.h"
 #include "aten/ops/fft/fft_plan.h"
 #include "aten/ops/fft/lane_buffers.h"
+#include "aten/ops/fft/lane_groups.h"
+#include "aten/ops/fft/row_plan.h"
 #include "aten/ops/fft/row_transform.h"
 
 namespace flambeau::fft {
@@ -21,20 +23,20 @@ bool goes_by_rows(int64_t n, Sequences s) {
   if (n > kLongestLane) return true;
   const int64_t capacity = LanePlan<T>::of(n)->capacity();
   const int64_t lanes = s.inner == 1 ? s.outer : s.inner;
-  return capacity > kLongestLane || (capacity >= kShortRow && lanes < kLanes<T> / 2);
+  return capacity > kLongestLane || (capacity >= kShortRow && lanes < loops<T>().lanes / 2);
 }
 
-// The sequences in blocks of kLanes, and where each block begins in a tensor of n elements along
+// The sequences in blocks of lanes, and where each block begins in a tensor of n elements along
 // the dimension. Contiguous sequences take their lanes from `outer`, the others from `inner`.
 template <typename T>
 class Blocks {
  public:
   explicit Blocks(Sequences s) : s_(s), rows_(s.inner == 1), lanes_(rows_ ? s.outer : s.inner) {
-    per_outer_ = (lanes_ + kLanes<T> - 1) / kLanes<T>;
+    per_outer_ = (lanes_ + width_ - 1) / width_;
   }
   int64_t count() const { return rows_ ? per_outer_ : s_.outer * per_outer_; }
-  int64_t first(int64_t block) const { return block % per_outer_ * kLanes<T>; }
-  int64_t lanes(int64_t block) const { return std::min(kLanes<T>, lanes_ - first(block)); }
+  int64_t first(int64_t block) const { return block % per_outer_ * width_; }
+  int64_t lanes(int64_t block) const { return std::min(width_, lanes_ - first(block)); }
   int64_t base(int64_t block, int64_t n) const {
     return rows_ ? first(block) * n : block / per_outer_ * n * s_.inner + first(block);
   }
@@ -50,6 +52,7 @@ class Blocks {
 
  private:
   Sequences s_;
+  int64_t width_ = loops<T>().lanes;
   bool rows_;
   int64_t lanes_;
   int64_t per_outer_;
@@ -57,7 +60,7 @@ class Blocks {
 
 template <typename T, typename Body>
 void for_blocks(const Blocks<T>& blocks, int64_t capacity, const Body& body) {
-  parallel_for(0, blocks.count(), capacity * kLanes<T> * kElementCost,
+  parallel_for(0, blocks.count(), capacity * loops<T>().lanes * kElementCost,
                [&](int64_t begin, int64_t end) {
                  LaneBuffers<T> lane(capacity);
                  for (int64_t b = begin; b < end; ++b) body(b, lane);
@@ -90,6 +93,35 @@ void for_rows(const T* in, int64_t in_n, int64_t in_size, T* out, int64_t out_n,
                   out + ((o * out_n + k) * s.inner + j) * out_size);
     }
   }
+}
+
+template <typename T>
+void transform_columns(const LanePlan<T>& plan, const T* in, T* out, Sequences s, bool forward,
+                       T scale) {
+  const int64_t lanes = loops<T>().lanes, shift = forward ? 0 : 1;
+  const int64_t groups =
+      std::min(LaneGroups<T>::most(plan.capacity()), (s.inner + lanes - 1) / lanes);
+  const int64_t width = groups * lanes, per_outer = (s.inner + width - 1) / width;
+  const Layout layout{2 * s.inner, 2, forward ? 1 : -1};
+  parallel_for(0, s.outer * per_outer, s.n * width * kElementCost, [&](int64_t begin, int64_t end) {
+    LaneGroups<T> lane(plan.capacity(), groups);
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b % per_outer * width, columns = std::min(width, s.inner - first);
+      const int64_t base = 2 * (b / per_outer * s.n * s.inner + first) + shift;
+      lane.gather(in + base, layout, s.n, columns);
+      lane.execute(plan);
+      lane.scatter(layout, s.n, columns, scale, out + base);
+    }
+  });
+}
+
+// body(number, buffers) for each of the contiguous sequences.
+template <typename T, typename Body>
+void for_each_row(Sequences s, const RowPlan<T>& plan, const Body& body) {
+  parallel_for(0, s.outer, s.n * kElementCost, [&](int64_t begin, int64_t end) {
+    LaneBuffers<T> work(plan.work_elements());
+    for (int64_t o = begin; o < end; ++o) body(o, work);
+  });
 }
 
 // Long sequences of odd length, as complex ones.
@@ -127,12 +159,19 @@ void transform_complex_to_real(const T* in, T* real_out, Sequences s, T scale) {
 
 template <typename T>
 void transform(const T* in, T* out, Sequences s, bool forward, T scale) {
+  if (const auto row = s.inner == 1 ? RowPlan<T>::of(s.n) : nullptr) {
+    for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
+      row->execute(in + 2 * o * s.n, out + 2 * o * s.n, forward, scale, work);
+    });
+    return;
+  }
   if (goes_by_rows<T>(s.n, s)) {
     for_rows(in, s.n, 2, out, s.n, 2, s,
              [&](const T* from, T* to) { transform_row(s.n, from, to, forward, scale); });
     return;
   }
   const auto plan = LanePlan<T>::of(s.n);
+  if (s.inner > 1) return transform_columns(*plan, in, out, s, forward, scale);
   const Blocks<T> blocks(s);
   const Layout layout = blocks.layout(s.n, !forward);
   const int64_t shift = forward ? 0 : 1;
@@ -148,6 +187,15 @@ template <typename T>
 void transform_real(const T* real_in, T* out, Sequences s, T scale) {
   const int64_t half = s.n / 2, kept = half + 1;
   const bool even = s.n % 2 == 0;
+  if (const auto row = s.inner == 1 && even ? RowPlan<T>::of(half) : nullptr) {
+    const auto roots = real_roots<T>(s.n);
+    for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
+      T* const to = out + 2 * o * kept;
+      row->execute(real_in + o * s.n, to, true, T(1), work);
+      row_loops<T>().unpack_row(half, roots->data(), scale, to);
+    });
+    return;
+  }
   if (!even && goes_by_rows<T>(s.n, s)) return transform_real_as_complex(real_in, out, s, scale);
   if (even && goes_by_rows<T>(half, s)) {
     for_rows(real_in, s.n, 1, out, kept, 2, s,
@@ -166,7 +214,7 @@ void transform_real(const T* real_in, T* out, Sequences s, T scale) {
     if (even) {
       loops<T>().unpack(half, roots->data(), lane.re, lane.im);
     } else {
-      std::fill_n(lane.im, kLanes<T>, T(0));
+      std::fill_n(lane.im, loops<T>().lanes, T(0));
     }
     loops<T>().scatter(lane.re, lane.im, blocks.layout(kept), kept, lanes, scale,
                        out + 2 * blocks.base(b, kept));
@@ -177,6 +225,15 @@ template <typename T>
 void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
   const int64_t half = s.n / 2, given = half + 1;
   const bool even = s.n % 2 == 0;
+  if (const auto row = s.inner == 1 && even ? RowPlan<T>::of(half) : nullptr) {
+    const auto roots = real_roots<T>(s.n);
+    for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
+      T* const to = real_out + o * s.n;
+      row_loops<T>().pack_row(half, roots->data(), in + 2 * o * given, to);
+      row->execute(to, to, false, scale, work);
+    });
+    return;
+  }
   if (!even && goes_by_rows<T>(s.n, s)) return transform_complex_to_real(in, real_out, s, scale);
   if (even && goes_by_rows<T>(half, s)) {
     for_rows(in, given, 2, real_out, s.n, 1, s,
@@ -187,7 +244,7 @@ void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
   const Blocks<T> blocks(s);
   const auto roots = even ? real_roots<T>(s.n) : nullptr;
   for_blocks(blocks, std::max(plan->capacity(), given), [&](int64_t b, LaneBuffers<T>& lane) {
-    constexpr int64_t width = kLanes<T>;
+    const int64_t width = loops<T>().lanes;
     const int64_t lanes = blocks.lanes(b);
     loops<T>().gather(in + 2 * blocks.base(b, given), blocks.layout(given), given, lanes, lane.re,
                       lane.im);

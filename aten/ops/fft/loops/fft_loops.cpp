@@ -3,131 +3,13 @@
 // which writes each output to where it belongs.
 #include "aten/ops/fft/fft_loops.h"
 
-#include "aten/ops/fft/loops/tiles.h"
+#include "aten/ops/fft/loops/butterflies.h"
 
 namespace flambeau::loops {
 namespace {
 
 using fft::Layout;
 using fft::Pass;
-
-// The type of a vector's elements.
-template <typename V>
-using element_t = __typeof__(V{}[0]);
-
-template <typename T>
-struct Value {
-  T re, im;
-};
-template <typename T>
-[[gnu::always_inline]] inline Value<T> operator+(Value<T> a, Value<T> b) {
-  return {a.re + b.re, a.im + b.im};
-}
-template <typename T>
-[[gnu::always_inline]] inline Value<T> operator-(Value<T> a, Value<T> b) {
-  return {a.re - b.re, a.im - b.im};
-}
-template <typename T, typename U>
-[[gnu::always_inline]] inline Value<T> operator*(Value<T> a, Value<U> b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-template <typename T, typename S>
-[[gnu::always_inline]] inline Value<T> scaled(Value<T> a, S s) {
-  return {a.re * s, a.im * s};
-}
-// -i a
-template <typename T>
-[[gnu::always_inline]] inline Value<T> turned(Value<T> a) {
-  return {a.im, -a.re};
-}
-
-// v[t] becomes the sum over i of v[i] e^(-2 pi i t / R).
-template <int R>
-struct Butterfly;
-
-template <>
-struct Butterfly<2> {
-  template <typename V>
-  [[gnu::always_inline]] static void apply(Value<V>* v) {
-    const Value<V> a = v[0], b = v[1];
-    v[0] = a + b;
-    v[1] = a - b;
-  }
-};
-template <>
-struct Butterfly<3> {
-  template <typename V>
-  [[gnu::always_inline]] static void apply(Value<V>* v) {
-    const Value<V> sum = v[1] + v[2], middle = v[0] - scaled(sum, element_t<V>(0.5));
-    const Value<V> side =
-        turned(scaled(v[1] - v[2], element_t<V>(0.866025403784438646763723170752936183)));
-    v[0] = v[0] + sum;
-    v[1] = middle + side;
-    v[2] = middle - side;
-  }
-};
-template <>
-struct Butterfly<4> {
-  template <typename V>
-  [[gnu::always_inline]] static void apply(Value<V>* v) {
-    const Value<V> a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = turned(v[1] - v[3]);
-    v[0] = a + c;
-    v[1] = b + d;
-    v[2] = a - c;
-    v[3] = b - d;
-  }
-};
-template <>
-struct Butterfly<5> {
-  template <typename V>
-  [[gnu::always_inline]] static void apply(Value<V>* v) {
-    constexpr element_t<V> kCos1 = element_t<V>(0.309016994374947424102293417182819059);
-    constexpr element_t<V> kCos2 = element_t<V>(-0.809016994374947424102293417182819059);
-    constexpr element_t<V> kSin1 = element_t<V>(0.951056516295153572116439333379382143);
-    constexpr element_t<V> kSin2 = element_t<V>(0.587785252292473129168705954639072769);
-    const Value<V> s1 = v[1] + v[4], d1 = v[1] - v[4], s2 = v[2] + v[3], d2 = v[2] - v[3];
-    const Value<V> m1 = v[0] + scaled(s1, kCos1) + scaled(s2, kCos2);
-    const Value<V> m2 = v[0] + scaled(s1, kCos2) + scaled(s2, kCos1);
-    const Value<V> n1 = turned(scaled(d1, kSin1) + scaled(d2, kSin2));
-    const Value<V> n2 = turned(scaled(d1, kSin2) - scaled(d2, kSin1));
-    v[0] = v[0] + s1 + s2;
-    v[1] = m1 + n1;
-    v[2] = m2 + n2;
-    v[3] = m2 - n2;
-    v[4] = m1 - n1;
-  }
-};
-template <>
-struct Butterfly<8> {
-  template <typename V>
-  [[gnu::always_inline]] static void apply(Value<V>* v) {
-    constexpr element_t<V> kHalfRoot = element_t<V>(0.707106781186547524400844362104849039);
-    Value<V> even[4] = {v[0], v[2], v[4], v[6]}, odd[4] = {v[1], v[3], v[5], v[7]};
-    Butterfly<4>::apply(even);
-    Butterfly<4>::apply(odd);
-    const Value<V> o1 = scaled(odd[1] + turned(odd[1]), kHalfRoot);
-    const Value<V> o2 = turned(odd[2]);
-    const Value<V> o3 = scaled(turned(odd[3]) - odd[3], kHalfRoot);
-    v[0] = even[0] + odd[0];
-    v[4] = even[0] - odd[0];
-    v[1] = even[1] + o1;
-    v[5] = even[1] - o1;
-    v[2] = even[2] + o2;
-    v[6] = even[2] - o2;
-    v[3] = even[3] + o3;
-    v[7] = even[3] - o3;
-  }
-};
-
-template <typename T>
-[[gnu::always_inline]] inline Value<Vector<T>> load(const T* re, const T* im) {
-  return {*reinterpret_cast<const Stored<T>*>(re), *reinterpret_cast<const Stored<T>*>(im)};
-}
-template <typename T>
-[[gnu::always_inline]] inline void store(Value<Vector<T>> v, T* re, T* im) {
-  *reinterpret_cast<Stored<T>*>(re) = v.re;
-  *reinterpret_cast<Stored<T>*>(im) = v.im;
-}
 
 // Vectors of one butterfly: real and imaginary parts, `apart` elements between neighbours.
 template <typename T>
@@ -284,76 +166,98 @@ void run(const Pass<T>* passes, int64_t count, T* re, T* im, T* out_re, T* out_i
 inline bool has_rows(Layout l) {
   return l.has_imaginary && l.step == 2 && (l.imaginary == 1 || l.imaginary == -1);
 }
+// Whether they are columns of them.
+inline bool has_columns(Layout l) {
+  return l.has_imaginary && l.lane_step == 2 && (l.imaginary == 1 || l.imaginary == -1);
+}
 
 // Elements whose lanes stay in the first cache while one lane after the other is walked.
 constexpr int64_t kTile = 64;
 
+// Where the even and odd elements of memory belong, and where memory begins.
 template <typename T>
-void gather(const T* in, Layout l, int64_t n, int64_t lanes, T* re, T* im) {
+struct Parts {
+  T *even, *odd;
+  int64_t shift;
+  Parts(T* re, T* im, Layout l)
+      : even(l.imaginary < 0 ? im : re),
+        odd(l.imaginary < 0 ? re : im),
+        shift(l.imaginary < 0 ? 1 : 0) {}
+};
+
+template <typename T>
+void gather_groups(const T* in, Layout l, int64_t n, int64_t groups, T* const* re, T* const* im) {
   constexpr int64_t width = kLanes<T>;
-  if (lanes < width || !l.has_imaginary) {
-    for (int64_t i = 0; i < n * width; ++i) re[i] = im[i] = 0;
-  }
-  int64_t done = 0;
-  if (lanes == width && has_rows(l)) {
-    const bool exchanged = l.imaginary < 0;
-    for (; done + kUnits<T> <= n; done += kUnits<T>) {
-      T *even = (exchanged ? im : re) + done * width, *odd = (exchanged ? re : im) + done * width;
-      load_tile(in - (exchanged ? 1 : 0) + done * l.step, l.lane_step, even, odd);
-    }
-  }
-  for (int64_t first = done; first < n; first += kTile) {
-    const int64_t last = first + kTile < n ? first + kTile : n;
-    if (lanes == width && l.lane_step <= 2 && l.has_imaginary) {
-      for (int64_t k = first; k < last; ++k) {
-        const T *x = in + k * l.step, *y = x + l.imaginary;
-#pragma omp simd
-        for (int64_t j = 0; j < width; ++j) {
-          re[k * width + j] = x[j * l.lane_step];
-          im[k * width + j] = y[j * l.lane_step];
-        }
-      }
-      continue;
-    }
-    for (int64_t j = 0; j < lanes; ++j) {
-      const T* x = in + j * l.lane_step;
-      for (int64_t k = first; k < last; ++k) re[k * width + j] = x[k * l.step];
-      if (!l.has_imaginary) continue;
-      for (int64_t k = first; k < last; ++k) im[k * width + j] = x[k * l.step + l.imaginary];
+  for (int64_t k = 0; k < n; ++k) {
+    for (int64_t g = 0; g < groups; ++g) {
+      const Parts<T> to(re[g], im[g], l);
+      load_numbers(in - to.shift + k * l.step + 2 * g * width, to.even + k * width,
+                   to.odd + k * width);
     }
   }
 }
 
 template <typename T>
-void scatter(const T* re, const T* im, Layout l, int64_t n, int64_t lanes, T scale, T* out) {
+void scatter_groups(T* const* re, T* const* im, Layout l, int64_t n, int64_t groups, T scale,
+                    T* out) {
   constexpr int64_t width = kLanes<T>;
+  for (int64_t k = 0; k < n; ++k) {
+    for (int64_t g = 0; g < groups; ++g) {
+      const Parts<T> from(re[g], im[g], l);
+      store_numbers<T>(from.even + k * width, from.odd + k * width, scale,
+                       out - from.shift + k * l.step + 2 * g * width);
+    }
+  }
+}
+
+template <typename T>
+void gather(const T* in, Layout l, int64_t n, int64_t lanes, T* re, T* im) {
+  constexpr int64_t width = kLanes<T>;
+  if (lanes == width && has_columns(l)) return gather_groups(in, l, n, 1, &re, &im);
+  if (lanes < width || !l.has_imaginary) {
+    for (int64_t i = 0; i < n * width; ++i) re[i] = im[i] = 0;
+  }
   int64_t done = 0;
   if (lanes == width && has_rows(l)) {
-    const bool exchanged = l.imaginary < 0;
+    const Parts<T> to(re, im, l);
     for (; done + kUnits<T> <= n; done += kUnits<T>) {
-      const T* even = (exchanged ? im : re) + done * width;
-      const T* odd = (exchanged ? re : im) + done * width;
-      store_tile(even, odd, scale, l.lane_step, out - (exchanged ? 1 : 0) + done * l.step);
+      load_tile(in - to.shift + done * l.step, l.lane_step, to.even + done * width,
+                to.odd + done * width);
     }
   }
   for (int64_t first = done; first < n; first += kTile) {
     const int64_t last = first + kTile < n ? first + kTile : n;
-    if (lanes == width && l.lane_step <= 2 && l.has_imaginary) {
-      for (int64_t k = first; k < last; ++k) {
-        T *x = out + k * l.step, *y = x + l.imaginary;
-        for (int64_t j = 0; j < width; ++j) {
-          x[j * l.lane_step] = re[k * width + j] * scale;
-          y[j * l.lane_step] = im[k * width + j] * scale;
-        }
-      }
-      continue;
-    }
     for (int64_t j = 0; j < lanes; ++j) {
+      const int64_t lane = lane_of<T>(static_cast<int>(j));
+      const T* x = in + j * l.lane_step;
+      for (int64_t k = first; k < last; ++k) re[k * width + lane] = x[k * l.step];
+      if (!l.has_imaginary) continue;
+      for (int64_t k = first; k < last; ++k) im[k * width + lane] = x[k * l.step + l.imaginary];
+    }
+  }
+}
+
+template <typename T>
+void scatter(T* re, T* im, Layout l, int64_t n, int64_t lanes, T scale, T* out) {
+  constexpr int64_t width = kLanes<T>;
+  if (lanes == width && has_columns(l)) return scatter_groups(&re, &im, l, n, 1, scale, out);
+  int64_t done = 0;
+  if (lanes == width && has_rows(l)) {
+    const Parts<T> from(re, im, l);
+    for (; done + kUnits<T> <= n; done += kUnits<T>) {
+      store_tile<T>(from.even + done * width, from.odd + done * width, scale, l.lane_step,
+                    out - from.shift + done * l.step);
+    }
+  }
+  for (int64_t first = done; first < n; first += kTile) {
+    const int64_t last = first + kTile < n ? first + kTile : n;
+    for (int64_t j = 0; j < lanes; ++j) {
+      const int64_t lane = lane_of<T>(static_cast<int>(j));
       T* x = out + j * l.lane_step;
-      for (int64_t k = first; k < last; ++k) x[k * l.step] = re[k * width + j] * scale;
+      for (int64_t k = first; k < last; ++k) x[k * l.step] = re[k * width + lane] * scale;
       if (!l.has_imaginary) continue;
       for (int64_t k = first; k < last; ++k)
-        x[k * l.step + l.imaginary] = im[k * width + j] * scale;
+        x[k * l.step + l.imaginary] = im[k * width + lane] * scale;
     }
   }
 }
@@ -434,7 +338,8 @@ void pack(int64_t half, const T* roots, T* re, T* im) {
 
 template <typename T>
 constexpr fft::Loops<T> table() {
-  return {&run<T>, &gather<T>, &scatter<T>, &multiply<T>, &twist<T>, &unpack<T>, &pack<T>};
+  return {kLanes<T>,   &number_in<T>, &run<T>,   &gather<T>, &gather_groups<T>, &scatter_groups<T>,
+          &scatter<T>, &multiply<T>,  &twist<T>, &unpack<T>, &pack<T>};
 }
 
 }  // namespace

@@ -9,15 +9,23 @@
 namespace flambeau::loops {
 namespace {
 
-using fft::kLanes;
+// One vector holds an element of every lane. Wider ones than the processor's would be taken apart,
+// their shuffles element by element.
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+template <typename T>
+constexpr int64_t kLanes = kVectorBytes / sizeof(T);
 
-// One vector holds an element of every lane; GCC's and clang's generic vectors, of any instruction
-// set.
 template <typename T>
 struct VectorOf {
-  typedef T Type __attribute__((vector_size(64)));
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
   // The same in memory of any alignment.
-  typedef T Stored __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+  typedef T Stored __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
 };
 template <typename T>
 using Vector = typename VectorOf<T>::Type;
@@ -43,13 +51,20 @@ template <typename T>
 constexpr int kUnits = static_cast<int>(kLanes<T>) / 2;
 template <typename T>
 constexpr int kChunk = static_cast<int>(16 / sizeof(T));
-constexpr int kChunks = 4;
+constexpr int kChunks = kVectorBytes / 16;
 
-// Lanes of two vectors take turns by half chunks, so that separating parts puts them in order.
+// Which of kLanes complex numbers `lane` holds once the parts of two vectors are separated, which
+// mixes their chunks; and back.
 template <typename T>
-constexpr int64_t turn_lane(int j) {
+constexpr int number_in(int lane) {
   constexpr int kHalf = kChunk<T> / 2;
-  return j / kHalf * kChunk<T> + j % kHalf;
+  const int chunk = lane / kChunk<T>, place = lane % kChunk<T>;
+  return (place < kHalf ? 0 : kUnits<T> - kHalf) + chunk * kHalf + place;
+}
+template <typename T>
+constexpr int lane_of(int number) {
+  constexpr int kHalf = kChunk<T> / 2;
+  return number % kUnits<T> / kHalf * kChunk<T> + number / kUnits<T> * kHalf + number % kHalf;
 }
 
 // Chunk by chunk: a becomes the first halves of a and b, b the second ones.
@@ -81,6 +96,12 @@ template <int kSize, typename V, int... I>
   b = __builtin_shufflevector(a, b, (at(I) + half)...);
   a = low;
 }
+// Chunk p of a, then that of b: of vectors of two chunks.
+template <int kSize, int p, typename V, int... I>
+[[gnu::always_inline]] inline V chunk(V a, V b, Pack<I...>) {
+  constexpr int n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (I / kSize * n + p * kSize + I % kSize)...);
+}
 // Chunks p and q of a, then those of b.
 template <int kSize, int p, int q, typename V, int... I>
 [[gnu::always_inline]] inline V chunks(V a, V b, Pack<I...>) {
@@ -88,17 +109,24 @@ template <int kSize, int p, int q, typename V, int... I>
   return __builtin_shufflevector(
       a, b, (I / kSize / 2 * n + (I / kSize % 2 ? q : p) * kSize + I % kSize)...);
 }
-// A square of four by four chunks; rows are kStep vectors apart.
+// A square of chunks; rows are kStep vectors apart.
 template <int kSize, int kStep, typename V, int... I>
 [[gnu::always_inline]] inline void transpose_chunks(V* rows, Pack<I...> each) {
-  const V a = chunks<kSize, 0, 1>(rows[0], rows[kStep], each);
-  const V b = chunks<kSize, 2, 3>(rows[0], rows[kStep], each);
-  const V c = chunks<kSize, 0, 1>(rows[2 * kStep], rows[3 * kStep], each);
-  const V d = chunks<kSize, 2, 3>(rows[2 * kStep], rows[3 * kStep], each);
-  rows[0] = chunks<kSize, 0, 2>(a, c, each);
-  rows[kStep] = chunks<kSize, 1, 3>(a, c, each);
-  rows[2 * kStep] = chunks<kSize, 0, 2>(b, d, each);
-  rows[3 * kStep] = chunks<kSize, 1, 3>(b, d, each);
+  if constexpr (kChunks == 2) {
+    const V low = chunk<kSize, 0>(rows[0], rows[kStep], each);
+    rows[kStep] = chunk<kSize, 1>(rows[0], rows[kStep], each);
+    rows[0] = low;
+  }
+  if constexpr (kChunks == 4) {
+    const V a = chunks<kSize, 0, 1>(rows[0], rows[kStep], each);
+    const V b = chunks<kSize, 2, 3>(rows[0], rows[kStep], each);
+    const V c = chunks<kSize, 0, 1>(rows[2 * kStep], rows[3 * kStep], each);
+    const V d = chunks<kSize, 2, 3>(rows[2 * kStep], rows[3 * kStep], each);
+    rows[0] = chunks<kSize, 0, 2>(a, c, each);
+    rows[kStep] = chunks<kSize, 1, 3>(a, c, each);
+    rows[2 * kStep] = chunks<kSize, 0, 2>(b, d, each);
+    rows[3 * kStep] = chunks<kSize, 1, 3>(b, d, each);
+  }
 }
 // A square of complex numbers.
 template <typename T>
@@ -112,15 +140,32 @@ template <typename T>
   for (int i = 0; i < kStep; ++i) transpose_chunks<kSize, kStep>(rows + i, Lanes<T>());
 }
 
+// One vector of complex numbers of neighbouring lanes.
+template <typename T>
+[[gnu::always_inline]] inline void load_numbers(const T* in, T* re, T* im) {
+  Vector<T> a = reinterpret_cast<const Stored<T>*>(in)[0];
+  Vector<T> b = reinterpret_cast<const Stored<T>*>(in)[1];
+  separate<kChunk<T>>(a, b, Lanes<T>());
+  *reinterpret_cast<Stored<T>*>(re) = a;
+  *reinterpret_cast<Stored<T>*>(im) = b;
+}
+template <typename T>
+[[gnu::always_inline]] inline void store_numbers(const T* re, const T* im, T scale, T* out) {
+  Vector<T> a = *reinterpret_cast<const Stored<T>*>(re) * scale;
+  Vector<T> b = *reinterpret_cast<const Stored<T>*>(im) * scale;
+  join<kChunk<T>>(a, b, Lanes<T>());
+  reinterpret_cast<Stored<T>*>(out)[0] = a;
+  reinterpret_cast<Stored<T>*>(out)[1] = b;
+}
+
 template <typename T>
 void load_tile(const T* in, int64_t lane_step, T* re, T* im) {
   constexpr int n = kUnits<T>;
   Vector<T> a[n], b[n];
 #pragma GCC unroll 8
   for (int j = 0; j < n; ++j) {
-    const T* lane = in + turn_lane<T>(j) * lane_step;
-    a[j] = *reinterpret_cast<const Stored<T>*>(lane);
-    b[j] = *reinterpret_cast<const Stored<T>*>(lane + kChunk<T> / 2 * lane_step);
+    a[j] = *reinterpret_cast<const Stored<T>*>(in + j * lane_step);
+    b[j] = *reinterpret_cast<const Stored<T>*>(in + (n + j) * lane_step);
   }
   transpose<T>(a);
   transpose<T>(b);
@@ -146,9 +191,8 @@ void store_tile(const T* re, const T* im, T scale, int64_t lane_step, T* out) {
   transpose<T>(b);
 #pragma GCC unroll 8
   for (int j = 0; j < n; ++j) {
-    T* lane = out + turn_lane<T>(j) * lane_step;
-    *reinterpret_cast<Stored<T>*>(lane) = a[j];
-    *reinterpret_cast<Stored<T>*>(lane + kChunk<T> / 2 * lane_step) = b[j];
+    *reinterpret_cast<Stored<T>*>(out + j * lane_step) = a[j];
+    *reinterpret_cast<Stored<T>*>(out + (n + j) * lane_step) = b[j];
   }
 }
 
