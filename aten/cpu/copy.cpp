@@ -10,6 +10,7 @@
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/transpose.h"
 
 namespace flambeau {
 namespace {
@@ -20,12 +21,42 @@ void copy_bytes(char* to, const char* from, int64_t bytes) {
   });
 }
 
+// The dimension along which the source is contiguous while the destination is so along the first
+// one; 0: there is none.
+int transposed_dim(const StridedLoop& nest, int64_t bytes) {
+  if (nest.strides[0][0] != bytes || nest.strides[1][0] == 0) return 0;
+  if (nest.strides[1][0] == bytes) return 0;
+  for (int d = 1; d < nest.ndim; ++d) {
+    if (nest.strides[1][d] == bytes && nest.strides[0][d] != 0) return d;
+  }
+  return 0;
+}
+
+void transpose_nest(StridedLoop& nest, int dim, int64_t bytes) {
+  constexpr int64_t kTileBytes = 1 << 17;
+  nest.swap_dims(1, dim);
+  const int64_t line = kTransposeLine / bytes, columns = std::min<int64_t>(nest.sizes[0], 4096);
+  const int64_t rows = std::max<int64_t>(1, kTileBytes / (columns * kTransposeLine)) * line;
+  const Tiles tiles(nest, columns, rows);
+  const TransposeLoop transpose = transpose_loop(bytes);
+  const int64_t cost = columns * std::min(rows, nest.sizes[1]) * bytes / 2 + 1;
+  parallel_for(0, tiles.count(), cost, [&](int64_t begin, int64_t end) {
+    tiles.visit(begin, end, [&](const Tile& tile) {
+      transpose(tile.rows, tile.columns, tile.data[1], nest.strides[1][0], tile.data[0],
+                nest.strides[0][1]);
+    });
+  });
+}
+
 // A nest of two arrays, destination first. Rows go through the cast loop in one step; broadcast and
 // transposed tiles through a buffer, so that both sides move in whole cache lines.
 void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_bytes,
                CastLoop store) {
   nest.sort();
   nest.coalesce();
+  if (cast == store && to_bytes == from_bytes) {
+    if (const int dim = transposed_dim(nest, to_bytes)) return transpose_nest(nest, dim, to_bytes);
+  }
   TileShape shape = buffered_tile_shape(nest);
   const bool broadcasts = nest.strides[1][0] == 0 && nest.sizes[0] > 1;
   const bool transposes = nest.ndim > 1 && nest.strides[1][1] != 0 &&

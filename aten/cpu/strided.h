@@ -37,9 +37,10 @@ struct StridedLoop {
     return true;
   }
 
+  void swap_dims(int a, int b);
+
  private:
   bool lies_inside(int a, int b) const;
-  void swap_dims(int a, int b);
 };
 
 // Walks a nest element by element, first dimension fastest, keeping each array's address.
