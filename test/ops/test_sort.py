@@ -158,3 +158,33 @@ def test_the_first_of_equal_extrema_is_named(dim: int, dtype: str) -> None:
     assert (x.min(dim).indices.numpy() == values.argmin(dim)).all()
     turned = x.transpose(0, 2)
     assert (turned.argmax(dim).numpy() == values.transpose(2, 1, 0).argmax(dim)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["full", "forty", "small", "alike", "int32", "uint8", "float32"])
+@pytest.mark.parametrize("n", [40, 5000, 70_000])
+def test_long_rows_are_stable_at_any_number_of_threads(n: int, kind: str, threads: int):
+    rng = np.random.default_rng(n)
+    x = {
+        "full": lambda: rng.integers(-(2**63), 2**63 - 1, n),
+        "forty": lambda: rng.integers(0, 1 << 40, n) // 1000 * 1000,
+        "small": lambda: rng.integers(-5, 5, n),
+        "alike": lambda: np.full(n, -7),
+        "int32": lambda: rng.integers(-(2**31), 2**31 - 1, n).astype(np.int32),
+        "uint8": lambda: rng.integers(0, 255, n).astype(np.uint8),
+        "float32": lambda: np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n).round(1)).astype(
+            "float32"
+        ),
+    }[kind]()
+    kept = fb.get_num_threads()
+    fb.set_num_threads(threads)
+    try:
+        for descending in (False, True):
+            values, places = fb.sort(fb.tensor(x), descending=descending, stable=True)
+            rank = np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x.astype(np.int64)
+            keys = (-rank if x.dtype.kind == "f" else ~rank) if descending else rank
+            expected = np.argsort(keys, kind="stable")
+            assert np.array_equal(places.numpy(), expected)
+            assert np.array_equal(values.numpy().view(np.uint8), x[expected].view(np.uint8))
+    finally:
+        fb.set_num_threads(kept)

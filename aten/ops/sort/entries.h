@@ -66,22 +66,13 @@ void for_each_rank(int64_t n, const T* in, bool descending, const F& f) {
   }
 }
 
-// Calls f.operator()<Entry>() with the entry that fits keys, of T or of so many bits, and places
-// below n.
+// Calls f.operator()<Entry>() with the entry that fits keys of T and places below n.
 template <typename T, typename F>
 void with_entry(int64_t n, const F& f) {
   if constexpr (sizeof(T) <= 4) {
     if (n <= std::numeric_limits<uint32_t>::max()) return f.template operator()<Narrow>();
   }
   f.template operator()<Wide>();
-}
-template <typename F>
-void with_entry(int key_bits, int64_t n, const F& f) {
-  if (key_bits <= 32 && n <= std::numeric_limits<uint32_t>::max()) {
-    f.template operator()<Narrow>();
-  } else {
-    f.template operator()<Wide>();
-  }
 }
 
 // The tensor with `dim` moved to the end, without history.
