@@ -80,3 +80,42 @@ def test_windows_that_step_over_the_input_have_no_maximum(dtype, memory_format):
     values, places = F.max_pool2d(x, 2, 1, 1, 3, return_indices=True)
     lowest = -float("inf") if x.is_floating_point() else fb.iinfo(x.dtype).min
     assert (values == lowest).all() and values.shape == (2, 3, 1, 1) and (places == 6).all()
+
+
+def maxima_by_definition(x, kernel, stride, padding, dilation):
+    """First maximum of each window in the order of memory; the first NaN wins."""
+    height, width = x.shape[-2:]
+    rows, columns = (
+        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size in x.shape[-2:]
+    )
+    values = np.empty((*x.shape[:-2], rows, columns), x.dtype)
+    places = np.empty(values.shape, np.int64)
+    for i, j in np.ndindex(rows, columns):
+        for plane in np.ndindex(*x.shape[:-2]):
+            window = [
+                (x[(*plane, r, c)], r * width + c)
+                for r in range(i * stride - padding, i * stride - padding + dilation * kernel, dilation)
+                for c in range(j * stride - padding, j * stride - padding + dilation * kernel, dilation)
+                if 0 <= r < height and 0 <= c < width
+            ]
+            found = next(((v, at) for v, at in window if np.isnan(v)), None)
+            found = found or max(window, key=lambda pair: (pair[0], -pair[1]))
+            values[(*plane, i, j)], places[(*plane, i, j)] = found
+    return values, places
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "geometry", [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (3, 3, 1, 2), (2, 5, 0, 3), (5, 4, 2, 1)]
+)
+def test_maxima_with_ties_and_nan(dtype, geometry):
+    kernel, stride, padding, dilation = geometry
+    rng = np.random.default_rng(kernel)
+    x = rng.integers(-3, 4, (2, 2, 23, 37)).astype(dtype)
+    x[rng.random(x.shape) < 0.05] = np.nan
+    x[rng.random(x.shape) < 0.1] = -np.inf
+    x[0, 1, :9, :9] = -np.inf
+    values, places = F.max_pool2d(fb.from_numpy(x), kernel, stride, padding, dilation, return_indices=True)
+    want_values, want_places = maxima_by_definition(x, kernel, stride, padding, dilation)
+    assert np.array_equal(places.numpy(), want_places)
+    assert np.array_equal(values.numpy(), want_values, equal_nan=True)

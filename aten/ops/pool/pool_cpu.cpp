@@ -17,6 +17,7 @@ namespace flambeau {
 
 FLAMBEAU_DECLARE_LOOPS(pool::MeanLoop, pool_mean)
 FLAMBEAU_DECLARE_LOOPS(pool::ImageLoops, pool_images)
+FLAMBEAU_DECLARE_LOOPS(pool::MaxLoop, pool_max)
 
 namespace ops {
 namespace {
@@ -99,6 +100,21 @@ bool fits_image_loops(const pool::Geometry& g) {
   return g.in_size() < int64_t{1} << 31 && !has_empty_windows(g);
 }
 
+// Contiguous planes of float32 or float64.
+void run_max_of_planes(const pool::Geometry& g, const Tensor& in, const Tensor& out,
+                       const Tensor& indices) {
+  static const pool::MaxLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_max);
+  const pool::MaxLoop loop = tables[cpu_isa()][loop_type(in.dtype())];
+  const auto bytes = static_cast<int64_t>(element_size(in.dtype()));
+  const pool::Windows windows = g.windows();
+  parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
+    std::vector<double> scratch(static_cast<size_t>(2 * (windows.in[2] + windows.counts[2])));
+    loop(windows, last - first, static_cast<const char*>(in.data()) + first * g.in_size() * bytes,
+         static_cast<char*>(out.data()) + first * g.out_size() * bytes,
+         indices.data_as<int64_t>() + first * g.out_size(), scratch.data());
+  });
+}
+
 void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& indices) {
   if (g.batched && is_channels_last_ordered(out)) {
     if (fits_image_loops(g)) return run_max_of_images(g, self, out, indices);
@@ -110,6 +126,8 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
   }
   const Tensor in = contiguous_tensor(self);
   const bool some_empty = has_empty_windows(g);
+  const bool is_float = in.dtype() == ScalarType::Float32 || in.dtype() == ScalarType::Float64;
+  if (is_float && fits_image_loops(g)) return run_max_of_planes(g, in, out, indices);
   dispatch_ordered(in.dtype(), "max_pool", [&]<typename T>() {
     parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
       for (int64_t p = first; p < last; ++p) {

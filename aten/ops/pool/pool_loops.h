@@ -17,6 +17,16 @@ template <typename T>
   }
 }
 
+// Places are as wide as the element, so that places and elements fill equally many lanes.
+template <typename T>
+struct PlaceOf {
+  using type = int64_t;
+};
+template <>
+struct PlaceOf<float> {
+  using type = int32_t;
+};
+
 // The input indices of one window along one dimension: begin, begin + step, ... < end; `padded`
 // counts the places including padding.
 struct Range {
@@ -48,6 +58,11 @@ struct Windows {
 // Means of `planes` planes, windows of step 1. `scratch`: 16 * in[2] bytes.
 using MeanLoop = void (*)(const Windows& w, const Divisor& divisor, int64_t planes, const void* in,
                           void* out, void* scratch);
+
+// Maxima of `planes` planes and their places. No window is empty, and places fit PlaceOf<T>.
+// `scratch`: 16 * (in[2] + counts[2]) bytes.
+using MaxLoop = void (*)(const Windows& w, int64_t planes, const void* in, void* values,
+                         int64_t* places, void* scratch);
 
 // Images whose pixels hold `channels` elements each. Rows of windows first <= r < last are counted
 // through all images, counts[0] * counts[1] in each.

@@ -11,16 +11,6 @@ using pool::Range;
 using pool::Wide;
 using pool::Windows;
 
-// As wide as the element, so that places and elements fill equally many lanes.
-template <typename T>
-struct PlaceOf {
-  using type = int64_t;
-};
-template <>
-struct PlaceOf<float> {
-  using type = int32_t;
-};
-
 // Calls body(output pixel, input image, ranges) for every window of the rows.
 template <typename Body>
 [[gnu::always_inline]] inline void for_each_window(const Windows& w, int64_t first, int64_t last,
@@ -73,7 +63,7 @@ FLAMBEAU_WIDE_VECTORS void mean(const Windows& w, const Divisor& divisor, int64_
 template <typename T>
 FLAMBEAU_WIDE_VECTORS void max(const Windows& w, int64_t channels, int64_t first, int64_t last,
                                const void* in, void* values, int64_t* places, void* scratch) {
-  using Place = typename PlaceOf<T>::type;
+  using Place = typename pool::PlaceOf<T>::type;
   Place* best = static_cast<Place*>(scratch);
   for_each_window(w, first, last,
                   [&](int64_t o, int64_t image, const auto& a, const auto& b, const auto& c) {
