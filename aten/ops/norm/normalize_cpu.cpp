@@ -6,6 +6,7 @@
 // Half types compute in float; statistics are rounded to the result's type. A NaN or infinity gives
 // NaN to its whole group, and so does an empty group to its statistics.
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
+#include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/norm/normalize_loops.h"
 #include "c10/core/isa.h"
@@ -221,6 +223,36 @@ class Weights {
   Tensor weight_, bias_;
 };
 
+// Whether groups are runs of a half type, each of which a buffer can hold.
+bool has_half_runs(const Grouping& groups, const Tensor& input, const Tensor& output) {
+  constexpr int64_t kLargest = 1 << 17;
+  return is_reduced_floating_type(input.dtype()) && !groups.moved && !groups.rows &&
+         groups.planes.outer == 1 && groups.planes.inner <= kLargest && input.is_contiguous() &&
+         output.is_contiguous();
+}
+
+// Groups that are widened, normalised and rounded one after the other.
+void normalize_half_runs(const Grouping& groups, const norm::Loops& loops, const Tensor& input,
+                         const norm::Affine& affine, double eps, const Tensor& output, float* mean,
+                         float* spread) {
+  const CastLoop widen = cast_loop(input.dtype(), ScalarType::Float32),
+                 narrow = cast_loop(ScalarType::Float32, output.dtype());
+  constexpr int64_t kHalf = 2, kWide = sizeof(float);
+  const int64_t n = groups.planes.inner, period = affine.period;
+  parallel_for(0, groups.count(), 3 * n, [&](int64_t first, int64_t last) {
+    const std::unique_ptr<float[]> run(new float[static_cast<size_t>(n)]);
+    char* const wide = reinterpret_cast<char*>(run.get());
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t at = i % groups.planes.channels % period * affine.width;
+      const norm::Affine own{static_cast<const float*>(affine.weight) + at,
+                             static_cast<const float*>(affine.bias) + at, affine.width, 1};
+      widen(n, static_cast<const char*>(input.data()) + i * n * kHalf, kHalf, wide, kWide);
+      loops.forward({1, 1, n}, 0, 1, eps, wide, own, wide, mean + i, spread + i);
+      narrow(n, wide, kWide, static_cast<char*>(output.data()) + i * n * kHalf, kHalf);
+    }
+  });
+}
+
 }  // namespace
 
 void normalize_affine_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -230,10 +262,17 @@ void normalize_affine_cpu(const Tensor& input, const Tensor& weight, const Tenso
   const Grouping groups(output, mask, !weight.defined() && !bias.defined());
   const ScalarType type = loop_type(input.dtype());
   const Weights weights(groups, input, mask, weight, bias, type);
-  const Tensor in = groups.dense(input, type);
-  const Target out(groups.arranged(output), type), mean(center, type), spread(variance, type);
-  const norm::Planes& p = groups.planes;
+  const Target mean(center, type), spread(variance, type);
   const norm::Loops& loops = loops_for(type);
+  if (has_half_runs(groups, input, output)) {
+    normalize_half_runs(groups, loops, input, weights.affine(), eps, output,
+                        static_cast<float*>(mean.data()), static_cast<float*>(spread.data()));
+    mean.deliver();
+    return spread.deliver();
+  }
+  const Tensor in = groups.dense(input, type);
+  const Target out(groups.arranged(output), type);
+  const norm::Planes& p = groups.planes;
   const auto bytes = static_cast<int64_t>(element_size(type));
   const auto at = [bytes](void* data, int64_t i) { return static_cast<char*>(data) + i * bytes; };
   groups.for_each(3, [&](int64_t first, int64_t last, int64_t element, int64_t group) {

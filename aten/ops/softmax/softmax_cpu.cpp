@@ -4,10 +4,12 @@
 // float. A fiber of only -inf, or with a NaN or +inf, gives NaN, as in PyTorch. Error bound: 4 eps
 // relative (softmax), 4 eps of the largest magnitude (log_softmax), tested against float64.
 #include <algorithm>
+#include <memory>
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
+#include "aten/cpu/cast.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/softmax/softmax_loops.h"
@@ -104,9 +106,36 @@ const char* bytes_at(const Tensor& t, int64_t offset) {
 }
 char* bytes_of(const Tensor& t, int64_t offset) { return static_cast<char*>(t.data()) + offset; }
 
+using RowLoop = void (*)(int64_t rows, int64_t n, const void* in, void* out);
+
+// Rows of a half type, each widened into a buffer, computed there and rounded.
+void run_half_rows(const Layout& layout, RowLoop loop, const Tensor& in, const Tensor& out) {
+  const CastLoop widen = cast_loop(in.dtype(), ScalarType::Float32),
+                 narrow = cast_loop(ScalarType::Float32, out.dtype());
+  constexpr int64_t kHalf = 2, kWide = sizeof(float);
+  const int64_t n = layout.grid.size;
+  parallel_for(0, layout.grid.fibers(), 4 * n, [&](int64_t begin, int64_t end) {
+    const std::unique_ptr<float[]> row(new float[static_cast<size_t>(n)]);
+    char* const wide = reinterpret_cast<char*>(row.get());
+    for (int64_t i = begin; i < end; ++i) {
+      widen(n, bytes_at(in, i * n * kHalf), kHalf, wide, kWide);
+      loop(1, n, wide, wide);
+      narrow(n, wide, kWide, bytes_of(out, i * n * kHalf), kHalf);
+    }
+  });
+}
+
 void run(const Tensor& self, int64_t dim, bool logarithm, Tensor& result) {
   if (self.numel() == 0) return;
   const Layout layout(result, dim);
+  if (is_reduced_floating_type(result.dtype()) && self.dtype() == result.dtype() &&
+      !layout.by_columns()) {
+    const Tensor in = layout.arranged(self), out = layout.arranged(result);
+    if (in.is_contiguous() && out.is_contiguous()) {
+      const softmax::Loops& loops = layout.loops();
+      return run_half_rows(layout, logarithm ? loops.log_softmax : loops.softmax, in, out);
+    }
+  }
   const Tensor in = layout.dense(self);
   const softmax::Loops& loops = layout.loops();
   const auto rows = logarithm ? loops.log_softmax : loops.softmax;
