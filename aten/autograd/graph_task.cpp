@@ -7,6 +7,7 @@
 #include "aten/autograd/operators.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/shape.h"
+#include "c10/core/interrupt.h"
 
 namespace flambeau::autograd {
 
@@ -315,6 +316,7 @@ void GraphTask::run(ArrayRef<Edge> roots, Gradients&& grads) {
     const uint32_t index = ready_.front().state;
     std::pop_heap(ready_.begin(), ready_.end());
     ready_.pop_back();
+    check_interrupt();
     evaluate(index);
   }
 }

@@ -1,5 +1,7 @@
 #include "aten/cpu/generator.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -246,8 +248,25 @@ void CpuGenerator::set_state(const std::vector<uint8_t>& bytes) {
   has_next_normal_ = saved.has_next_normal != 0;
 }
 
+namespace {
+
+// The thread that was drawing while another one forked does not exist in the child.
+void free_in_child() {
+  std::mutex& mutex = default_cpu_generator().mutex();
+  if (mutex.try_lock()) {
+    mutex.unlock();
+  } else {
+    new (&mutex) std::mutex;
+  }
+}
+
+}  // namespace
+
 CpuGenerator& default_cpu_generator() {
-  static CpuGenerator* const generator = new CpuGenerator;
+  static CpuGenerator* const generator = [] {
+    pthread_atfork(nullptr, nullptr, free_in_child);
+    return new CpuGenerator;
+  }();
   return *generator;
 }
 

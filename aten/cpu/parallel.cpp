@@ -1,6 +1,7 @@
 #include "aten/cpu/parallel.h"
 
 #include <omp.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "c10/core/check.h"
+#include "c10/core/interrupt.h"
 #include "c10/core/thread_state.h"
 
 #if __has_include(<cblas.h>)
@@ -29,6 +31,9 @@ constexpr bool kSerial = true;
 constexpr bool kSerial = false;
 #endif
 
+// In a process that was forked inside of a parallel region every region runs in its caller.
+bool pool_is_lost = false;
+
 #if __has_include(<cblas.h>)
 // OpenBLAS brings a thread pool that would fight OpenMP's for the cores: it gets our threads
 // instead.
@@ -37,7 +42,7 @@ void run_blas_jobs(int, openblas_dojob_callback job, int count, size_t stride, v
   const auto run = [=](int i) {
     job(i, static_cast<char*>(data) + stride * static_cast<size_t>(i), argument);
   };
-  if (!omp_in_parallel()) {
+  if (!omp_in_parallel() && !pool_is_lost) {
 #pragma omp parallel for schedule(static, 1)
     for (int i = 0; i < count; ++i) run(i);
     return;
@@ -60,6 +65,60 @@ void set_blas_threads(int) {}
 
 std::mutex serial_blas_mutex;
 int serial_blas_users = 0;
+
+// --- fork ----------------------------------------------------------------------------------------
+
+// Threads do not survive a fork, and GNU OpenMP's next region in the child would wait for those of
+// its pool for ever. So the pool of the thread that forks is dissolved before; parent and child
+// each start a new one when they need it. Only inside of a region that is impossible.
+bool pool_is_busy = false;
+
+void before_fork() {
+  serial_blas_mutex.lock();
+  pool_is_busy = omp_in_parallel() != 0 || omp_pause_resource_all(omp_pause_soft) != 0;
+}
+void after_fork_in_parent() { serial_blas_mutex.unlock(); }
+void after_fork_in_child() {
+  serial_blas_mutex.unlock();
+  if (!pool_is_busy) return;
+  pool_is_lost = true;
+  omp_set_num_threads(1);  // for the libraries
+}
+
+[[maybe_unused]] const bool fork_is_watched = [] {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  return true;
+}();
+
+// --- pieces --------------------------------------------------------------------------------------
+
+struct Work {
+  void (*run)(void* context, int64_t begin, int64_t end);
+  void* context;
+  int64_t grain;
+};
+
+// The cost of an index is a guess, so time decides how long a piece is. Where an index may be an
+// element, lengths are multiples of any vector's, so that no element is computed otherwise than
+// without pieces.
+constexpr int64_t kFirstPiece = 64;  // grains: a millisecond or two of the cheapest operators
+constexpr int64_t kShortPiece = 8'000'000, kLongPiece = 64'000'000;  // ns
+
+void run_in_pieces(const Work& work, int64_t begin, int64_t end) {
+  check_interrupt();
+  const int64_t unit = work.grain > 1 ? kFirstPiece : 1;
+  int64_t piece = std::min(work.grain, end - begin) * unit;
+  while (end - begin > piece) {
+    const int64_t start = coarse_time();
+    work.run(work.context, begin, begin + piece);
+    begin += piece;
+    check_interrupt();
+    const int64_t spent = coarse_time() - start;
+    if (spent < kShortPiece && piece < end - begin) piece *= 2;
+    if (spent > kLongPiece) piece = std::max<int64_t>(piece / (2 * unit), 1) * unit;
+  }
+  work.run(work.context, begin, end);
+}
 
 }  // namespace
 
@@ -96,21 +155,24 @@ void parallel_ranges(int64_t begin, int64_t end, int64_t grain,
                      void (*run)(void* context, int64_t begin, int64_t end), void* context) {
   const int64_t total = end - begin;
   const int64_t parts = std::min<int64_t>(get_num_threads(), total / std::max<int64_t>(grain, 1));
-  if (kSerial || parts <= 1 || omp_in_parallel()) {
-    run(context, begin, end);
+  const Work work{run, context, std::max<int64_t>(grain, 1)};
+  if (kSerial || parts <= 1 || omp_in_parallel() || pool_is_lost) {
+    run_in_pieces(work, begin, end);
     return;
   }
   std::exception_ptr error;
-  std::atomic_flag failed;
+  std::atomic<bool> stop{false};
   const ThreadState caller = thread_state;
 #pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
   for (int64_t part = 0; part < parts; ++part) {
     const ThreadState own = std::exchange(thread_state, caller);
+    const std::atomic<bool>* const outer = std::exchange(stop_flag, &stop);
     try {
-      run(context, begin + total * part / parts, begin + total * (part + 1) / parts);
+      run_in_pieces(work, begin + total * part / parts, begin + total * (part + 1) / parts);
     } catch (...) {
-      if (!failed.test_and_set()) error = std::current_exception();
+      if (!stop.exchange(true)) error = std::current_exception();
     }
+    stop_flag = outer;
     thread_state = own;
   }
   if (error) std::rethrow_exception(error);

@@ -11,9 +11,15 @@
 #include "aten/core/shape.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
+#include "c10/core/interrupt.h"
 
 namespace flambeau {
 namespace {
+
+constexpr int64_t kPartCost = 2 * kSerialCost;  // of one thread's part in parallel_for
+// Elements of a fiber that are reduced without looking whether the work is to stop; rows likewise.
+constexpr int64_t kLongFiber = int64_t{1} << 26;
+constexpr int64_t kRowsPerCheck = 256;
 
 constexpr size_t kMaxAcc = 16;  // bytes of one accumulator
 
@@ -298,6 +304,7 @@ void Reduction::reduce_rows(char* const* bases, int64_t n, Range reduced, char* 
   const char* last[kMaxArrays] = {};
   char* in[kMaxArrays] = {};
   for (int64_t i = 0; i < reduced.size(); ++i) {
+    if (i % kRowsPerCheck == 0) check_interrupt();
     for (int a = 0; a < operands_; ++a) {
       if (row.data()[a] == last[a]) continue;  // the same for every row, as let tensors are
       last[a] = row.data()[a];
@@ -329,6 +336,7 @@ void Reduction::reduce_blocks(char* const* bases, int64_t n, int64_t rows, Range
   Cascade<kBlock> cascade(loops_, width);
   char* in[kMaxArrays] = {};
   for (int64_t i = 0; i < blocks; ++i) {
+    if (i % kRowsPerCheck == 0) check_interrupt();
     for (int a = 0; a < operands_; ++a) {
       const char* data = bases[a] + (reduced.begin + i * rows) * reduced_.strides[a][0];
       in[a] = const_cast<char*>(column(a, data, width, sides_[a].own_bytes, buffers[a]));
@@ -389,14 +397,20 @@ void Reduction::finish(Range outputs, const char* acc) const {
   });
 }
 
+// Each thread takes one part of the outputs: cut up further, the rows of a part would be shorter.
 void Reduction::run_over_outputs() const {
   const int64_t cost = count_ * sides_[0].own_bytes / 4 + 1;
-  parallel_for(0, outputs_, cost, [&](int64_t begin, int64_t end) {
+  const int64_t parts = std::clamp<int64_t>(parts_worthwhile(outputs_ * cost), 1, outputs_);
+  const int64_t fibers = kLongFiber / std::max<int64_t>(count_, 1);
+  const int64_t at_once = by_rows_ ? kBlock : std::clamp<int64_t>(fibers, 1, kBlock);
+  parallel_for(0, parts, kPartCost, [&](int64_t first, int64_t last) {
+    const int64_t end = outputs_ * last / parts;
     alignas(64) char acc[kBlock * kMaxAcc];
-    for (int64_t i = begin; i < end; i += kBlock) {
-      const Range block{i, std::min(end, i + kBlock)};
+    for (int64_t i = outputs_ * first / parts; i < end; i += at_once) {
+      const Range block{i, std::min(end, i + at_once)};
       accumulate(block, {0, count_}, acc);
       finish(block, acc);
+      check_interrupt();
     }
   });
 }
@@ -405,8 +419,9 @@ void Reduction::run_over_outputs() const {
 void Reduction::run_over_fibers(int parts) const {
   const size_t stride = static_cast<size_t>(outputs_) * acc_size_;
   const std::unique_ptr<char[]> acc(new char[stride * static_cast<size_t>(parts)]);
-  parallel_for(0, parts, 2 * kSerialCost, [&](int64_t begin, int64_t end) {  // one part a thread
+  parallel_for(0, parts, kPartCost, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
+      check_interrupt();
       accumulate({0, outputs_}, {count_ * p / parts, count_ * (p + 1) / parts},
                  acc.get() + stride * static_cast<size_t>(p));
     }
@@ -419,8 +434,9 @@ void Reduction::run_over_fibers(int parts) const {
 void Reduction::run() {
   const int parts = parts_worthwhile(outputs_ * count_ * sides_[0].own_bytes / 4);
   const int64_t enough = by_rows_ ? 64 : 4;
-  if (parts > 1 && outputs_ < enough * parts) {
-    run_over_fibers(parts);
+  const int pieces = static_cast<int>(by_rows_ ? 1 : count_ / kLongFiber + 1);
+  if (std::max(parts, pieces) > 1 && outputs_ < enough * parts) {
+    run_over_fibers(std::max(parts, pieces));
   } else {
     run_over_outputs();
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "c10/core/check.h"
+#include "c10/core/fork_mutex.h"
 #include "c10/core/small_blocks.h"
 
 namespace flambeau::c10 {
@@ -100,7 +101,7 @@ class LargeBlocks {
     void* data;
     size_t bytes;
   };
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::vector<Block> blocks_;
   size_t cached_ = 0;
 };

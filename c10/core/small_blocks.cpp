@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "c10/core/check.h"
+#include "c10/core/fork_mutex.h"
 
 namespace flambeau::c10::small_blocks {
 
@@ -14,7 +15,7 @@ namespace {
 
 // Blocks that no thread holds, and the threads alive. Never destroyed: threads may outlive main.
 struct Shared {
-  std::mutex mutex;
+  ForkMutex mutex;
   FreeBlock* head[kNumClasses] = {};
   uint32_t count[kNumClasses] = {};
   std::vector<ThreadLists*> threads;

@@ -34,6 +34,11 @@ intrusive_ptr<autograd::TensorHook> make_tensor_hook(PyObject* function);
 intrusive_ptr<autograd::AccumulateHook> make_accumulate_hook(PyObject* function);
 intrusive_ptr<autograd::NodePreHook> make_pre_hook(PyObject* function);
 intrusive_ptr<autograd::NodePostHook> make_post_hook(PyObject* function);
+// The function of a hook (borrowed); null if it is none of Python's.
+PyObject* function_of(const autograd::TensorHook& hook);
+PyObject* function_of(const autograd::AccumulateHook& hook);
+PyObject* function_of(const autograd::NodePreHook& hook);
+PyObject* function_of(const autograd::NodePostHook& hook);
 
 // --- nodes ---------------------------------------------------------------------------------------
 

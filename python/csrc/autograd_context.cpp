@@ -106,14 +106,31 @@ PyObject* context_new(PyTypeObject* type, PyObject*, PyObject*) {
   return self;
 }
 
-void context_dealloc(PyObject* self) {
+int context_traverse(PyObject* self, visitproc visit, void* arg) {
+  const ContextObject& ctx = context_object(self);
+  Py_VISIT(Py_TYPE(self));
+  for (PyObject* field : {ctx.needs_input_grad, ctx.to_save, ctx.saved_for_forward, ctx.dirty,
+                          ctx.non_differentiable}) {
+    Py_VISIT(field);
+  }
+  return 0;
+}
+
+int context_clear(PyObject* self) {
   ContextObject& ctx = context_object(self);
-  PyTypeObject* type = Py_TYPE(self);
   Py_CLEAR(ctx.needs_input_grad);
   Py_CLEAR(ctx.to_save);
   Py_CLEAR(ctx.saved_for_forward);
   Py_CLEAR(ctx.dirty);
   Py_CLEAR(ctx.non_differentiable);
+  return 0;
+}
+
+void context_dealloc(PyObject* self) {
+  ContextObject& ctx = context_object(self);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  context_clear(self);
   ctx.saved.~vector();
   ctx.is_tensor_input.~vector();
   ctx.base.owner.~weak_intrusive_ptr();
@@ -224,11 +241,13 @@ PyMethodDef functions[] = {{"_apply_function", apply_function, METH_VARARGS, nul
 void add_custom_function(PyObject* module) {
   PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(context_new)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, getset},
                          {0, nullptr}};
   PyType_Spec spec = {"flambeau.autograd.function.FunctionCtx", sizeof(ContextObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
   const Ref bases = Ref::checked(PyTuple_Pack(1, node_type));
   const Ref type = Ref::checked(PyType_FromSpecWithBases(&spec, bases.get()));
   checked(PyModule_AddObjectRef(module, "FunctionCtx", type.get()));

@@ -127,4 +127,27 @@ intrusive_ptr<autograd::NodePostHook> make_post_hook(PyObject* function) {
   return make_intrusive<PythonPostHook>(function);
 }
 
+namespace {
+
+template <typename PythonHook, typename Hook>
+PyObject* function_in(const Hook& hook) {
+  const auto* python = dynamic_cast<const PythonHook*>(&hook);
+  return python ? python->function.get() : nullptr;
+}
+
+}  // namespace
+
+PyObject* function_of(const autograd::TensorHook& hook) {
+  return function_in<PythonTensorHook>(hook);
+}
+PyObject* function_of(const autograd::AccumulateHook& hook) {
+  return function_in<PythonAccumulateHook>(hook);
+}
+PyObject* function_of(const autograd::NodePreHook& hook) {
+  return function_in<PythonPreHook>(hook);
+}
+PyObject* function_of(const autograd::NodePostHook& hook) {
+  return function_in<PythonPostHook>(hook);
+}
+
 }  // namespace flambeau::python

@@ -9,6 +9,7 @@
 #include "aten/autograd/variable.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/cycles.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -22,10 +23,26 @@ using autograd::Node;
 
 NodeObject* object_of(PyObject* o) { return reinterpret_cast<NodeObject*>(o); }
 
+void let_go(NodeObject& object) {
+  if (object.node && object.node->extras()) object.node->extras()->python_object = nullptr;
+  object.node.reset();
+}
+
+int node_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return OwnedObjects(visit, arg).show(object_of(self)->node);
+}
+
+int node_clear(PyObject* self) {
+  if (is_sole_owner(object_of(self)->node)) let_go(*object_of(self));
+  return 0;
+}
+
 void node_dealloc(PyObject* self) {
   NodeObject* object = object_of(self);
   PyTypeObject* type = Py_TYPE(self);
-  if (object->node && object->node->extras()) object->node->extras()->python_object = nullptr;
+  PyObject_GC_UnTrack(self);
+  let_go(*object);
   object->node.~intrusive_ptr();
   object->owner.~weak_intrusive_ptr();
   type->tp_free(self);
@@ -301,13 +318,15 @@ PyObject* wrap_node(const intrusive_ptr<Node>& node) {
 
 void add_node_type(PyObject* module) {
   PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                          {Py_tp_call, reinterpret_cast<void*>(call)},
                          {Py_tp_repr, reinterpret_cast<void*>(repr)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, getset},
                          {0, nullptr}};
   node_type = make_type("flambeau.autograd.graph.Node", slots, nullptr,
-                        static_cast<unsigned>(Py_TPFLAGS_BASETYPE));
+                        static_cast<unsigned>(Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC));
   checked(PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)));
   add_handle_type(module);
 }

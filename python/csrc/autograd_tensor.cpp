@@ -177,6 +177,7 @@ PyObject* register_hook(PyObject* self, PyObject* function) {
     check_type(PyCallable_Check(function), "register_hook: expected a callable, got ",
                Py_TYPE(function)->tp_name);
     const Tensor& t = tensor_of(self);
+    track(self);
     const uint64_t id = autograd::add_tensor_hook(t, make_tensor_hook(function));
     if (intrusive_ptr<autograd::Node> node = autograd::grad_fn(t)) {
       return make_handle(HookPlace::Node, id, node);
@@ -190,6 +191,7 @@ PyObject* register_accumulate_hook(PyObject* self, PyObject* function) {
                "register_post_accumulate_grad_hook: expected a callable, got ",
                Py_TYPE(function)->tp_name);
     const Tensor& t = tensor_of(self);
+    track(self);
     const uint64_t id = autograd::add_accumulate_hook(t, make_accumulate_hook(function));
     return make_handle(HookPlace::Accumulate, id, t);
   });

@@ -39,6 +39,11 @@ void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* from_array_interface(PyObject*, PyObject* array);
 PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule);
 PyObject* from_buffer(PyObject*, PyObject* args);
+// map_file(descriptor, offset, count): bytes of a file, which processes that map it share. The
+// descriptor may be closed afterwards.
+PyObject* map_file(PyObject*, PyObject* args);
+// end_with_process(number): this process ends when that one does.
+PyObject* end_with_process(PyObject*, PyObject* number);
 
 // The memory of an array as a tensor, and the dtype of an array or a scalar of NumPy. TypeError
 // for a dtype, ValueError for strides or a byte order that tensors do not have.

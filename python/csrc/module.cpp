@@ -307,6 +307,8 @@ PyMethodDef functions[] = {
     {"_is_ndarray", is_array, METH_O, nullptr},
     {"_is_numpy_scalar", is_array_scalar, METH_O, nullptr},
     {"_has_buffer", has_buffer, METH_O, nullptr},
+    {"_map_file", map_file, METH_VARARGS, nullptr},
+    {"_end_with_process", end_with_process, METH_O, nullptr},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "The dtype of floating results of integers; float32 at first."},
     {"set_default_dtype", set_default, METH_O,
@@ -369,6 +371,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_autograd(module.get());
     add_checksum(module.get());
     add_transforms(module.get());
+    watch_long_work();
     return module.release();
   });
 }

@@ -59,12 +59,30 @@ inline int checked(int status) {
   return status;
 }
 
+// Lets go of the GIL and takes it back. A daemon thread that comes back when the interpreter is
+// gone stays in there until the process ends: Python would unwind its stack, through frames that
+// forbid it.
+PyThreadState* leave_python() noexcept;
+void enter_python(PyThreadState* state) noexcept;
+struct BorrowedGil {
+  PyGILState_STATE state;
+  bool was_at_work;  // the thread had left Python for an operator
+};
+BorrowedGil borrow_python() noexcept;
+void return_python(BorrowedGil borrowed) noexcept;
+// Whether any thread has left Python for an operator. It cannot become true while the caller keeps
+// the GIL.
+bool any_thread_at_work() noexcept;
+// Lets Python's signal handlers run during long operators of the main thread; when the process
+// ends, waits for the operators of daemon threads.
+void watch_long_work();
+
 // Lets other Python threads run; only around code that touches no Python object.
 class WithoutGil {
  public:
-  explicit WithoutGil(bool active = true) : state_(active ? PyEval_SaveThread() : nullptr) {}
+  explicit WithoutGil(bool active = true) : state_(active ? leave_python() : nullptr) {}
   ~WithoutGil() {
-    if (state_) PyEval_RestoreThread(state_);
+    if (state_) enter_python(state_);
   }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
@@ -74,13 +92,13 @@ class WithoutGil {
 };
 class WithGil {
  public:
-  WithGil() : state_(PyGILState_Ensure()) {}
-  ~WithGil() { PyGILState_Release(state_); }
+  WithGil() : borrowed_(borrow_python()) {}
+  ~WithGil() { return_python(borrowed_); }
   WithGil(const WithGil&) = delete;
   WithGil& operator=(const WithGil&) = delete;
 
  private:
-  PyGILState_STATE state_;
+  BorrowedGil borrowed_;
 };
 
 // Turns the exception in flight into a Python error: flambeau::Error by its kind, bad_alloc into

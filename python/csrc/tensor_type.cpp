@@ -12,6 +12,7 @@
 #include "aten/core/shape.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/cycles.h"
 #include "python/csrc/data.h"
 #include "python/csrc/numpy_types.h"
 #include "python/csrc/value_types.h"
@@ -31,7 +32,8 @@ int free_count = 0;
 
 void tensor_dealloc(PyObject* self);
 
-// Tensors of the exact type are known to the cycle collector only once they have attributes.
+// Tensors of the exact type are known to the collector of cycles only once they have attributes,
+// hooks or a graph behind them.
 PyObject* allocate_plain() {
   TensorObject* self;
   if (free_count > 0) {
@@ -60,6 +62,7 @@ PyObject* make_object(PyTypeObject* type, Tensor tensor) {
   slot.object = self;
   slot.owned_by_impl = false;
   new (&object_of(self)->tensor) Tensor(std::move(tensor));
+  if (type == tensor_type && object_of(self)->tensor.keys().has(DispatchKey::Autograd)) track(self);
   return self;
 }
 
@@ -105,17 +108,16 @@ void tensor_dealloc(PyObject* self) {
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(object_of(self)->attributes);
-  return 0;
+  return OwnedObjects(visit, arg).show(object_of(self)->tensor);
 }
 
 int tensor_clear(PyObject* self) {
   Py_CLEAR(object_of(self)->attributes);
+  const Tensor& tensor = object_of(self)->tensor;
+  if (is_sole_owner(tensor)) tensor.impl()->set_autograd_meta(nullptr);
   return 0;
 }
 
-void track(PyObject* self) {
-  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
-}
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   track(self);
   return PyObject_GenericSetAttr(self, name, value);
@@ -238,6 +240,10 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 }  // namespace
+
+void track(PyObject* tensor) {
+  if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+}
 
 PyObject* wrap(Tensor tensor) {
   if (!tensor.defined()) Py_RETURN_NONE;

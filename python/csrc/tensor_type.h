@@ -27,6 +27,9 @@ PyObject* wrap(Tensor tensor);
 // A new object of a subclass around the tensor, which must have no object yet.
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
+// Makes the object known to the collector of cycles, as it must be once it can be part of one.
+void track(PyObject* tensor);
+
 // Makes the type from all tables and adds it to the module.
 void make_tensor_type(PyObject* module);
 

@@ -30,7 +30,8 @@ _at_address: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDiction
 _of_file: weakref.WeakValueDictionary[tuple[int, int], _Block] = weakref.WeakValueDictionary()
 
 
-def _nameless_file(size: int) -> int:
+def nameless_file(size: int) -> int:
+    """Return the descriptor of a new file of zeros, which is gone when nobody holds it any more."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("flambeau")
     else:
@@ -58,7 +59,7 @@ def _mapped(descriptor: int) -> Storage:
 
 def new_storage(nbytes: int) -> Storage:
     """Return zeros that processes can share; at least one byte, since nothing cannot be mapped."""
-    return _mapped(_nameless_file(max(nbytes, 1)))
+    return _mapped(nameless_file(max(nbytes, 1)))
 
 
 def is_shared(tensor: Tensor) -> bool:

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "c10/core/namespace.h"
+#include "c10/core/fork_mutex.h"
 
 namespace flambeau::fft {
 
@@ -29,7 +29,7 @@ class PlanCache {
 
  private:
   static constexpr size_t kPlansKept = 64;
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::map<int64_t, std::shared_ptr<const Plan>> plans_;
 };
 

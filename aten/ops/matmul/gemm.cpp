@@ -15,6 +15,7 @@
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/onednn_matmul.h"
 #include "aten/ops/matmul/small_gemm.h"
+#include "c10/core/interrupt.h"
 
 namespace flambeau::gemm {
 namespace {
@@ -137,10 +138,20 @@ SmallProducts small_products(int64_t count, const Matrix& a, int64_t a_step, con
           accumulate};
 }
 
-}  // namespace
+// A product that takes seconds is cut into panels, between which it can be stopped: of rows, of the
+// sums' terms where rows are few, or of matrices. Panels are large enough for what a library does
+// once for each.
+constexpr int64_t kPanelWork = int64_t{1} << 33;  // multiplications of float32
+constexpr int64_t kLeastPanel = 256;              // rows, or terms
 
-void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
-              bool accumulate) {
+// One multiplication's cost beside float32's.
+int64_t weight_of(ScalarType dtype) {
+  const int64_t width = static_cast<int64_t>(element_size(dtype));
+  return std::max<int64_t>(is_complex_type(dtype) ? width / 2 : width / 4, 1);
+}
+
+void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
+                    bool accumulate) {
   if (a.rows == 0 || b.cols == 0) return;
   if (a.cols == 0) {
     if (!accumulate) fill_zero(dtype, a.rows, b.cols, out, ldc);
@@ -166,6 +177,39 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
   });
 }
 
+// Partial sums go through the result's dtype, which is too coarse for them if it is a half type.
+void multiply_rows(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
+                   bool accumulate) {
+  const int64_t width = static_cast<int64_t>(element_size(dtype));
+  const int64_t fitting = kPanelWork / (a.rows * b.cols * weight_of(dtype));
+  const bool whole = width < 4 || fitting * 2 >= a.cols;
+  const int64_t terms = whole ? a.cols : std::max(fitting, kLeastPanel);
+  for (int64_t first = 0; first < a.cols; first += terms) {
+    check_interrupt();
+    Matrix left = a, right = b;
+    left.cols = right.rows = std::min(terms, a.cols - first);
+    left.data = static_cast<const char*>(a.data) + first * a.col_stride * width;
+    right.data = static_cast<const char*>(b.data) + first * b.row_stride * width;
+    multiply_panel(dtype, left, right, out, ldc, accumulate || first > 0);
+  }
+}
+
+}  // namespace
+
+void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
+              bool accumulate) {
+  const int64_t row = b.rows * b.cols * weight_of(dtype);
+  if (row * a.rows < 2 * kPanelWork) return multiply_panel(dtype, a, b, out, ldc, accumulate);
+  const int64_t rows = std::max(kPanelWork / row, kLeastPanel);
+  const auto width = static_cast<int64_t>(element_size(dtype));
+  for (int64_t first = 0; first < a.rows; first += rows) {
+    Matrix panel = a;
+    panel.data = static_cast<const char*>(a.data) + first * a.row_stride * width;
+    panel.rows = std::min(rows, a.rows - first);
+    multiply_rows(dtype, panel, b, static_cast<char*>(out) + first * ldc * width, ldc, accumulate);
+  }
+}
+
 void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,
                       const Matrix& b, int64_t b_step, void* out, int64_t out_step, int64_t ldc,
                       bool accumulate) {
@@ -175,10 +219,24 @@ void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t 
     return multiply_small(
         dtype, small_products(count, a, a_step, b, b_step, out, out_step, ldc, accumulate));
   }
-  if (!empty &&
+  const int64_t work = a.rows * a.cols * b.cols * weight_of(dtype);
+  const auto width = static_cast<int64_t>(element_size(dtype));
+  if (count > 1 && work * count >= 2 * kPanelWork) {
+    const int64_t panel = std::max<int64_t>(kPanelWork / work, 1);
+    for (int64_t first = 0; first < count; first += panel) {
+      check_interrupt();
+      Matrix left = a, right = b;
+      left.data = static_cast<const char*>(a.data) + first * a_step * width;
+      right.data = static_cast<const char*>(b.data) + first * b_step * width;
+      multiply_batched(dtype, std::min(panel, count - first), left, a_step, right, b_step,
+                       static_cast<char*>(out) + first * out_step * width, out_step, ldc,
+                       accumulate);
+    }
+    return;
+  }
+  if (!empty && work < 2 * kPanelWork &&
       onednn::multiply(dtype, count, a, a_step, b, b_step, out, out_step, ldc, accumulate))
     return;
-  const auto width = static_cast<int64_t>(element_size(dtype));
   const auto at = [width](const void* p, int64_t step, int64_t i) {
     return static_cast<const char*>(p) + i * step * width;
   };

@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterator
-from itertools import islice
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import flambeau
 from flambeau import Generator
+from flambeau.utils.data._passes import BatchesHere, BatchesOfWorkers
+from flambeau.utils.data._pool import WorkerPool
 from flambeau.utils.data.collate import default_collate
 from flambeau.utils.data.dataset import IterableDataset
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
-from flambeau.utils.data.worker import WorkerPool, get_worker_info
+from flambeau.utils.data.worker import Fetcher, get_worker_info
 
 __all__ = ["DataLoader", "get_worker_info"]
 
 
-def _unbatched(samples: list[Any]) -> Any:
-    sample = samples[0]
+def _unbatched(sample: Any) -> Any:
     return flambeau.as_tensor(sample) if type(sample).__module__ == "numpy" else sample
 
 
-def _check_workers(num_workers: int, timeout: float, persistent_workers: bool) -> None:
+def _check_workers(
+    num_workers: int, timeout: float, persistent_workers: bool, prefetch_factor: int | None
+) -> None:
     if num_workers < 0:
         raise ValueError("num_workers: expected 0, for no processes, or more")
     if timeout < 0:
         raise ValueError("timeout: expected 0 or more")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+    if prefetch_factor is not None and num_workers == 0:
+        raise ValueError("prefetch_factor option could only be specified in multiprocessing: num_workers > 0")
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise ValueError(f"prefetch_factor: expected 1 or more, got {prefetch_factor}")
+
+
+def _context_of(choice: Any, num_workers: int) -> Any:
+    """Return a context of multiprocessing, for its name too; None for the default."""
+    if choice is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading: num_workers > 0"
+        )
+    if isinstance(choice, str):
+        known = multiprocessing.get_all_start_methods()
+        if choice not in known:
+            raise ValueError(f"multiprocessing_context option should specify one of {known}, got {choice!r}")
+        return multiprocessing.get_context(choice)
+    if not isinstance(choice, BaseContext):
+        raise TypeError(f"multiprocessing_context: expected a name or a context, got {type(choice).__name__}")
+    return choice
 
 
 class DataLoader:
@@ -49,7 +75,12 @@ class DataLoader:
         prefetch_factor: batches that each worker prepares ahead.
         persistent_workers: keep the workers from one pass to the next.
         pin_memory_device: as `pin_memory`.
-        in_order: batches come in the order of the sampler in any case.
+        in_order: batches come in the order of the sampler; False: as workers have them ready.
+
+    An exception of a worker is raised by ``next()``, as the same type where it can be made here, with the
+    worker's traceback in its text or as a note; the next call goes on with the next batch. A worker that
+    dies raises RuntimeError at once. Workers end with the iterator, or with the loader if they are
+    persistent, and with the process that started them however that ends.
     """
 
     def __init__(
@@ -73,7 +104,7 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        _check_workers(num_workers, timeout, persistent_workers)
+        _check_workers(num_workers, timeout, persistent_workers, prefetch_factor)
         self.dataset = dataset
         self.num_workers = num_workers
         self.pin_memory = pin_memory
@@ -81,7 +112,7 @@ class DataLoader:
         self.in_order = in_order
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context = _context_of(multiprocessing_context, num_workers)
         self.generator = generator
         self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
@@ -119,34 +150,38 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         self._is_unbatched = batch_size is None and batch_sampler is None
 
+    @property
+    def fetcher(self) -> Fetcher:
+        """How this loader's batches are made."""
+        batched = (self.batch_size if self._streams else self.batch_sampler) is not None
+        return Fetcher(self.collate_fn, self._streams, batched, self.batch_size, self.drop_last)
+
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0:
             self._draw_seed()
-            return self._stream() if self._streams else self._fetch()
+            return BatchesHere(self)
+        if not self.persistent_workers:
+            return BatchesOfWorkers(self, WorkerPool(self, self._draw_seed()))
         if self._pool is None or not self._pool.alive():
             self._pool = WorkerPool(self, self._draw_seed())
-        return self._pool.batches(self._requests(), keep=self.persistent_workers)
+        elif self._pool.is_busy():
+            # Another pass is going on; this one gets workers of its own.
+            return BatchesOfWorkers(self, WorkerPool(self, self._draw_seed()))
+        return BatchesOfWorkers(self, self._pool)
 
     def _draw_seed(self) -> int:
         """Draw what seeds the workers; without workers as well, so that the order does not depend on them."""
         return int(flambeau.empty((), dtype=flambeau.int64).random_(generator=self.generator).item())
 
-    def _requests(self) -> Iterator[list[int] | None]:
-        """Yield the indices of each batch; for streams None, which workers answer with their next batch."""
+    def requests(self) -> Iterator[Any]:
+        """Yield the indices of each batch, or each index; for streams None, which asks for the next batch."""
         if self._streams:
             while True:
                 yield None
         elif self.batch_sampler is not None:
             yield from self.batch_sampler
         else:
-            yield from ([index] for index in self.sampler)
-
-    def _fetch(self) -> Iterator[Any]:
-        for indices in self._requests():
-            yield self.collate_fn([self.dataset[i] for i in indices or ()])
-
-    def _stream(self) -> Iterator[Any]:
-        return batches_of_stream(iter(self.dataset), self.batch_size, self.drop_last, self.collate_fn)
+            yield from self.sampler
 
     def __len__(self) -> int:
         if self._streams:
@@ -155,13 +190,3 @@ class DataLoader:
                 return int(count)
             return int(count // self.batch_size if self.drop_last else -(-count // self.batch_size))
         return len(self.batch_sampler if self.batch_sampler is not None else self.sampler)
-
-
-def batches_of_stream(
-    samples: Iterator[Any], batch_size: int | None, drop_last: bool, collate: Callable[[list[Any]], Any]
-) -> Iterator[Any]:
-    """Yield collated batches of a stream until it ends."""
-    while batch := list(islice(samples, batch_size or 1)):
-        if len(batch) < (batch_size or 1) and drop_last:
-            return
-        yield collate(batch)

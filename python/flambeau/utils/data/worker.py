@@ -1,27 +1,20 @@
-"""Worker processes of a DataLoader.
-
-Each worker has a queue of requests; answers come back on one queue and are put in order here. A
-worker's exception is raised in the main process; a worker that dies is noticed and named.
-"""
+"""The process of a DataLoader's worker: fetches what it is asked for until the loader's process ends."""
 
 from __future__ import annotations
 
-import itertools
-import multiprocessing
-import queue
 import random
-import traceback
-from collections.abc import Iterator
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import Any
 
 import flambeau
-
-if TYPE_CHECKING:
-    from flambeau.utils.data.loader import DataLoader
-
-# How often to look whether a silent worker is still alive, in seconds.
-_HEARTBEAT = 5.0
+from flambeau import _C
+from flambeau.utils.data._failure import Failure
+from flambeau.utils.data._messages import Link
 
 
 @dataclass
@@ -34,19 +27,8 @@ class WorkerInfo:
     dataset: Any
 
 
-@dataclass
-class _Failure:
-    """An exception that crossed the process border as text."""
-
-    kind: type[BaseException]
-    text: str
-
-    def raise_here(self) -> None:
-        raise self.kind(f"Caught {self.kind.__name__} in a DataLoader worker process.\nOriginal {self.text}")
-
-
-class _EndOfStream:
-    pass
+class EndOfStream:
+    """The answer of a worker whose stream has ended."""
 
 
 _info: WorkerInfo | None = None
@@ -57,135 +39,129 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def _serve(options: dict[str, Any], info: WorkerInfo, requests: Any, answers: Any) -> None:
-    global _info
-    _info = info
-    flambeau.set_num_threads(1)
+# --- fetching ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Fetcher:
+    """How batches are made.
+
+    Args:
+        collate: makes a batch of a list of samples, or converts one sample.
+        streams: whether the data set is a stream.
+        batched: whether samples come in batches.
+        batch_size: samples per batch of a stream.
+        drop_last: leave out a last batch of a stream that is shorter.
+    """
+
+    collate: Callable[[Any], Any]
+    streams: bool
+    batched: bool
+    batch_size: int | None
+    drop_last: bool
+
+    def at(self, dataset: Any, wanted: Any) -> Any:
+        """Return the batch of a list of indices, or the sample of one."""
+        if not self.batched:
+            return self.collate(dataset[wanted])
+        if callable(many := getattr(dataset, "__getitems__", None)):
+            return self.collate(many(wanted))
+        return self.collate([dataset[i] for i in wanted])
+
+    def batches(self, samples: Iterator[Any]) -> Iterator[Any]:
+        """Yield what a stream has."""
+        if not self.batched:
+            yield from map(self.collate, samples)
+            return
+        while batch := list(islice(samples, self.batch_size)):
+            if self.drop_last and len(batch) < (self.batch_size or 1):
+                return
+            yield self.collate(batch)
+
+
+class _Source:
+    """What a worker fetches from: for streams, a new pass over the data set for each one of the loader."""
+
+    def __init__(self, fetcher: Fetcher, dataset: Any) -> None:
+        self.fetcher, self.dataset = fetcher, dataset
+        self.number: int | None = None
+        self.batches: Iterator[Any] = iter(())
+
+    def fetch(self, number: int, wanted: Any) -> Any:
+        if not self.fetcher.streams:
+            return self.fetcher.at(self.dataset, wanted)
+        if number != self.number:
+            self.number, self.batches = number, self.fetcher.batches(iter(self.dataset))
+        return next(self.batches, EndOfStream())
+
+
+# --- the process ---------------------------------------------------------------------------------------
+
+
+def _leave_parent_alone() -> None:
+    """Undo what a fork inherits: handlers of signals that are the parent's concern."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the loader ends its workers
+
+
+def _seed_generators(info: WorkerInfo) -> None:
     flambeau.manual_seed(info.seed)
     random.seed(info.seed)
+    if "numpy" in sys.modules:
+        import numpy
+
+        base = info.seed - info.id
+        sequence = numpy.random.SeedSequence([info.id, base & 0xFFFFFFFF, base >> 32, 0])
+        numpy.random.seed(sequence.generate_state(4))
+
+
+def serve(
+    fetcher: Fetcher,
+    info: WorkerInfo,
+    init: Callable[[int], None] | None,
+    loader_process: int,
+    end: socket.socket,
+    inherited: list[Any],
+) -> None:
+    """Answer requests (pass, number, wanted) by (pass, number, answer) until None comes."""
+    global _info
+    _info = info
+    _C._end_with_process(loader_process)
+    _leave_parent_alone()
+    for other in inherited:
+        other.close()
+    where = f"in DataLoader worker process {info.id}"
+    link = Link(end)
     try:
-        if options["worker_init_fn"] is not None:
-            options["worker_init_fn"](info.id)
-        answer = _answerer(options, info.dataset)
-        while (request := requests.get()) is not None:
-            number, indices = request
-            try:
-                answers.put((number, info.id, answer(indices)))
-            except StopIteration:
-                answers.put((number, info.id, _EndOfStream()))
-            except Exception as error:
-                answers.put((number, info.id, _Failure(type(error), traceback.format_exc())))
-    except KeyboardInterrupt:
-        pass  # the main process reports it
-    except Exception as error:
-        answers.put((None, info.id, _Failure(type(error), traceback.format_exc())))
+        flambeau.set_num_threads(1)
+        _seed_generators(info)
+        if init is not None:
+            init(info.id)
+        source = _Source(fetcher, info.dataset)
+    except BaseException as error:
+        link.send_all((None, None, Failure.of(error, where)))
+        return
+    try:
+        _answer_requests(source, link, where)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the loader is gone
 
 
-def _answerer(options: dict[str, Any], dataset: Any) -> Any:
-    from flambeau.utils.data.loader import batches_of_stream
-
-    collate = options["collate_fn"]
-    if options["streams"]:
-        batches = batches_of_stream(iter(dataset), options["batch_size"], options["drop_last"], collate)
-        return lambda _: next(batches)
-    return lambda indices: collate([dataset[i] for i in indices])
-
-
-class WorkerPool:
-    """The processes of one loader."""
-
-    def __init__(self, loader: DataLoader, seed: int) -> None:
-        context = loader.multiprocessing_context
-        if context is None or isinstance(context, str):
-            context = multiprocessing.get_context(context)
-        self.timeout = loader.timeout
-        self.ahead = loader.prefetch_factor
-        self.answers = context.Queue()
-        self.requests = [context.Queue() for _ in range(loader.num_workers)]
-        names = ("worker_init_fn", "collate_fn", "batch_size", "drop_last")
-        options = {name: getattr(loader, name) for name in names} | {"streams": loader._streams}
-        self.processes = []
-        for i, requests in enumerate(self.requests):
-            info = WorkerInfo(i, loader.num_workers, seed + i, loader.dataset)
-            process = context.Process(
-                target=_serve, args=(options, info, requests, self.answers), daemon=True
-            )
-            process.start()
-            self.processes.append(process)
-
-    def alive(self) -> bool:
-        """Whether every worker is running."""
-        return bool(self.processes) and all(process.is_alive() for process in self.processes)
-
-    def batches(self, wanted: Iterator[list[int] | None], keep: bool) -> Iterator[Any]:
-        """Yield one answer per request, in order, keeping every worker `ahead` requests busy."""
-        finished = False
-        try:
-            yield from self._in_order(wanted)
-            finished = True
-        finally:
-            if not (keep and finished):
-                self.shutdown()
-
-    def _in_order(self, wanted: Iterator[list[int] | None]) -> Iterator[Any]:
-        arrived: dict[int, Any] = {}
-        ended: set[int] = set()
-        sent = itertools.count()
-        owner: dict[int, int] = {}
-        turn = itertools.cycle(range(len(self.requests)))
-
-        def send() -> None:
-            live = next((w for w in itertools.islice(turn, len(self.requests)) if w not in ended), None)
-            if live is None:
+def _answer_requests(source: _Source, link: Link, where: str) -> None:
+    while True:
+        for request in link.receive():
+            if request is None:
                 return
-            indices = next(wanted, self)
-            if indices is not self:
-                number = next(sent)
-                owner[number] = live
-                self.requests[live].put((number, indices))
-
-        for _ in range(self.ahead * len(self.requests)):
-            send()
-        number = 0
-        while number in owner:
-            while number not in arrived:
-                which, worker, answer = self._receive()
-                if which is None:
-                    answer.raise_here()
-                arrived[which] = answer
-                if isinstance(answer, _EndOfStream):
-                    ended.add(worker)
-            answer = arrived.pop(number)
-            number += 1
-            send()
-            if isinstance(answer, _Failure):
-                answer.raise_here()
-            if not isinstance(answer, _EndOfStream):
-                yield answer
-
-    def _receive(self) -> Any:
-        waited = 0.0
-        while True:
-            pause = min(self.timeout or _HEARTBEAT, _HEARTBEAT)
+            which, number, wanted = request
             try:
-                return self.answers.get(timeout=pause)
-            except queue.Empty:
-                waited += pause
-            dead = [process.pid for process in self.processes if not process.is_alive()]
-            if dead:
-                raise RuntimeError(
-                    f"DataLoader: worker processes {', '.join(map(str, dead))} exited unexpectedly"
-                )
-            if self.timeout and waited >= self.timeout:
-                raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
-
-    def shutdown(self) -> None:
-        """End the workers."""
-        for requests in self.requests:
-            requests.put(None)
-        for process in self.processes:
-            process.join(timeout=0.5)
-            if process.is_alive():
-                process.terminate()
-                process.join()
-        self.processes = []
+                answer = source.fetch(which, wanted)
+            except BaseException as error:
+                answer = Failure.of(error, where)
+            try:
+                link.send_all((which, number, answer))
+            except (BrokenPipeError, ConnectionResetError):
+                return
+            except BaseException as error:
+                link.send_all((which, number, Failure.of(error, f"{where} while sending a batch")))
+            del request, wanted, answer

@@ -1,0 +1,30 @@
+#pragma once
+// Long work stops when it is asked to: between two pieces of it the thread calls check_interrupt(),
+// which throws when the user has interrupted the program, when another part of the same parallel
+// region has failed, or when the process is about to end. What was being written is left half done.
+#include <atomic>
+
+#include "c10/core/namespace.h"
+
+namespace flambeau::c10 {
+
+// Asks the host program whether the thread that calls is to stop; throws if so. Null: nobody asks.
+using InterruptPoll = void (*)();
+extern std::atomic<InterruptPoll> interrupt_poll;
+
+// Thrown where the reason is known elsewhere: by the region that another part has stopped.
+struct Stopped {};
+
+// Set by a parallel region for each of its threads; null outside.
+extern thread_local constinit const std::atomic<bool>* stop_flag;
+
+// Costs some nanoseconds; the host is asked ten times a second.
+void check_interrupt();
+
+// From now on every check_interrupt() throws.
+void stop_long_work() noexcept;
+
+// Monotonic time in nanoseconds, exact to a few milliseconds, which makes it cheap.
+int64_t coarse_time();
+
+}  // namespace flambeau::c10

@@ -1,0 +1,575 @@
+"""DataLoader: batches, and what its workers do when something goes wrong."""
+
+import ctypes
+import gc
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import flambeau as fb
+import pytest
+from flambeau.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
+from loader_samples import (
+    Acts,
+    OwnText,
+    Stream,
+    TwoArguments,
+    Unpicklable,
+    fail_init,
+    raise_it,
+    raise_local,
+    raise_two,
+    stop_self,
+)
+from workers import PACKAGE
+
+# A test that waits longer than this has found a hang.
+HANG = 60
+
+WAYS = ("fork", "spawn", "forkserver")
+
+
+def outcome(dataset, **options):
+    """The samples and exceptions of a whole pass."""
+    loader = DataLoader(dataset, None, num_workers=options.pop("num_workers", 2), timeout=HANG, **options)
+    iterator, out = iter(loader), []
+    while True:
+        try:
+            out.append(next(iterator))
+        except StopIteration:
+            return out
+        except Exception as error:
+            out.append(error)
+
+
+def failure_of(*act, **options):
+    """The exception in the place of sample 2; all others must come."""
+    out = outcome(Acts(*act), **options)
+    assert [*out[:2], *out[3:]] == [0, 1, 3, 4, 5]
+    return out[2]
+
+
+def text_of(error):
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
+def squares(x):
+    return x * x
+
+
+# --- batches ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_workers_give_what_the_loader_gives(way):
+    data = TensorDataset(fb.arange(40.0).reshape(10, 4), fb.arange(10))
+    here = list(DataLoader(data, 3))
+    there = list(DataLoader(data, 3, num_workers=2, multiprocessing_context=way))
+    assert len(here) == len(there) == 4
+    for (x, i), (y, j) in zip(here, there, strict=True):
+        assert x.equal(y)
+        assert i.equal(j)
+
+
+class Shapes(Dataset):
+    """What is hard to send: large, empty, strided, complex, aliasing, and parameters."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        base = fb.arange(600_000.0).reshape(600, 1000)
+        parts = [base, base[:, ::2], base[7:9], base.t(), fb.zeros(0, 3), fb.tensor(5), base[:3].bool()]
+        twin = fb.ones(3)
+        more = [
+            fb.ones(2, dtype=fb.complex64).conj(),
+            fb.nn.Parameter(fb.ones(2)),
+            twin,
+            twin[1:],
+            "x" * 100_000,
+        ]
+        return [*parts, *more, {"i": i, "bytes": bytes(50_000)}]
+
+
+def test_every_kind_of_sample_arrives():
+    for here, there in zip(
+        DataLoader(Shapes(), None, collate_fn=list),
+        DataLoader(Shapes(), None, collate_fn=list, num_workers=2),
+        strict=True,
+    ):
+        assert here[11:] == there[11:]
+        for a, b in zip(here[:11], there[:11], strict=True):
+            assert a.equal(b)
+            assert (a.dtype, a.stride(), type(a), a.requires_grad) == (
+                b.dtype,
+                b.stride(),
+                type(b),
+                b.requires_grad,
+            )
+        there[9].fill_(3)
+        assert there[10].tolist() == [3, 3], "tensors over the same memory stay so"
+
+
+def test_a_small_part_of_much_memory_is_sent_alone():
+    class Part(Dataset):
+        base = fb.zeros(10_000_000)
+
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return self.base[i : i + 5]
+
+    for part in DataLoader(Part(), None, num_workers=1):
+        assert part.untyped_storage().nbytes() <= 4096
+
+
+def test_streams_end_each_worker_for_itself():
+    loader = DataLoader(Stream(11), 2, num_workers=3, persistent_workers=True)
+    for _ in range(3):
+        assert sorted(fb.cat(list(loader)).tolist()) == list(range(11))
+    assert fb.cat(list(DataLoader(Stream(5), 2, drop_last=True))).tolist() == [0, 1, 2, 3]
+    assert list(DataLoader(Stream(0), 2, num_workers=2)) == []
+
+
+def test_order_as_ready():
+    class Slow(Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            if i == 0:
+                time.sleep(1)
+            return i
+
+    seen = list(DataLoader(Slow(), None, num_workers=2, in_order=False))
+    assert sorted(seen) == list(range(8))
+    assert seen[0] != 0
+    assert list(DataLoader(Slow(), None, num_workers=2)) == list(range(8))
+
+
+def test_without_batches_the_functions_get_the_sample_itself():
+    assert list(DataLoader([1, 2, 3], None, collate_fn=squares)) == [1, 4, 9]
+    assert list(DataLoader([1, 2, 3], None, collate_fn=squares, num_workers=1)) == [1, 4, 9]
+    assert list(DataLoader(Stream(3), None, collate_fn=squares, num_workers=1)) == [0, 1, 4]
+
+    class Many(Dataset):
+        def __len__(self):
+            return 5
+
+        def __getitems__(self, indices):
+            return [fb.tensor(i) for i in indices]
+
+    assert [b.tolist() for b in DataLoader(Many(), 2, num_workers=1)] == [[0, 1], [2, 3], [4]]
+
+
+def test_workers_draw_each_their_own_numbers():
+    class Draws(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return get_worker_info().seed, fb.rand(1).item(), random.random()
+
+    def draw():
+        fb.manual_seed(3)
+        return list(DataLoader(Draws(), None, num_workers=4))
+
+    first, again = draw(), draw()
+    assert first == again
+    assert all(len({draw[k] for draw in first}) == 4 for k in range(3))
+
+
+# --- exceptions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exception_of_several_arguments_arrives_as_itself(way):
+    error = failure_of(raise_two, 1, "x", multiprocessing_context=way)
+    assert type(error) is TwoArguments
+    assert (error.first, error.second) == (1, "x")
+    assert "Caught TwoArguments in DataLoader worker process 0" in str(error)
+    assert "1 and x" in str(error)
+    assert "in raise_two" in str(error), "the worker's traceback"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KeyError("a\nb"), KeyError),
+        (OwnText(3, "own"), OwnText),
+        (Unpicklable(5), Unpicklable),
+        (FileNotFoundError(2, "No such file", "name"), FileNotFoundError),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"), UnicodeDecodeError),
+        (ExceptionGroup("group", [ValueError("inner")]), ExceptionGroup),
+        (fb.linalg.LinAlgError("singular"), fb.linalg.LinAlgError),
+        (SystemExit(3), RuntimeError),
+        (KeyboardInterrupt(), RuntimeError),
+        (GeneratorExit(), RuntimeError),
+        (StopIteration(4), RuntimeError),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_exceptions_arrive_with_type_text_and_traceback(error, kind):
+    arrived = failure_of(raise_it, error)
+    assert type(arrived) is kind
+    assert f"Caught {type(error).__name__} in DataLoader worker process 0.\nOriginal" in text_of(arrived)
+    assert "in raise_it" in text_of(arrived)
+    if isinstance(error, OSError):
+        assert (arrived.errno, arrived.filename) == (2, "name")
+    if isinstance(error, Unpicklable):
+        assert arrived.kept == 7
+
+
+def test_a_class_that_cannot_be_imported_arrives_as_its_base():
+    error = failure_of(raise_local)
+    assert type(error) is ValueError
+    assert "Caught Local in DataLoader worker process 0" in str(error)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_of_a_data_set_is_an_error(workers):
+    loader = DataLoader(Acts(raise_it, StopIteration()), 1, num_workers=workers)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(loader)
+
+    def collate(samples):
+        raise StopIteration
+
+    for data in (Stream(4), [1, 2]):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            list(DataLoader(data, 2, num_workers=workers, collate_fn=collate))
+
+
+@pytest.mark.parametrize(
+    "sample", [threading.Lock(), lambda: 0, (i for i in ())], ids=["lock", "lambda", "generator"]
+)
+def test_what_cannot_be_pickled_is_an_error(sample):
+    class Gives(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return sample if i == 1 else i
+
+    out = outcome(Gives())
+    assert [out[0], *out[2:]] == [0, 2, 3]
+    assert "while sending a batch" in str(out[1])
+
+
+def test_a_tensor_with_a_graph_is_not_sent():
+    error = failure_of(lambda: fb.ones(2, requires_grad=True) * 2)
+    assert type(error) is RuntimeError
+    assert "detach" in str(error)
+
+
+def test_large_answers_do_not_wait_for_the_loader():
+    out = outcome(Acts(lambda: "x" * 30_000_000), num_workers=1)
+    assert len(out[2]) == 30_000_000
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_errors_before_the_first_batch(way):
+    loader = DataLoader(range(4), None, num_workers=2, worker_init_fn=fail_init, multiprocessing_context=way)
+    with pytest.raises(TwoArguments, match="in DataLoader worker process") as caught:
+        next(iter(loader))
+    assert caught.value.second == "init"
+
+
+def test_collate_errors_name_the_cause():
+    loader = DataLoader([fb.ones(2), fb.ones(3)], 2, num_workers=1)
+    with pytest.raises(RuntimeError, match="in DataLoader worker process 0"):
+        list(loader)
+
+
+# --- workers that die, hang, or refuse to end --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "how"),
+    [
+        ((stop_self, signal.SIGKILL), r"killed by signal: Killed \(9\)"),
+        ((ctypes.string_at, 0), r"killed by signal: Segmentation fault \(11\)"),
+        ((os._exit, 9), "exit code 9"),
+        ((os._exit, 0), "exit code 0"),
+    ],
+    ids=["killed", "segfault", "exit 9", "exit 0"],
+)
+@pytest.mark.parametrize("way", ["fork", "forkserver"])
+def test_a_dead_worker_is_named(act, how, way):
+    iterator = iter(DataLoader(Acts(*act), None, num_workers=2, multiprocessing_context=way))
+    pids = [process.pid for process in iterator._pool.processes]
+    with pytest.raises(RuntimeError, match=rf"DataLoader worker \(pid\(s\) {pids[0]}\) exited.*{how}"):
+        list(iterator)
+    assert not any(is_alive(pid) for pid in pids)
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+def test_an_idle_worker_that_died_is_replaced():
+    loader = DataLoader(range(6), None, num_workers=2, persistent_workers=True)
+    assert list(loader) == list(range(6))
+    os.kill(loader._pool.processes[0].pid, signal.SIGKILL)
+    loader._pool.processes[0].join(HANG)
+    assert list(loader) == list(range(6))
+
+
+def test_timeout():
+    loader = DataLoader(Acts(time.sleep, 1000), None, num_workers=1, timeout=0.5)
+    with pytest.raises(RuntimeError, match="timed out after 0.5 seconds"):
+        list(loader)
+
+
+def deaf():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(1000)
+
+
+def hold_gil():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ctypes.PyDLL(None).sleep(1000)
+
+
+@pytest.mark.parametrize("act", [deaf, hold_gil])
+def test_a_worker_that_ignores_signals_is_killed(act):
+    iterator = iter(DataLoader(Acts(act), None, num_workers=1))
+    assert [next(iterator), next(iterator)] == [0, 1]
+    pid = iterator._pool.processes[0].pid
+    start = time.monotonic()
+    del iterator
+    assert not is_alive(pid)
+    assert time.monotonic() - start < HANG
+
+
+# --- the end ---------------------------------------------------------------------------------------
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pids):
+    end = time.monotonic() + HANG
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < end, "workers live on"
+        time.sleep(0.02)
+
+
+def program(*lines):
+    """A program around a loader with a data set whose third sample never comes."""
+    head = [
+        "import ctypes, gc, os, signal, sys, threading, time",
+        "import flambeau as fb",
+        "from flambeau.utils.data import DataLoader, Dataset",
+        "class Hangs(Dataset):",
+        "    def __len__(self): return 4",
+        "    def __getitem__(self, i):",
+        "        if i > 1: ctypes.PyDLL(None).sleep(1000)",
+        "        return os.getpid()",
+    ]
+    return "\n".join([*head, *lines])
+
+
+def start(tmp_path, *lines):
+    source = tmp_path / "program.py"
+    source.write_text(program(*lines))
+    return subprocess.Popen(
+        [sys.executable, str(source)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_workers_end_with_a_process_that_is_killed(tmp_path, way, in_thread):
+    process = start(
+        tmp_path,
+        "def work():",
+        f"    batches = iter(DataLoader(Hangs(), None, num_workers=2, multiprocessing_context={way!r}))",
+        "    print(next(batches), next(batches), flush=True)",
+        "    time.sleep(1000)",
+        "if __name__ == '__main__':",
+        f"    thread = threading.Thread(target=work) if {in_thread} else None",
+        "    thread.start() if thread else work()",
+        "    if thread: thread.join()",
+    )
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(pids) == 2
+    process.kill()
+    process.communicate(timeout=HANG)
+    wait_until_gone(pids)
+
+
+ENDINGS = {
+    "falls off the end": (),
+    "exits": ("sys.exit(0)",),
+    "gives up in a loop": ("for x in DataLoader(Hangs(), None, num_workers=2): break",),
+    "drops it in a cycle": ("cycle = [batches]", "cycle.append(cycle)", "del batches, cycle", "gc.collect()"),
+    "has a cycle at exit": ("cycle = [batches]", "cycle.append(cycle)"),
+    "handles an exception": ("try: raise ValueError", "except ValueError: keep = batches"),
+    "has a thread that waits": (
+        "thread = threading.Thread(target=lambda: next(batches), daemon=True)",
+        "thread.start()",
+        "time.sleep(0.3)",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_programs_end_however_they_do(tmp_path, ending):
+    process = start(
+        tmp_path,
+        "if __name__ == '__main__':",
+        "    batches = iter(DataLoader(Hangs(), None, num_workers=2))",
+        "    print(next(batches), next(batches), flush=True)",
+        *(f"    {line}" for line in ENDINGS[ending]),
+    )
+    out, errors = process.communicate(timeout=HANG)
+    # A thread that waits for a batch is told that the workers have ended.
+    told = "exited unexpectedly" in errors if ending == "has a thread that waits" else errors == ""
+    assert (process.returncode, told) == (0, True), errors
+    wait_until_gone([int(pid) for pid in out.split()])
+
+
+def test_ctrl_c_ends_workers_without_their_tracebacks(tmp_path):
+    process = start(
+        tmp_path,
+        "if __name__ == '__main__':",
+        "    batches = iter(DataLoader(Hangs(), None, num_workers=2))",
+        "    print(next(batches), next(batches), flush=True)",
+        "    next(batches)",
+    )
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    for pid in (process.pid, *pids):
+        os.kill(pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=HANG)
+    assert process.returncode != 0
+    assert errors.count("Traceback") == 1
+    assert "KeyboardInterrupt" in errors
+    wait_until_gone(pids)
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def mappings():
+    return Path("/proc/self/maps").read_text().count("memfd:flambeau")
+
+
+def uses(loader):
+    """Ways to use a loader."""
+    list(loader)
+    for _ in loader:
+        break
+    next(iter(loader))
+    zip_of_two = list(zip(loader, loader, strict=True))
+    assert all(a[0].equal(b[0]) for a, b in zip_of_two)
+    try:
+        for _ in loader:
+            raise ValueError("of the consumer")
+    except ValueError:
+        pass
+    list(itertools.islice(loader, 2))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_nothing_is_left(persistent):
+    data = TensorDataset(fb.rand(40, 30_000))
+
+    def use():
+        uses(DataLoader(data, 4, num_workers=2, persistent_workers=persistent))
+        gc.collect()
+
+    use()
+    before = open_files()
+    for _ in range(3):
+        use()
+    assert open_files() == before
+    assert mappings() == 0
+    assert multiprocessing.active_children() == []
+
+
+def test_batches_keep_no_file_open():
+    before = open_files()
+    kept = list(DataLoader(TensorDataset(fb.rand(64, 10_000)), 1, num_workers=1))
+    assert open_files() <= before + 2
+    assert len(kept) == 64
+
+
+def test_the_next_pass_forgets_the_one_that_was_given_up():
+    loader = DataLoader(range(20), 2, num_workers=2, persistent_workers=True)
+    pids = None
+    for _ in range(4):
+        iterator = iter(loader)
+        assert next(iterator).tolist() == [0, 1]
+        del iterator
+        now = [process.pid for process in loader._pool.processes]
+        assert pids in (None, now), "the workers stay"
+        pids = now
+    assert fb.cat(list(loader)).tolist() == list(range(20))
+
+
+def test_a_loader_inside_of_a_worker():
+    class Outer(Dataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return [b.tolist() for b in DataLoader(range(i, i + 3), 2)]
+
+    assert list(DataLoader(Outer(), None, num_workers=1)) == [[[0, 1], [2]], [[1, 2], [3]]]
+
+
+def test_threads_share_an_iterator():
+    iterator, seen = iter(DataLoader(range(60), None, num_workers=2)), []
+    threads = [threading.Thread(target=lambda: seen.extend(iterator)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG)
+    assert sorted(seen) == list(range(60))
+
+
+def test_a_forked_process_cannot_use_the_iterator():
+    iterator = iter(DataLoader(range(60), None, num_workers=1))
+    next(iterator)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            next(iterator)
+        except RuntimeError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert len(list(iterator)) == 59
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_workers": -1},
+        {"timeout": -1},
+        {"prefetch_factor": 2},
+        {"num_workers": 1, "prefetch_factor": 0},
+        {"persistent_workers": True},
+        {"multiprocessing_context": "fork"},
+        {"num_workers": 1, "multiprocessing_context": "carrier pigeon"},
+    ],
+)
+def test_options_that_make_no_sense(options):
+    with pytest.raises(ValueError, match=list(options)[-1]):
+        DataLoader(range(3), **options)
