@@ -292,7 +292,8 @@ def _part(storage: UntypedStorage, index: slice) -> UntypedStorage:
         raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
     if end <= begin:
         return UntypedStorage(0)
-    return storage_of(_C._from_buffer(storage.tensor, _C.uint8, end - begin, begin))
+    whole: Any = storage.tensor  # offers its memory, which stubs can say from Python 3.12 on
+    return storage_of(_C._from_buffer(memoryview(whole), _C.uint8, end - begin, begin))
 
 
 def storage_of(tensor: Tensor) -> UntypedStorage:
