@@ -137,13 +137,18 @@ parity: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## run PyTorch'
 	@PYTHONPATH=python:test $(PY) -m parity $(OPS) $(PARITY)
 
 .PHONY: fuzz
-fuzz: build $(VENV)/.test.installed  ## call every operator with random arguments: make fuzz [OPS="Tensor.add linalg.*"] [EXAMPLES=200] [SEED=]
+fuzz: build $(VENV)/.test.installed  ## random calls, walks over shared memory, damaged files: make fuzz [OPS="Tensor.add linalg.*"] [EXAMPLES=200] [STATEMENTS=100000] [SEED=]
 	$(call say,Calling operators with random arguments)
 	@PYTHONPATH=python:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),200) --seed $(or $(SEED),$$RANDOM)
+	$(call say,Walking at random over tensors that share memory)
+	@PYTHONPATH=python:test:. $(PY) -m fuzz.walk --statements $(or $(STATEMENTS),100000) --seed $(or $(SEED),$$RANDOM)
+	$(call say,Loading damaged files)
+	@PYTHONPATH=python:test:. $(PY) -m fuzz.files --seed $(or $(SEED),$$RANDOM)
 
 # The library that watches memory must be loaded before Python itself is, and with it the C++ one, whose
 # exceptions it intercepts. What asks for more than a gigabyte at once, or three in all, is refused. Of the undefined behaviour only what neither crashes by itself nor doubles
 # the time to compile is watched: the C++ tests watch all of it.
+UNDER_ASAN = FLAMBEAU_PACKAGE=build/asan/package LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:soft_rss_limit_mb=3072 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/asan/package:test:.
 .PHONY: fuzz-asan
 fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and UndefinedBehaviorSanitizer, seed 0 if none is given
 	$(call say,Compiling with sanitizers)
@@ -151,7 +156,9 @@ fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and U
 	@mkdir -p build/asan/package/flambeau && cp -r python/flambeau build/asan/package/ && rm -f build/asan/package/flambeau/*.so
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build/asan -j $(JOBS) install > build/asan/install.log || { tail -30 build/asan/install.log; exit 1; }
 	$(call say,Calling operators with random arguments under sanitizers)
-	@FLAMBEAU_PACKAGE=build/asan/package LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:soft_rss_limit_mb=3072 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/asan/package:test:. $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),20) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
+	@$(UNDER_ASAN) $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),20) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
+	@$(UNDER_ASAN) $(PY) -m fuzz.walk --alone --statements $(or $(STATEMENTS),100000) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
+	@$(UNDER_ASAN) $(PY) -m fuzz.files --seed $(or $(SEED),0)
 
 .PHONY: reproducible
 reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel

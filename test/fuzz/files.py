@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import pickle
 import random
 import struct
+import sys
 import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
@@ -173,3 +175,19 @@ def damage(seed: int, count: int) -> list[str]:
                 f"file {number} of seed {seed}: {wrong}\n    zlib.decompress(bytes.fromhex({packed!r}))"
             )
     return problems
+
+
+def main() -> int:
+    """Load damaged files and report."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.files", description=__doc__)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    problems = damage(options.seed, options.count)
+    print("\n".join(problems))
+    print(f"{options.count} damaged files, {len(problems)} findings (seed {options.seed})")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,9 @@ import flambeau
 import pytest
 
 from fuzz.__main__ import LoggedWorker, fuzz
+from fuzz.files import damage
 from fuzz.transformed import WAYS, call
+from fuzz.walk import Pair, difference, unnoticed, walk
 
 
 def test_operators_answer_cleanly():
@@ -44,3 +46,43 @@ def test_calls_are_transformed(way: str):
         result, *derivatives = result
         assert derivatives
     assert flambeau.allclose(result, x.sin())
+
+
+def test_walks_over_shared_memory_end_well():
+    findings, statements = walk(seed=0, statements=3000, jobs=1, compare=False, end=float("inf"))
+    assert not findings.counts, findings.programs
+    assert statements == 3000
+
+
+def test_differences_of_walks():
+    x = {"shape": [1], "version": 0, "values": ["1"]}
+    assert difference(["ok", {"x0": x}], ["ok", {"x0": x}]) == ""
+    assert difference(["ok", {}], ["TypeError", {}]) == "outcome: flambeau ok, PyTorch TypeError"
+    found = difference(["ok", {"x0": x}], ["ok", {"x0": {**x, "values": ["2"]}}])
+    assert found == "values of x0: flambeau ['1'], PyTorch ['2']"
+    before, after = ({"x0": x}, {"x0": x}), ({"x0": x}, {"x0": {**x, "version": 1}})
+    assert unnoticed("x0.add_(1)", before, after) == "version of x0: a write is not counted"
+    assert unnoticed("x0.add_(1)", after, after) == ""
+
+
+def test_programs_are_shrunk(tmp_path: Path):
+    class Fixed(Pair):
+        def finding(self, program):
+            wrong = [i for i, text in enumerate(program) if text == "c.b()" and "a" in program[:i]]
+            return (wrong[0], "values of x0") if wrong else None
+
+    pair = Fixed(tmp_path, 0, compare=False)
+    program = ["x", "a", "y", "z", "c.b()", "w"]
+    assert pair.shrunk(program, "c.b(): values") == ["a", "c.b()"]
+
+
+def test_a_walk_that_crashes_is_told(tmp_path: Path):
+    pair = Pair(tmp_path, 0, compare=False)
+    found = pair.finding(["x0 = 1", "import os; os.abort()"])
+    assert found is not None and found[0] == 1 and found[1].startswith("crash: exit status -6")
+    assert pair.finding(["x0 = t.ones(2)"]) is None
+    pair.close()
+
+
+def test_damaged_files_are_answered_cleanly():
+    assert damage(seed=0, count=2000) == []

@@ -142,14 +142,13 @@ class Findings:
         shorter = pair.shrunk(program[: step + 1], kind)
         found = pair.finding(shorter)
         self.programs[kind] = (shorter, found[1] if found else problem)
+        lines = "".join(f"    {line}\n" for line in shorter)
+        print(f"{kind}\n{lines}    # {self.programs[kind][1]}\n", flush=True)
 
     def show(self) -> None:
-        """Print them, the most frequent first."""
+        """Print how many there are of each kind, the most frequent first."""
         for kind, count in self.counts.most_common():
-            if kind in self.programs:
-                program, problem = self.programs[kind]
-                lines = "".join(f"    {line}\n" for line in program)
-                print(f"{kind} ({count} times)\n{lines}    # {problem}\n")
+            print(f"{count:6} {kind}")
 
 
 def walk(seed: int, statements: int, jobs: int, compare: bool, end: float) -> tuple[Findings, int]:
