@@ -60,7 +60,8 @@ def test_differences_of_walks():
     assert difference(["ok", {}], ["TypeError", {}]) == "outcome: flambeau ok, PyTorch TypeError"
     found = difference(["ok", {"x0": x}], ["ok", {"x0": {**x, "values": ["2"]}}])
     assert found == "values of x0: flambeau ['1'], PyTorch ['2']"
-    before, after = ({"x0": x}, {"x0": x}), ({"x0": x}, {"x0": {**x, "version": 1}})
+    written = {**x, "values": ["2"]}
+    before, after = ({"x0": x}, {"x0": x}), ({"x0": written}, {"x0": {**written, "version": 1}})
     assert unnoticed("x0.add_(1)", before, after) == "version of x0: a write is not counted"
     assert unnoticed("x0.add_(1)", after, after) == ""
 
