@@ -65,13 +65,18 @@ codegen-check: env  ## check the YAML files; verify that outputs reproduce the c
 where: env  ## every place of an operator: make where OP=softmax
 	@$(PY) -m codegen where $(OP)
 
-build/build.ninja: CMakeLists.txt | env
+# First, so that a mistake is answered before CMake and ninja have anything to say: the diagnostics come last.
+.PHONY: generated
+generated: env
+	@$(PY) -m codegen generate
+
+build/build.ninja: CMakeLists.txt | env generated
 	$(call say,Configuring)
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja --log-level=WARNING > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
 	@mv build-configure.log build/configure.log
 
 .PHONY: build
-build: env build/build.ninja  ## the extension, in place
+build: env generated build/build.ninja  ## the extension, in place
 	$(call say,Compiling (the first time takes minutes, later ones seconds))
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build -j $(JOBS)
 

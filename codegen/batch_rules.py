@@ -23,7 +23,7 @@ from codegen.model import (
 )
 from codegen.overloads import plain
 from codegen.source import Node, Text
-from codegen.tensor_expr import TensorParser
+from codegen.tensor_expr import TensorParser, unknown
 
 Place = tuple[str, str, int]
 # Keys that list names, and the role that they give.
@@ -87,7 +87,7 @@ def _expression(text: Text, draft: Draft, context: Context) -> BatchRule | None:
     variables = {a.name: plain(a.type) for a in draft.schema.args}
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
-    scope = context.scope(variables, draft.name, inplace_allowed=True)
+    scope = context.scope(variables, draft, draft.name, inplace_allowed=True)
     expr = TensorParser(scope, context.collector).parse(text, want)
     return None if expr is None else BatchRule(BatchMethod.PARTS, (), expr, position=text.position)
 
@@ -110,11 +110,11 @@ def _listed(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
     allowed = {"front": tensors, "sizes": [*integers, *lists]}
     for key, role in _LISTS.items():
         for text in fields.texts(key):
-            if _known(fields, key, text, allowed.get(key, integers)):
+            if _known(fields, key, text, allowed.get(key, integers), draft.name):
                 yield (text.value, role, 0), text
     for key, kind in _DIMS.items():
         for text in fields.texts(key):
-            if _known(fields, key, text, integers):
+            if _known(fields, key, text, integers, draft.name):
                 yield (text.value, "dim", kind + dim_kind(draft.schema, text.value)), text
 
 
@@ -124,7 +124,7 @@ def _mapped(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
         names = [*tensors, *result_names(draft.schema.returns)] if role == "fold" else tensors
         inner = fields.map(role)
         for key, value in inner.node.items if inner is not None else ():
-            if not _known(fields, role, key, names):
+            if not _known(fields, role, key, names, draft.name):
                 continue
             place = _position(value, draft) if key.value not in tensors else None
             if place is not None:
@@ -147,12 +147,14 @@ def _integer(fields: Fields, key: Text, value: Node) -> int | None:
     return None
 
 
-def _known(fields: Fields, key: str, text: Text, names: list[str]) -> bool:
+def _known(fields: Fields, key: str, text: Text, names: list[str], operator: str) -> bool:
     if text.value in names:
         return True
     kind = "Tensor arguments" if key in ("front", *_MAPS) else "integer arguments"
     message = f"vmap: {key}: '{text.value}' is none of the {kind}"
-    fields.collector.add(text.position, "FB0305", message, did_you_mean(text.value, names, kind), text.length)
+    hint = did_you_mean(text.value, names, kind)
+    group = unknown(operator, text.value)
+    fields.collector.add(text.position, "FB0305", message, hint, text.length, group=group)
     return False
 
 

@@ -35,7 +35,7 @@ from codegen.pyexpr import names_in
 from codegen.scalar_expr import DOMAINS, ScalarParser, domains, is_condition
 from codegen.source import Mapping as MapNode
 from codegen.source import Text
-from codegen.tensor_expr import TensorParser
+from codegen.tensor_expr import TensorParser, unknown
 
 NUMBERS = ("Scalar", "int", "SymInt", "float", "bool")
 _CONDITION_RULES = ("compare", "logical")
@@ -53,8 +53,10 @@ def build_body(draft: Draft, context: Context) -> Body | None:
     return builders[draft.kind](draft, context)
 
 
-def _rule_name(draft: Draft) -> str:
-    return draft.fields.text("dtype") or "promote"
+def _rule_name(draft: Draft) -> str | None:
+    """Return the dtype rule; None for an unknown one, of which nothing follows."""
+    name = draft.fields.text("dtype") or "promote"
+    return name if name in keys.DTYPE_RULES else None
 
 
 def operand_names(draft: Draft) -> tuple[str, ...]:
@@ -135,7 +137,7 @@ def _takes_elements(draft: Draft, context: Context, known: Iterable[str]) -> boo
 
 def _scalar_parser(draft: Draft, context: Context, names: Iterable[str]) -> ScalarParser:
     types = {a.name: plain(a.type) for a in draft.schema.args if a.name in set(names)}
-    return ScalarParser(context.table, types, context.collector, draft.name)
+    return ScalarParser(context.table, types, context.collector, draft.name, draft.name)
 
 
 def _check_result(
@@ -143,7 +145,7 @@ def _check_result(
 ) -> bool:
     """The dtype rule decides whether the expression must be a condition."""
     wanted = _rule_name(draft) in _CONDITION_RULES if condition is None else condition
-    if is_condition(expr, context.primitives) == wanted:
+    if is_condition(expr, context.primitives) == wanted or (condition is None and _rule_name(draft) is None):
         return True
     rule = f"dtype: {_rule_name(draft)}"
     if wanted:
@@ -173,6 +175,8 @@ def _reduce(draft: Draft, context: Context) -> Body | None:
         return None
     check_keys(fields, keys.REDUCE)
     let = _let(draft, context)
+    if let is None:
+        return None
     named = {key: _argument_name(draft, fields, key) for key in ("dim", "keepdim", "dtype")}
     operands = operand_names(draft)
     control = {name for name in named.values() if name}
@@ -199,7 +203,8 @@ def _reduce(draft: Draft, context: Context) -> Body | None:
     )  # fmt: skip
 
 
-def _let(draft: Draft, context: Context) -> tuple[tuple[str, Expr], ...]:
+def _let(draft: Draft, context: Context) -> tuple[tuple[str, Expr], ...] | None:
+    """Return the names of a reduction's `let`; None if one has a mistake: what reads it is not to blame."""
     fields = draft.fields.map("let")
     found: list[tuple[str, Expr]] = []
     variables = {a.name: plain(a.type) for a in draft.schema.args}
@@ -209,11 +214,11 @@ def _let(draft: Draft, context: Context) -> tuple[tuple[str, Expr], ...]:
             hint = "choose an identifier that is no argument, acc or count"
             context.collector.add(key.position, "FB0108", message, hint, len(key.value))
         elif isinstance(text, Text):
-            scope = context.scope(variables, f"let {key.value} of {draft.name}")
+            scope = context.scope(variables, draft, f"let {key.value} of {draft.name}")
             expr = TensorParser(scope, context.collector).parse(text, TENSOR)
             if expr is not None:
                 found.append((key.value, expr))
-    return tuple(found)
+    return tuple(found) if fields is None or len(found) == len(fields.node.items) else None
 
 
 def _argument_name(draft: Draft, fields: Fields, key: str) -> str | None:
@@ -232,7 +237,7 @@ def _part(
     text = fields.scalar(key)
     if text is None:
         return Var("acc", types["acc"], draft.position) if key == "finish" else None
-    parser = ScalarParser(context.table, types, context.collector, f"{key} of {draft.name}")
+    parser = ScalarParser(context.table, types, context.collector, f"{key} of {draft.name}", draft.name)
     expr = parser.parse(text)
     if expr is None or condition is None:
         return expr
@@ -292,7 +297,8 @@ def read_rule(draft: Draft, context: Context, key: str) -> Rule | None:
             at = text.at(offset + part.index(name))
             hint = did_you_mean(name, names, "arguments")
             message = f"{key}: '{name}' is not an argument"
-            context.collector.add(at, "FB0302", message, hint, len(name))
+            group = unknown(draft.name, name)
+            context.collector.add(at, "FB0302", message, hint, len(name), group=group)
             good = False
         if name:
             args.append(name)

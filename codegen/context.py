@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from codegen.diagnostics import Collector
 from codegen.entries import Draft
+from codegen.memory import Memory
 from codegen.model import Expr, ExprType, Primitive
+from codegen.oracle_names import Oracles
 from codegen.overloads import Forms
 from codegen.scalar_expr import InfixTable
+from codegen.source import Text
 from codegen.tensor_expr import Scope
 from codegen.unusable import Unusable
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(slots=True)
@@ -20,6 +26,7 @@ class Lets:
 
     exprs: dict[str, Expr] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class Context:
     forms: Forms
     infix: Mapping[str, Sequence[str]]
     unusable: Unusable  # what entries with mistakes would have declared
+    memory: Memory
+    oracles: Oracles
     lets: dict[str, Lets | None] = field(default_factory=dict)  # by operator; None: has a mistake
 
     @classmethod
@@ -49,8 +58,16 @@ class Context:
             if draft.infix and draft.schema.name.base not in infix.setdefault(draft.infix, []):
                 infix[draft.infix].append(draft.schema.name.base)
         forms = Forms([form for draft in drafts for form in draft.forms])
-        return cls(collector, primitives, InfixTable(primitives), forms, infix, unusable)
+        memory = Memory("tests", ("test_spec", "sample_check", "oracle_names", "schema", "overloads"))
+        oracles = Oracles(ROOT / "test" / "ops", memory)
+        return cls(collector, primitives, InfixTable(primitives), forms, infix, unusable, memory, oracles)
 
-    def scope(self, variables: Mapping[str, ExprType], reader: str, inplace_allowed: bool = False) -> Scope:
-        """Return the scope of a tensor expression."""
-        return Scope(self.forms, self.infix, variables, reader, inplace_allowed, self.unusable)
+    def scope(
+        self, variables: Mapping[str, ExprType], draft: Draft, reader: str, inplace_allowed: bool = False
+    ) -> Scope:
+        """Return the scope of a tensor expression in the entries of one operator."""
+        lets = draft.fields.map("let")
+        texts = {} if lets is None else {k.value: v.value for k, v in lets.node.items if isinstance(v, Text)}
+        return Scope(
+            self.forms, self.infix, variables, reader, inplace_allowed, self.unusable, texts, draft.name
+        )

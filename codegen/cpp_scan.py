@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.memory import Memory, digest
 from codegen.model import Position
 
 # A definition begins in the first column: `void softmax_cpu(`; a declaration ends with `;`.
@@ -30,13 +31,25 @@ class Definition:
     types: tuple[str, ...]  # of the parameters, normal form
 
 
-def definitions(path: Path, shown: str) -> list[Definition]:
-    """Return the functions that a C++ file defines."""
-    text = path.read_text(encoding="utf-8")
+# The same as plain data: what Memory keeps.
+Plain = tuple[str, str, int, int, str, tuple[str, ...]]
+
+
+def definitions(path: Path, shown: str, memory: Memory) -> list[Definition]:
+    """Return the functions that a C++ file defines; of a text that was read before, what was found then."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    plain: list[Plain] = memory.recall(digest(text), lambda: _scan(text))
+    return [
+        Definition(name, namespace, Position(shown, line, column), returns, types)
+        for name, namespace, line, column, returns, types in plain
+    ]
+
+
+def _scan(text: str) -> list[Plain]:
     events = [(m.start(), m, True) for m in _NAMESPACE.finditer(text)]
     events += [(m.start(), m, False) for m in _HEAD.finditer(text)]
     stack: list[str] = []
-    found: list[Definition] = []
+    found: list[Plain] = []
     for offset, match, is_namespace in sorted(events, key=lambda event: event[0]):
         if is_namespace:
             if match.group().startswith("}"):
@@ -46,10 +59,9 @@ def definitions(path: Path, shown: str) -> list[Definition]:
         elif "" not in stack and (end := _body_after(text, match)):
             line = text.count("\n", 0, offset) + 1
             column = match.start(2) - text.rfind("\n", 0, match.start(2))
-            place = Position(shown, line, column)
             types = tuple(parameter_types(text[match.end() : end]))
             returns = normal_type(match.group(1) or "")
-            found.append(Definition(match.group(2), "::".join(stack), place, returns, types))
+            found.append((match.group(2), "::".join(stack), line, column, returns, types))
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen import keys
 from codegen.context import Context
-from codegen.diagnostics import did_you_mean
+from codegen.diagnostics import closest, did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields
 from codegen.forms import tensor_args
@@ -21,13 +22,15 @@ from codegen.model import (
     Kind,
     ListType,
     OptionalType,
+    Position,
     TupleType,
     Type,
 )
 from codegen.overloads import TENSOR, has_tensor, plain
 from codegen.source import Mapping as MapNode
-from codegen.source import Node, Sequence, Text
-from codegen.tensor_expr import TensorParser
+from codegen.source import Node, Text
+from codegen.source import Sequence as Items
+from codegen.tensor_expr import TensorParser, unknown
 
 _BOOLEAN_RULES = ("compare", "logical", "integral")
 
@@ -73,7 +76,8 @@ def _stranger(name: Text, drafts: Mapping[str, Draft], context: Context) -> None
         message = f"derivative of the derived form '{name.value}'"
         owner = next(d.name for d in drafts.values() if form in d.forms)
         hint = f"derived forms share the formulas of '{owner}': remove this entry"
-    context.collector.add(name.position, "FB0401", message, hint, name.length)
+    group, about = f"stranger {name.value}", [re.split(r"[._]*\.|_+$", name.value)[0]]
+    context.collector.add(name.position, "FB0401", message, hint, name.length, about=about, group=group)
 
 
 def read_derivative(entry: Entry, dtype: DTypeRule, context: Context) -> Derivative | None:
@@ -87,10 +91,25 @@ def read_derivative(entry: Entry, dtype: DTypeRule, context: Context) -> Derivat
             at = entry.fields.key_position("name")
             context.collector.add(at, "FB0403", message, "remove the entry, or say `none`", 4)
             return None
+    _check_override(reader, draft, context)
     reader.read()
     reader.check_complete(draft.kind is Kind.POINTWISE)
     node = entry.fields.text("node")
     return Derivative(tuple(reader.formulas), tuple(reader.forward), reader.nondifferentiable, node)
+
+
+def _check_override(reader: _Reader, draft: Draft, context: Context) -> None:
+    """A composite is differentiated through its parts: formulas beside that are deliberate, or a mistake."""
+    given = next((k for k, v in reader.fields.node.items if k.value not in keys.DERIVATIVE), None)
+    override = reader.fields.choice("override", ("true",))
+    if draft.kind is Kind.COMPOSITE and given is not None and reader.fields.node.get("override") is None:
+        message = f"superfluous derivative: {draft.name} is a composite, differentiated through its parts"
+        hint = "remove the entry, or write `override: true` if the formulas are better than the parts'"
+        context.collector.add(given.position, "FB0403", message, hint, given.length)
+    elif override and draft.kind not in (Kind.COMPOSITE, Kind.POINTWISE):
+        at = reader.fields.key_position("override")
+        message = f"override of {draft.name}, whose derivative nothing else gives"
+        context.collector.add(at, "FB0106", message, "remove the key", 8)
 
 
 def output_names(draft: Draft) -> tuple[str, ...]:
@@ -118,12 +137,35 @@ def needs_derivative(draft: Draft, dtype: DTypeRule) -> bool:
     return bool(tensor_args(draft.schema)) and _differentiable_outputs(draft)
 
 
-def report_missing(draft: Draft, context: Context) -> None:
-    """An operator without an entry that needs one."""
-    names = ", ".join(a.name for a in tensor_args(draft.schema))
-    message = f"missing derivative of '{draft.name}'"
-    hint = f"add '- name: {draft.name}' to derivatives.yaml with {names}: formula, none or not_implemented"
-    context.collector.add(draft.func.at(0), "FB0402", message, hint, len(draft.name))
+def strangers(nodes: Iterable[Node], known: Container[str]) -> list[Text]:
+    """Return the names of entries that belong to no operator."""
+    names = [node.get("name") for node in nodes if isinstance(node, MapNode)]
+    return [name for name in names if isinstance(name, Text) and name.value not in known]
+
+
+def report_missing(needed: Iterable[Draft], unclaimed: Sequence[Text], context: Context) -> None:
+    """Report operators without an entry that need one; a renamed one has left its entry behind."""
+    left = {text.value: text for text in unclaimed}
+    for draft in needed:
+        names = ", ".join(a.name for a in tensor_args(draft.schema))
+        message = f"missing derivative of '{draft.name}'"
+        hint = (
+            f"add '- name: {draft.name}' to derivatives.yaml with {names}: formula, none or not_implemented"
+        )
+        guess = closest(draft.name, left)
+        group = "" if guess is None else f"stranger {guess}"
+        if guess is not None:
+            at = left.pop(guess).position
+            hint = f"{at.file}:{at.line} differentiates '{guess}', which is no operator: is it this one?"
+        context.collector.add(draft.func.at(0), "FB0402", message, hint, len(draft.name), group=group)
+
+
+def report_absent(needed: Sequence[Draft], place: Position, context: Context) -> None:
+    """An empty file is one mistake; one that cannot be read has been reported."""
+    if needed and not any(found.file == place.file for found in context.collector.found):
+        message = f"no derivatives in the file, and {len(needed)} operators need one"
+        hint = f"begin with '- name: {needed[0].name}'"
+        context.collector.add(place, "FB0004", message, hint)
 
 
 class _Reader:
@@ -155,7 +197,7 @@ class _Reader:
         node = self.fields.node.get("nondifferentiable")
         names = list(self.outputs)
         found: list[str] = []
-        items = node.items if isinstance(node, Sequence) else ()
+        items = node.items if isinstance(node, Items) else ()
         for item in items:
             index = item.value if isinstance(item, Text) else ""
             if isinstance(item, Text) and index.isdigit() and int(index) < len(names):
@@ -220,8 +262,19 @@ class _Reader:
             self.error(key, "FB0405", message, f"outputs: {', '.join(self.outputs)}")
         else:
             message = f"'{name}' is neither an argument nor an output of {self.draft.name}"
-            self.error(key, "FB0409", message, hint)
+            at, group = key.position, unknown(self.draft.name, name)
+            self.context.collector.add(at, "FB0409", message, hint, key.length, group=group)
+            self._stand_in(key, name)
         return False
+
+    def _stand_in(self, key: Text, name: str) -> None:
+        """A misspelt argument is not missing as well: it covers the closest one, or the only one."""
+        rest = [n for n in self.differentiable if n not in self._covered]
+        given = [part.strip() for k, _ in self.fields.node.items for part in k.value.split(",")]
+        rest = [n for n in rest if n not in given]
+        guess = closest(name, rest) or (rest[0] if len(rest) == 1 else None)
+        if guess is not None:
+            self._covered[guess] = key
 
     def variables(self) -> dict[str, ExprType]:
         """What a gradient formula may read."""
@@ -243,7 +296,7 @@ class _Reader:
         what = f"the gradient of {self.draft.name} for {', '.join(names)}"
         if len(names) > 1:
             variables["output_mask"] = ListType(BaseType("bool"), len(names))
-        parser = TensorParser(self.context.scope(variables, what), self.context.collector)
+        parser = TensorParser(self.context.scope(variables, self.draft, what), self.context.collector)
         expr = parser.parse(value, None if len(names) > 1 else wants[0])
         if expr is None or len(names) == 1:
             return expr
@@ -286,7 +339,7 @@ class _Reader:
             variables[f"{name}_p"] = type_
             variables[f"{name}_t"] = type_
         what = f"the forward rule of {self.draft.name}"
-        parser = TensorParser(self.context.scope(variables, what), self.context.collector)
+        parser = TensorParser(self.context.scope(variables, self.draft, what), self.context.collector)
         expr = parser.parse(value, self.outputs[key.value])
         if expr is not None:
             self.forward.append((key.value, expr))

@@ -30,6 +30,9 @@ CODES: dict[str, str] = {
     "FB0108": "reserved name",
     "FB0109": "unknown backend",
     "FB0110": "test specification that tests nothing",
+    "FB0111": "reference that does not resolve",
+    "FB0112": "sample call that does not fit the schema",
+    "FB0113": "error that is no exception",
     # FB02xx: schemas
     "FB0201": "broken schema syntax",
     "FB0202": "unknown type",
@@ -51,6 +54,7 @@ CODES: dict[str, str] = {
     "FB0308": "primitive not defined for a dtype",
     "FB0309": "value that is never used",
     "FB0310": "composite that always calls itself",
+    "FB0311": "part not defined for a dtype that the composite claims",
     # FB04xx: derivatives
     "FB0401": "derivative of an unknown operator",
     "FB0402": "missing derivative",
@@ -72,6 +76,9 @@ CODES: dict[str, str] = {
 }
 
 
+LONGEST = 400  # characters of a message, which may quote a value
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Diagnostic:
     """One mistake. `length` is the number of characters that the caret underlines."""
@@ -83,6 +90,9 @@ class Diagnostic:
     message: str
     hint: str
     length: int = field(default=1, compare=False)
+    # Operators, by the names and symbols that call them, whose mistakes may be what is wrong here.
+    about: frozenset[str] = field(default=frozenset(), compare=False)
+    group: str = field(default="", compare=False)  # diagnostics of one group are one mistake
 
     def as_json(self) -> dict[str, str | int]:
         """Return the fields that `check --format json` prints."""
@@ -102,11 +112,28 @@ class Collector:
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
 
-    def add(self, at: Position, code: str, message: str, hint: str = "", length: int = 1) -> None:
+    def add(
+        self,
+        at: Position,
+        code: str,
+        message: str,
+        hint: str = "",
+        length: int = 1,
+        *,
+        about: Iterable[str] = (),
+        group: str = "",
+    ) -> None:
         """Record one mistake; the same mistake at the same place counts once."""
         assert code in CODES, code
-        diagnostic = Diagnostic(at.file, at.line, at.column, code, message, hint, max(1, length))
+        message = message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} ... {message[-40:]}"
+        place = (at.file, at.line, at.column)
+        diagnostic = Diagnostic(*place, code, message, hint, max(1, length), frozenset(about), group)
         self._found.setdefault(diagnostic)
+
+    @property
+    def found(self) -> tuple[Diagnostic, ...]:
+        """All that was recorded, consequences included."""
+        return tuple(self._found)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -128,6 +155,16 @@ def _closest(word: str, candidates: tuple[str, ...]) -> str | None:
 
     matches = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return matches[0] if matches else None
+
+
+def edits_apart(one: str, other: str) -> int:
+    """Return how many characters must be inserted, removed or replaced to make one word of the other."""
+    row = list(range(len(other) + 1))
+    for i, left in enumerate(one, 1):
+        before, row = row, [i]
+        for j, right in enumerate(other, 1):
+            row.append(min(row[-1] + 1, before[j] + 1, before[j - 1] + (left != right)))
+    return row[-1]
 
 
 def did_you_mean(word: str, candidates: Iterable[str], listing: str = "") -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from codegen import keys
 from codegen.copies import can_copy, copy_of
-from codegen.diagnostics import Collector, did_you_mean
-from codegen.fields import Fields, check_keys, is_identifier
+from codegen.diagnostics import Collector, closest, did_you_mean, edits_apart
+from codegen.fields import Fields, check_keys, is_identifier, repair_keys
 from codegen.foreach import foreach_of
 from codegen.forms import can_inplace, can_out, derive, is_tensor
 from codegen.model import Form, Kind, Position, Schema
@@ -50,6 +51,11 @@ class Draft:
         return self.fields.node.position
 
     @property
+    def is_derived(self) -> bool:
+        """Whether the entry was made from another one, whose texts it shares."""
+        return self.func.is_made
+
+    @property
     def is_internal(self) -> bool:
         """Whether users never see the operator."""
         return self.schema.name.base.startswith("_")
@@ -66,6 +72,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
         collector.add(node.position, "FB0004", "expected an entry with keys", hint)
         return None
     fields = Fields(node, collector)
+    repair_keys(fields, keys.ENTRY)
     kind_key = _kind(fields)
     check_keys(fields, keys.ENTRY, kind_key)
     func = fields.scalar("func")
@@ -81,8 +88,8 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
         return None
     schema, offsets, broken = parsed
     broken |= not check_schema(schema, offsets, func, kind_key, collector)
-    chosen = _variants(fields, schema, variants)
-    scalars = _scalars(fields, schema)
+    chosen = _variants(fields, schema, variants, broken)
+    scalars = () if broken else _scalars(fields, schema)
     return Draft(
         fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
         namespace, infix, doc, tags, aliases, broken,
@@ -98,6 +105,22 @@ def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
     if draft is not None and not draft.broken:
         rows = foreach_of(draft.fields.node.get("foreach"), draft.schema, draft.variants, draft.scalars)
         yield from (read_entry(row, collector) for row in rows)
+
+
+def check_families(drafts: Sequence[Draft], sections: Container[str]) -> None:
+    """A family without a section, and close to one that has others, is misspelt: take it for that one."""
+    counts = Counter(draft.family for draft in drafts)
+    for draft in drafts:
+        text = draft.fields.scalar("family")
+        if text is None or draft.family in sections or not draft.family:
+            continue
+        larger = {*sections, *(f for f in counts if counts[f] > counts[draft.family])}
+        guess = closest(draft.family, sorted(larger))
+        if guess is not None and edits_apart(draft.family, guess) <= 2:
+            message = f"no section '{draft.family}' in the file"
+            hint = f"did you mean '{guess}'? A new family begins with a line '# ==== {draft.family} ===='"
+            draft.fields.collector.add(text.position, "FB0104", message, hint, text.length)
+            draft.family = guess
 
 
 def derive_forms(drafts: Iterable[Draft]) -> None:
@@ -171,16 +194,20 @@ def _aliases(fields: Fields) -> Iterator[str]:
         fields.collector.add(text.position, "FB0103", message, hint, text.length)
 
 
-def _variants(fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None) -> tuple[str, ...]:
+def _variants(
+    fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None, broken: bool
+) -> tuple[str, ...]:
+    """Return the forms asked for; of a broken schema nothing is asked."""
     has_self = any(a.name == "self" and is_tensor(a.type) for a in schema.args)
     if given is None:
         return ("function", "method") if has_self else ("function",)
     kept: list[str] = []
     for variant, text in given:
-        problem = _variant_problem(variant, schema, has_self)
+        problem = None if broken else _variant_problem(variant, schema, has_self)
         if problem:
             message, hint = problem
-            fields.collector.add(text.position, "FB0208", message, hint, text.length)
+            group = f"variants {schema.name}" if has_self else f"name {schema.name} self"
+            fields.collector.add(text.position, "FB0208", message, hint, text.length, group=group)
         else:
             kept.append(variant)
     return tuple(kept)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from codegen import keys
-from codegen.diagnostics import Collector, did_you_mean
+from codegen.diagnostics import Collector, closest, did_you_mean
 from codegen.model import Position
+from codegen.schema import DTYPE_NAMES, FOREIGN_DTYPES
 from codegen.source import Mapping as Node
 from codegen.source import Sequence, Text
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_CATEGORY = {"integral": ("int", "uint"), "floating": ("float", "bfloat"), "complex": ("complex",)}
 _SHAPES = {Text: "text", Sequence: "list", Node: "map"}
 _SHOWN = {
     "text": "one value",
@@ -116,8 +118,35 @@ class Fields:
             return True
         message = f"{key}: unknown value '{text.value}'"
         hint = did_you_mean(text.value, values, "allowed")
+        dtype = FOREIGN_DTYPES.get(text.value, text.value)
+        if key == "dtypes" and dtype in DTYPE_NAMES:
+            category = next((c for c, start in _CATEGORY.items() if dtype.startswith(start)), "bool")
+            hint = f"dtypes lists categories: '{category}' holds {dtype}"
         self.collector.add(text.position, "FB0104", message, hint, text.length)
         return False
+
+
+def repair_keys(
+    fields: Fields, table: Mapping[str, keys.Key], names: Iterable[str] = (), group: str = ""
+) -> None:
+    """Report each misspelt key, and let it stand for the absent one that it is closest to."""
+    known = {*table, *names}
+    for key, value in fields.node.items:
+        if key.value in known:
+            continue
+        absent = [name for name in known if fields.node.get(name) is None]
+        guess = closest(key.value, sorted(absent))
+        if guess is not None:
+            _unknown_key(fields, key, known, group)
+            fields.node.repair(key.value, guess, value)
+
+
+def _unknown_key(fields: Fields, key: Text, known: Iterable[str], group: str) -> None:
+    hint = did_you_mean(key.value, sorted(known), "keys")
+    hint = hint or "remove it; docs/spec-language.md lists the keys of each kind of entry"
+    message = f"unknown key '{key.value}'"
+    length, joined = len(key.value), group and group + key.value
+    fields.collector.add(key.position, "FB0101", message, hint, length, group=joined)
 
 
 def check_keys(
@@ -125,19 +154,20 @@ def check_keys(
     table: Mapping[str, keys.Key],
     kind: str | None = None,
     names: Iterable[str] | None = None,
+    group: str = "",
 ) -> None:
     """Report unknown, missing and misplaced keys, and values of the wrong kind.
 
-    `names` are further keys that are allowed: the arguments of the operator.
+    `names` are further keys that are allowed: the arguments of the operator; `group` joins diagnostics
+    about a name that is none of them.
     """
     further = set(names or ())
+    repair_keys(fields, table, further, group)
     for key, value in fields.node.items:
         spec = table.get(key.value)
         if spec is None:
-            if key.value not in further:
-                hint = did_you_mean(key.value, [*table, *further], "keys")
-                message = f"unknown key '{key.value}'"
-                fields.collector.add(key.position, "FB0101", message, hint, len(key.value))
+            if key.value not in further and not fields.node.is_repaired(key.value):
+                _unknown_key(fields, key, [*table, *further], group)
         elif spec.kinds and kind is not None and kind not in spec.kinds:
             message = f"'{key.value}' does not belong to a {kind} operator"
             hint = f"it goes with {', '.join(spec.kinds)}"

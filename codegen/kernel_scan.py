@@ -11,6 +11,7 @@ from codegen.cpp_scan import Definition, definitions, normal_type
 from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.handwritten import Function, functions
+from codegen.memory import Memory
 from codegen.model import Body, Kernels
 from codegen.source import Text
 
@@ -22,13 +23,14 @@ class Sources:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.memory = Memory("sources", ("cpp_scan",))
         self._files: dict[Path, list[Definition]] = {}
         self._families: dict[str, list[Definition]] = {}
 
     def _scan(self, path: Path) -> list[Definition]:
         if path not in self._files:
             shown = path.relative_to(self.root).as_posix()
-            self._files[path] = definitions(path, shown) if path.is_file() else []
+            self._files[path] = definitions(path, shown, self.memory) if path.is_file() else []
         return self._files[path]
 
     def family(self, family: str) -> list[Definition]:
@@ -48,17 +50,27 @@ def check_sources(
     drafts: Iterable[Draft], bodies: Mapping[str, Body | None], sources: Sources, context: Context
 ) -> None:
     """Report declared but undefined kernels and rules, and defined but undeclared kernels."""
-    declared: dict[str, set[str]] = {}
+    declared = set(context.unusable.kernels)
+    families: set[str] = set()
+    incomplete: set[str] = set()  # where a kernel is missing, an undeclared one is the same mistake
     for draft in drafts:
         body = bodies.get(draft.name)
-        if isinstance(body, Kernels):
-            declared.setdefault(draft.family, set()).update(n for _, n in body.by_backend)
-        for function in functions(draft.schema, body):
+        declared |= _named(draft)
+        families |= {draft.family} if isinstance(body, Kernels) else set()
+        for function in functions(draft.schema, body) if draft.family else ():
             text = _declared_at(draft, function)
-            if text is not None:
-                _check(draft, function, text, sources, context)
-    for family, names in declared.items():
-        _check_strays(family, names | context.unusable.kernels, sources, context)
+            if text is not None and not _check(draft, function, text, sources, context):
+                incomplete.add(draft.family)
+    for family in sorted(families - incomplete - {""}):
+        _check_strays(family, declared, sources, context)
+    sources.memory.keep()
+
+
+def _named(draft: Draft) -> set[str]:
+    """Return the kernels that an entry names, under whichever key."""
+    fields = draft.fields.map("kernels")
+    values = [] if fields is None else [value for _, value in fields.node.items]
+    return {value.value for value in values if isinstance(value, Text)}
 
 
 def _declared_at(draft: Draft, function: Function) -> Text | None:
@@ -91,8 +103,8 @@ _PLACES = {
 _MISSING = {"ops": "FB0501", "shape": "FB0503", "view": "FB0504"}
 
 
-def _check(draft: Draft, function: Function, text: Text, sources: Sources, context: Context) -> None:
-    """Report a function that is not defined, or defined with other types."""
+def _check(draft: Draft, function: Function, text: Text, sources: Sources, context: Context) -> bool:
+    """Report a function that is not defined, or defined with other types; return whether it is defined."""
     found = _visible(draft, function, sources)
     named = [d for d in found if d.name == function.name]
     if not named:
@@ -102,15 +114,17 @@ def _check(draft: Draft, function: Function, text: Text, sources: Sources, conte
         hint = f"{guess} define in namespace flambeau::{function.namespace}: {function}".strip()
         message = f"{function.role} '{function.name}' has no definition in {where}"
         context.collector.add(text.position, _MISSING[function.namespace], message, hint, len(function.name))
-        return
+        return False
     wanted = (normal_type(function.returns), tuple(map(normal_type, function.types)))
     if any((d.returns, d.types) == wanted for d in named):
-        return
+        return True
     closest = max(named, key=lambda d: len(set(d.types) & set(wanted[1])))
     message = f"{function.role} '{function.name}' has other types than {draft.name} calls it with: "
     message += _difference(closest, *wanted)
-    hint = f"line {text.position.line} of {text.position.file} expects: {function}"
-    context.collector.add(closest.position, "FB0505", message, hint, len(function.name))
+    at = closest.position
+    hint = f"{at.file}:{at.line} should be, if the schema is right: {function}"
+    context.collector.add(text.position, "FB0505", message, hint, len(function.name))
+    return True
 
 
 def _difference(have: Definition, returns: str, types: tuple[str, ...]) -> str:

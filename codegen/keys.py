@@ -135,6 +135,7 @@ TEST: dict[str, Key] = {
 DERIVATIVE: dict[str, Key] = {
     "name": Key("The operator: base.overload.", required=True),
     "nondifferentiable": Key("Indices of outputs that have no gradient.", "list"),
+    "override": Key("true: the formulas replace those that a composite's parts give.", values=("true",)),
     "node": Key("What `grad_fn.name()` shows, where the operator works for one that users know."),
 }
 FORWARD_RULES = ("linear", "elementwise")

@@ -6,10 +6,12 @@ naming one costs nothing, and what no branch reads is not computed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from codegen.context import Context, Lets
 from codegen.entries import Draft
 from codegen.fields import is_identifier
-from codegen.model import Expr, Var
+from codegen.model import Body, Expr, Var
 from codegen.overloads import AnyType, plain, type_of
 from codegen.pyexpr import map_children, names_in
 from codegen.source import Text
@@ -51,12 +53,16 @@ def composite_lets(draft: Draft, context: Context) -> Lets | None:
         good &= expr is not None
         if expr is not None:
             lets.exprs[key.value] = expr
+        else:
+            lets.failed.add(key.value)
     context.lets[draft.name] = lets if good else None
     return context.lets[draft.name]
 
 
-def report_unused(draft: Draft, context: Context) -> None:
+def report_unused(draft: Draft, context: Context, body: Body | None) -> None:
     """A name that neither the expression nor a check reads is a mistake."""
+    if body is None:
+        return
     lets = context.lets.get(draft.name)
     fields = draft.fields.map("let")
     if lets is None or fields is None:
@@ -78,7 +84,8 @@ def _parse(
 ) -> Expr | None:
     variables: dict[str, AnyType] = {a.name: plain(a.type) for a in draft.schema.args}
     variables |= {name: type_of(expr) for name, expr in lets.exprs.items()}
-    scope = context.scope(variables, what, inplace_allowed=True)
+    scope = context.scope(variables, draft, what, inplace_allowed=True)
+    scope = replace(scope, failed=frozenset(lets.failed)) if lets.failed else scope
     expr = TensorParser(scope, context.collector).parse(text, want, span)
     if expr is None:
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from codegen import keys
@@ -11,24 +11,39 @@ from codegen.autodiff import complete
 from codegen.batch_rules import read_batching
 from codegen.bodies import build_body, read_dtype
 from codegen.checks import read_checks
+from codegen.claims import check_claims
+from codegen.consequences import Owners, without_consequences
 from codegen.context import Context
 from codegen.derivative_entries import (
     Entry,
     match_entries,
     needs_derivative,
     read_derivative,
+    report_absent,
     report_missing,
+    strangers,
 )
 from codegen.diagnostics import Collector, Diagnostic
-from codegen.entries import Draft, derive_forms, read_entries
+from codegen.entries import Draft, check_families, derive_forms, read_entries
 from codegen.kernel_scan import Sources, check_sources
 from codegen.lets import report_unused
-from codegen.model import BatchRule, Body, Derivative, DTypeRule, Model, Operator, TestSpec
+from codegen.model import (
+    BatchRule,
+    Body,
+    Check,
+    Derivative,
+    DTypeRule,
+    Model,
+    Operator,
+    Position,
+    Primitive,
+    TestSpec,
+)
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
 from codegen.recursion import check_recursion
+from codegen.source import Loaded, Node, Text, load_entries
 from codegen.source import Mapping as MapNode
-from codegen.source import Node, Text, load_entries
 from codegen.test_spec import read_test
 from codegen.unusable import Unusable
 
@@ -49,6 +64,21 @@ def source_root(native: Path) -> Path:
     return beside if (beside / "aten" / "ops").is_dir() else ROOT
 
 
+@dataclass(slots=True)
+class Read:
+    """All that the two files say; the model is made of it."""
+
+    found: list[Diagnostic]
+    primitives: dict[str, Primitive]
+    operators: tuple[Operator, ...] = ()  # those that are sound
+    drafts: Sequence[Draft] = ()
+
+    @property
+    def forms(self) -> int:
+        """How many forms the entries have."""
+        return sum(len(draft.forms) for draft in self.drafts)
+
+
 def load(
     native: Path = NATIVE,
     derivatives: Path = DERIVATIVES,
@@ -57,54 +87,86 @@ def load(
 ) -> tuple[Model | None, list[Diagnostic]]:
     """Load and validate; the model is None when there is any mistake.
 
+    `keep_going`: give a model of the operators without mistakes instead of none.
+    """
+    read = read_files(native, derivatives, root)
+    if (read.found and not keep_going) or not read.drafts:
+        return None, read.found
+    return complete(Model(read.operators, read.primitives)), read.found
+
+
+def read_files(native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Path | None = None) -> Read:
+    """Read and validate both files.
+
     `root` holds aten/, whose kernels and rules are compared with what the entries declare; by
     default the folder of `native` if it has one, else the repository.
-    `keep_going`: give a model of the operators without mistakes instead of none.
     """
     collector = Collector()
     primitives = load_primitives(collector)
     loaded = load_entries(native, shown_path(native), collector)
-    drafts, faulty = _drafts(loaded.entries, collector)
-    unusable = Unusable.of((*loaded.unreadable, *faulty))
-    context = Context.of(drafts, primitives, collector, unusable)
+    if loaded.is_absent:
+        if not collector.found:
+            hint = "an operator is an entry that begins with '- func: '"
+            collector.add(Position(shown_path(native), 1, 1), "FB0004", "no operators in the file", hint)
+        return Read(collector.sorted(), primitives)
+    drafts, faulty = _drafts(loaded, collector)
+    context = Context.of(drafts, primitives, collector, Unusable.of((*loaded.unreadable, *faulty)))
     bodies = {d.name: None if d.broken else build_body(d, context) for d in drafts}
     dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
-    tests = {d.name: read_test(d, context) for d in drafts}
-    batching = {d.name: () if d.broken else read_batching(d, context) for d in drafts}
-    checks = {d.name: () if d.broken else read_checks(d, context) for d in drafts}
-    for draft in drafts:
-        report_unused(draft, context)
+    check_claims({d.name: d for d in drafts}, bodies, dtypes, context)
     formulas = load_entries(derivatives, shown_path(derivatives), collector)
-    missing = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
-    given = _derivatives(entries, drafts, dtypes, context, missing.operators)
+    given = _derivatives(entries, drafts, dtypes, context, formulas)
     check_recursion(drafts, bodies, context)
     check_sources(drafts, bodies, Sources(root or source_root(native)), context)
-    if len(collector) and not keep_going:
-        return None, collector.sorted()
-    operators = tuple(
-        replace(
-            _operator(d, body, dtypes[d.name], given.get(d.name), tests[d.name], batching[d.name]),
-            checks=checks[d.name],
-        )
-        for d in drafts
-        if (body := bodies[d.name]) is not None
-    )
-    if len(collector):
+    operators = tuple(_operators(drafts, bodies, dtypes, given, context))
+    for draft in drafts:
+        report_unused(draft, context, bodies[draft.name])
+    context.memory.keep()
+    found = _mistakes(collector, loaded, formulas, drafts, entries)
+    if collector.found:
         places = [(d.name, d.position) for d in drafts]
         places += [(name, entry.fields.node.position) for name, entry in entries.items()]
         operators = sound_operators(operators, collector.sorted(), places)
-    return complete(Model(operators, primitives)), collector.sorted()
+    return Read(found, primitives, operators, drafts)
 
 
-def _drafts(nodes: Sequence[Node], collector: Collector) -> tuple[list[Draft], list[str]]:
+def _mistakes(
+    collector: Collector,
+    loaded: Loaded,
+    formulas: Loaded,
+    drafts: Sequence[Draft],
+    entries: Mapping[str, Entry],
+) -> list[Diagnostic]:
+    """Return what was found, without the consequences."""
+    if not collector.found:
+        return []
+    native, derivatives = Owners(), Owners()
+    called: dict[str, set[str]] = {}
+    for draft in drafts:
+        native.add(draft.position, draft.name)
+        base = draft.schema.name.base
+        called[draft.name] = {base, f"{base}_", *([draft.infix] if draft.infix else [])}
+    for position in loaded.places:
+        native.add(position, "")
+    for name, entry in entries.items():
+        derivatives.add(entry.fields.node.position, name)
+    for position in formulas.places:
+        derivatives.add(position, "")
+    native.sort()
+    derivatives.sort()
+    names = {name: frozenset(calls) for name, calls in called.items()}
+    return without_consequences(collector.found, native, derivatives, names)
+
+
+def _drafts(loaded: Loaded, collector: Collector) -> tuple[list[Draft], list[str]]:
     """Read all entries; an operator that exists already is dropped.
 
     The second result is the text of entries that declare nothing because of their mistakes.
     """
     faulty: list[str] = []
     drafts: dict[str, Draft] = {}
-    for node, draft in ((n, d) for n in nodes for d in read_entries(n, collector)):
+    for node, draft in ((n, d) for n in loaded.entries for d in read_entries(n, collector)):
         if draft is None or draft.broken:
             faulty.append(_entry_text(node))
         if draft is None:
@@ -113,7 +175,9 @@ def _drafts(nodes: Sequence[Node], collector: Collector) -> tuple[list[Draft], l
         if first is not draft:
             hint = f"rename one of them; the first is in line {first.position.line}"
             message = f"duplicate operator '{draft.name}'"
-            collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name))
+            group = f"duplicate {draft.position.line}"
+            collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name), group=group)
+    check_families(tuple(drafts.values()), loaded.sections)
     derive_forms(drafts.values())
     _check_forms(drafts.values(), collector)
     return list(drafts.values()), faulty
@@ -137,7 +201,8 @@ def _check_forms(drafts: Iterable[Draft], collector: Collector) -> None:
             if other is not draft:
                 message = f"form '{form.name}' of '{draft.name}' is also a form of '{other.name}'"
                 hint = f"change an overload name or the variants; see line {other.position.line}"
-                collector.add(draft.func.at(0), "FB0209", message, hint, len(draft.name))
+                group = f"forms {draft.name} {other.name}"
+                collector.add(draft.func.at(0), "FB0209", message, hint, len(draft.name), group=group)
 
 
 def _derivatives(
@@ -145,9 +210,10 @@ def _derivatives(
     drafts: Sequence[Draft],
     dtypes: Mapping[str, DTypeRule],
     context: Context,
-    unreadable: frozenset[str],
+    formulas: Loaded,
 ) -> dict[str, Derivative]:
     """Read all derivative entries, and report operators that lack one."""
+    unreadable = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable).operators
     found: dict[str, Derivative] = {}
     for name, entry in entries.items():
         if entry.draft.broken:
@@ -155,12 +221,37 @@ def _derivatives(
         derivative = read_derivative(entry, dtypes[name], context)
         if derivative is not None:
             found[name] = derivative
-    for draft in drafts:
-        if draft.name in entries or draft.name in unreadable:
-            continue
-        if not draft.broken and needs_derivative(draft, dtypes[draft.name]):
-            report_missing(draft, context)
+    needed = [
+        draft
+        for draft in drafts
+        if not draft.broken
+        and draft.name not in entries
+        and draft.name not in unreadable
+        and needs_derivative(draft, dtypes[draft.name])
+    ]
+    if formulas.is_absent:
+        report_absent(needed, formulas.place, context)
+    else:
+        report_missing(needed, strangers(formulas.entries, {d.name for d in drafts}), context)
     return found
+
+
+def _operators(
+    drafts: Iterable[Draft],
+    bodies: Mapping[str, Body | None],
+    dtypes: Mapping[str, DTypeRule],
+    given: Mapping[str, Derivative],
+    context: Context,
+) -> Iterator[Operator]:
+    """Read what is left of each entry, and yield the operators that have a body."""
+    for draft in drafts:
+        test = read_test(draft, context)
+        batching = () if draft.broken else read_batching(draft, context)
+        checks = () if draft.broken else read_checks(draft, context)
+        body = bodies[draft.name]
+        if body is not None:
+            derivative = given.get(draft.name)
+            yield _operator(draft, body, dtypes[draft.name], derivative, test, batching, checks)
 
 
 def _operator(
@@ -170,6 +261,7 @@ def _operator(
     derivative: Derivative | None,
     test: TestSpec,
     batching: tuple[BatchRule, ...],
+    checks: tuple[Check, ...],
 ) -> Operator:
     extra = tuple((key, _plain_value(draft.fields.node.get(key))) for key in keys.EXTRA)
     return Operator(
@@ -190,6 +282,7 @@ def _operator(
         tags=draft.tags,
         aliases=draft.aliases,
         batching=batching,
+        checks=checks,
     )
 
 

@@ -75,7 +75,22 @@ def _number(text: str) -> float | None:
         return None
 
 
+_SOUND: dict[bytes, dict[str, Primitive]] = {}
+
+
 def load_primitives(collector: Collector, path: Path = TABLE) -> dict[str, Primitive]:
+    """Read the table, once per process as long as its text is the same and sound."""
+    text = path.read_bytes()
+    if text not in _SOUND:
+        before = len(collector)
+        primitives = _load(collector, path)
+        if len(collector) > before:
+            return primitives
+        _SOUND[text] = primitives
+    return dict(_SOUND[text])
+
+
+def _load(collector: Collector, path: Path) -> dict[str, Primitive]:
     """Read the table; partial derivatives are parsed once all names are known."""
     nodes = load_entries(path, f"codegen/{path.name}", collector).entries
     rows = [_Row(node, collector) for node in nodes if isinstance(node, Mapping)]

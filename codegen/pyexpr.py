@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -44,6 +44,8 @@ UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.Not: "not", ast.Invert
 
 INFIX_SYMBOLS = (*BINARY.values(), *COMPARE.values(), "~", "and", "or", "not", "if")
 
+DEEPEST = 60
+
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _PAIRS = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")
 _BRACKET = re.compile(r"[][(){}]")
@@ -52,7 +54,16 @@ _BRACKET = re.compile(r"[][(){}]")
 class Source:
     """One expression's text, its tree, and the way back to the YAML file."""
 
-    def __init__(self, text: Text, collector: Collector, start: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self,
+        text: Text,
+        collector: Collector,
+        start: int = 0,
+        end: int | None = None,
+        lets: Mapping[str, str] | None = None,
+    ) -> None:
+        """`lets`, at the tensor level: the text behind each name that stands for an expression."""
+        self.lets = lets
         self.text = text
         self.collector = collector
         self.start = start
@@ -70,7 +81,9 @@ class Source:
             return None
         try:
             # Parentheses let an expression span lines without backslashes.
-            return ast.parse(f"({self.value}\n)", mode="eval").body
+            return self._shallow(ast.parse(f"({self.value}\n)", mode="eval").body)
+        except (RecursionError, MemoryError):
+            return self._shallow(None)
         except SyntaxError as error:
             line = min(max((error.lineno or 1) - 1, 0), len(self._line_starts) - 2)
             column = (error.offset or 1) - (2 if line == 0 else 1)
@@ -78,6 +91,19 @@ class Source:
             message = f"syntax error: {error.msg}"
             self.report(offset, "FB0301", message, "expressions are written as in Python")
             return None
+
+    def _shallow(self, tree: ast.expr | None) -> ast.expr | None:
+        """Refuse what no person writes, and what recursive functions could not walk."""
+        level: list[ast.AST] = [] if tree is None else [tree]
+        depth = DEEPEST if tree is None else 0
+        while level and len(self.value) > 2 * DEEPEST and depth < DEEPEST:
+            depth += 1
+            level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if depth < DEEPEST:
+            return tree
+        message = f"expression of more than {DEEPEST} levels"
+        self.report(0, "FB0307", message, "name its parts with `let:`, or make operators of them")
+        return None
 
     def _balanced(self) -> bool:
         """Check brackets before Python does: it cannot know that we add a pair."""
@@ -126,6 +152,13 @@ class Source:
         """Return the place of a node in the YAML file."""
         return self.text.at(self.start + self.offset(node))
 
+    def fits(self, node: ast.Constant) -> bool:
+        """Whether a literal is one in C++ too; an integer beyond 64 bits is not."""
+        if not isinstance(node.value, int) or abs(node.value) < 2**63:
+            return True
+        self.error(node, "FB0306", "integer beyond 64 bits", "write it as a float, for example 1e30")
+        return False
+
     def length(self, node: ast.expr | ast.keyword) -> int:
         """Return how many characters a node takes, as far as it stays in one line."""
         if node.end_lineno is None or node.end_col_offset is None:
@@ -145,9 +178,38 @@ class Source:
         """Report a mistake at an offset."""
         self.collector.add(self.text.at(self.start + offset), code, message, hint, length)
 
-    def error(self, node: ast.expr | ast.keyword, code: str, message: str, hint: str = "") -> None:
-        """Report a mistake at a node."""
-        self.collector.add(self.position(node), code, message, hint, self.length(node))
+    def error(
+        self,
+        node: ast.expr | ast.keyword,
+        code: str,
+        message: str,
+        hint: str = "",
+        *,
+        within: ast.expr | None = None,
+        group: str = "",
+    ) -> None:
+        """Report a mistake at a node; `within`: the whole call, where one of its arguments does not fit."""
+        about = () if self.lets is None else operators_in(within or node, self.lets)
+        length = self.length(node)
+        self.collector.add(self.position(node), code, message, hint, length, about=about, group=group)
+
+
+def operators_in(tree: ast.AST, lets: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names and symbols by which an expression, and the `let` behind it, calls operators."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+        elif isinstance(node, ast.Name):
+            yield from _WORD.findall(lets.get(node.id, ""))
+        elif isinstance(node, ast.BinOp):
+            yield BINARY[type(node.op)]
+        elif isinstance(node, ast.UnaryOp) and type(node.op) in UNARY:
+            yield UNARY[type(node.op)]
+        elif isinstance(node, ast.Compare):
+            yield from (COMPARE[type(op)] for op in node.ops if type(op) in COMPARE)
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*|[-+*/%@&|^~<>=!]+")
 
 
 # By type: this is asked of every node many times, and a chain of matches takes several times longer.

@@ -29,12 +29,18 @@ class ScalarParser:
     """Text -> Expr of Var, Number and Prim. Mistakes go to the collector; the result is then None."""
 
     def __init__(
-        self, table: InfixTable, variables: Mapping[str, Type], collector: Collector, reader: str
+        self,
+        table: InfixTable,
+        variables: Mapping[str, Type],
+        collector: Collector,
+        reader: str,
+        operator: str = "",
     ) -> None:
         self.table = table
         self.variables = variables
         self.collector = collector
-        self.reader = reader  # who reads the expression, for messages: "silu"
+        self.reader = reader  # who reads the expression, for messages: "map of silu"
+        self.group = f"name {operator} " if operator else ""
         self.source: Source
 
     def parse(self, text: Text) -> Expr | None:
@@ -79,13 +85,16 @@ class ScalarParser:
             return Number(CONSTANTS[node.id], _FLOAT, position)
         candidates = [*self.variables, *CONSTANTS]
         hint = did_you_mean(node.id, candidates, "in scope")
-        self.source.error(node, "FB0302", f"unknown name '{node.id}' in {self.reader}", hint)
+        group = self.group and self.group + node.id
+        self.source.error(node, "FB0302", f"unknown name '{node.id}' in {self.reader}", hint, group=group)
         return None
 
-    def number(self, node: ast.Constant) -> Expr:
+    def number(self, node: ast.Constant) -> Expr | None:
         """Translate a literal."""
         value = node.value
         assert isinstance(value, bool | int | float | complex)
+        if not self.source.fits(node):
+            return None
         position = self.source.position(node)
         types = {bool: _BOOL, int: _INT, float: _FLOAT, complex: _COMPLEX}
         return Number(value, types[type(value)], position)

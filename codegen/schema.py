@@ -45,6 +45,42 @@ BASE_TYPES = (
 )
 
 
+# What other languages call the types.
+FOREIGN_TYPES = {
+    "double": "float",
+    "float32": "float",
+    "float64": "float",
+    "int64_t": "int",
+    "int64": "int",
+    "long": "int",
+    "boolean": "bool",
+    "complex": "Scalar",
+    "number": "Scalar",
+    "string": "str",
+    "dtype": "ScalarType",
+    "tensor": "Tensor",
+    "TensorList": "Tensor[]",
+    "IntArrayRef": "int[]",
+    "Size": "int[]",
+    "List": "int[]",
+    "tuple": "int[]",
+    "Optional": "Type?",
+}
+FOREIGN_DTYPES = {
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "bfloat": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "byte": "uint8",
+    "char": "int8",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}
+
+
 @dataclass
 class SchemaError(Exception):
     """One mistake in a schema's text; offset and length count its characters."""
@@ -68,7 +104,7 @@ class Parsed:
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BLANK = re.compile(r"\s*")
-_SUFFIX = re.compile(r"\?|\[(\d*)\]")
+_SUFFIX = re.compile(r"\?|\[(\d{0,3})\]")
 _ALIAS = re.compile(r"\(([^()]*)\)")
 _ALIAS_BODY = re.compile(r"(?P<before>[a-z*](\|[a-z*])*)(?P<write>!?)( -> (?P<after>[a-z*](\|[a-z*])*))?")
 _NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -122,6 +158,8 @@ class _Parser:
         base = self.name("a type")
         if base not in BASE_TYPES:
             hint = did_you_mean(base, BASE_TYPES, "types")
+            if base in FOREIGN_TYPES:
+                hint = f"did you mean '{FOREIGN_TYPES[base]}'?"
             message = f"unknown type '{base}'"
             self.problems.append(SchemaError(offset, len(base), "FB0202", message, hint))
         alias = self.alias() if self.peek("(") else None
@@ -334,11 +372,18 @@ def default_fits(type_: Type, text: str) -> bool:
     if name == "bool":
         return text in ("True", "False")
     if name in ("int", "SymInt", "DeviceIndex"):
-        return re.fullmatch(r"-?\d+", text) is not None or text in ENUM_INTS
+        return _is_int64(text) or text in ENUM_INTS
     if name in ("float", "Scalar"):
         number = _NUMBER.fullmatch(text) is not None or text in ("inf", "nan")
+        if number and text.lstrip("-").isdigit() and not _is_int64(text):
+            return False
         return number or (name == "Scalar" and text in ("True", "False"))
     return name in ENUMERATORS and text in ENUMERATORS[name]
+
+
+def _is_int64(text: str) -> bool:
+    digits = text.lstrip("-")
+    return re.fullmatch(r"-?\d+", text) is not None and len(digits) < 20 and int(digits) < 2**63
 
 
 def _list_default_fits(type_: ListType, text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from codegen import keys
 from codegen.diagnostics import Collector
@@ -16,6 +16,10 @@ from codegen.spelling import CPP_KEYWORDS
 SUPPORTED = (
     "Tensor Scalar int SymInt float bool str ScalarType Layout Device MemoryFormat Generator"
 ).split()
+
+
+def _shown(types: Sequence[Type]) -> str:
+    return show_type(types[0]) if len(types) == 1 else f"{len(types) or 'no'} results"
 
 
 def _base(type_: Type) -> str:
@@ -34,6 +38,7 @@ def check_schema(
     check.arguments()
     check.order()
     check.aliases(kind)
+    check.returns(kind)
     check.inplace()
     return len(collector) == before
 
@@ -71,7 +76,9 @@ class _Check:
     def arguments(self) -> None:
         for arg in self.schema.args:
             base = _base(arg.type)
-            if base in BASE_TYPES and base not in SUPPORTED:
+            if base not in BASE_TYPES:
+                continue
+            if base not in SUPPORTED:
                 message = f"type {show_type(arg.type)} is not supported"
                 self.at_argument(arg, "FB0202", message, f"types: {', '.join(SUPPORTED)}")
             if arg.default is not None and not default_fits(arg.type, arg.default):
@@ -107,14 +114,31 @@ class _Check:
     def _argument_alias(self, arg: Argument) -> None:
         if arg.name == "out" and not (arg.alias and arg.alias.is_write):
             message = "argument 'out' is not marked as written to"
-            self.at_argument(arg, "FB0204", message, "write Tensor(a!) out, or `variants: [..., out]`")
+            self.at_argument(
+                arg, "FB0204", message, "derived: put `out` into variants, and remove the argument"
+            )
         elif arg.is_out:
             message = f"out argument '{arg.name}' in a schema"
-            hint = "out forms are derived: remove the argument and write `variants: [..., out]`"
+            hint = "derived: put `out` into variants, and remove the argument"
             self.at_argument(arg, "FB0204", message, hint)
         elif arg.alias and _base(arg.type) != "Tensor":
             message = f"alias annotation on a {show_type(arg.type)}"
             self.at_argument(arg, "FB0203", message, "only Tensors share memory: remove it")
+
+    def returns(self, kind: str) -> None:
+        """Loops and rules make one result; what returns nothing writes to a list."""
+        types = [r.type for r in self.schema.returns]
+        if kind in ("pointwise", "reduce") and types != [BaseType("Tensor")]:
+            if all(_base(type_) in BASE_TYPES for type_ in types):
+                hint = "return one Tensor; several results come from a composite or from kernels"
+                message = f"a {kind} operator returns {_shown(types)}"
+                self.report(self._returns_offset(), "FB0306", message, hint, 6)
+        elif kind == "view" and len(types) != 1:
+            message, hint = f"a view returns {_shown(types)}", "return Tensor(a) or Tensor(a)[]"
+            self.report(self._returns_offset(), "FB0306", message, hint)
+        elif not types and not any(a.alias and a.alias.is_write for a in self.schema.args):
+            hint = "say what is returned: '-> Tensor'"
+            self.report(self._returns_offset(), "FB0306", "nothing is returned and nothing written to", hint)
 
     def _returns_offset(self) -> int:
         return self.func.value.rfind("->") + 3

@@ -49,6 +49,30 @@ def call_name(form: Form) -> str:
     return form.schema.name.base + "_" * form.schema.name.inplace
 
 
+# Where the package puts a namespace of the specification, if not under its own name.
+_MODULES = {"nn": "nn.functional"}
+_PACKAGE = "flambeau"
+
+
+def function_path(op: Operator, form: Form) -> str:
+    """Return where users find a function; a name that repeats its namespace is there without it."""
+    name = call_name(form)
+    if not op.namespace:
+        return f"{_PACKAGE}._C._functions.{name}" if name.startswith("_") else f"{_PACKAGE}.{name}"
+    module = _MODULES.get(op.namespace, op.namespace)
+    return f"{_PACKAGE}.{module}.{name.removeprefix(f'{op.namespace}_')}"
+
+
+def python_paths(op: Operator, form: Form) -> tuple[str, ...]:
+    """Return how Python calls a form: as a function, as a method, with out=."""
+    if form.kind is FormKind.OUT:
+        names = ", ".join(f"{arg.name}=" for arg in form.schema.args if arg.is_out)
+        names = "out=" if names.count("=") > 1 else names
+        return (f"{function_path(op, form)}(..., {names})",) if form.is_function else ()
+    paths = [function_path(op, form)] if form.is_function else []
+    return (*paths, *([f"{_PACKAGE}.Tensor.{call_name(form)}"] if form.is_method else []))
+
+
 def _weight(signature: Signature) -> tuple[int, int]:
     """Tensors are tried before numbers, so that a 0-dim tensor keeps its history and is no index."""
     required = [a.type for a in signature.args if a.default is None]

@@ -10,10 +10,30 @@ from pathlib import Path
 
 import yaml
 
+from codegen import source_text
 from codegen.diagnostics import Collector
 from codegen.model import Position
 
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 10 times faster
+_Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 10 times faster
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """All values are texts here, so that looking for numbers and dates among them is waste."""
+
+    def resolve(self, kind: type, value: str | None, implicit: object) -> str:
+        """Return the tag of a node, which nothing reads."""
+        return "tag:yaml.org,2002:str"
+
+
+class _Refused(yaml.YAMLError):
+    """YAML that can be read but is not taken."""
+
+    def __init__(self, position: Position, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.position, self.message, self.hint = position, message, hint
+
+
+_BANNER = re.compile(r"^# ==== (\w+) ====$", re.MULTILINE)
 
 
 class SourceFile:
@@ -75,11 +95,11 @@ class Text:
     between them is computed on first use, and only for scalars that span lines or hold escapes.
     """
 
-    __slots__ = ("_end", "_map", "_source", "_start", "_style", "is_string", "value")
+    __slots__ = ("_end", "_map", "_source", "_start", "_style", "is_made", "value")
 
     def __init__(self, source: SourceFile, node: yaml.ScalarNode, line_offset: int = 0) -> None:
         self.value: str = node.value
-        self.is_string = node.tag == "tag:yaml.org,2002:str"
+        self.is_made = False  # by the generator, in another one's place
         self._source = source
         self._style: str = node.style or ""
         self._start = source.offset(node.start_mark.line + line_offset, node.start_mark.column)
@@ -121,7 +141,7 @@ class Text:
     def replaced(self, value: str) -> Text:
         """Return another value that stands in this one's place."""
         text: Text = object.__new__(Text)
-        text.value, text.is_string, text._style = value, True, self._style
+        text.value, text._style, text.is_made = value, self._style, True
         text._source, text._start, text._end = self._source, self._start, self._end
         text._map = [self._start] * (len(value) + 1)
         return text
@@ -184,6 +204,7 @@ class Mapping:
     position: Position
     following: Mapping | None = None  # an entry whose '- ' is missing
     _values: dict[str, Node] = field(init=False, compare=False, repr=False)
+    _repaired: set[str] = field(init=False, compare=False, repr=False, default_factory=set)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_values", {text.value: node for text, node in self.items})
@@ -191,6 +212,15 @@ class Mapping:
     def get(self, key: str) -> Node | None:
         """Return the value of `key`."""
         return self._values.get(key)
+
+    def repair(self, wrong: str, meant: str, value: Node) -> None:
+        """Let the value of a misspelt key, which has been reported, be found under the right one."""
+        self._repaired.add(wrong)
+        self._values.setdefault(meant, value)
+
+    def is_repaired(self, key: str) -> bool:
+        """Whether the key was misspelt and has been reported."""
+        return key in self._repaired
 
     def key(self, key: str) -> Text | None:
         """Return the key itself, for its position."""
@@ -209,29 +239,73 @@ class Loaded:
 
     entries: list[Node]
     unreadable: tuple[str, ...]
+    place: Position
+    sections: frozenset[str] = frozenset()  # the families that have a banner
+    places: tuple[Position, ...] = ()  # where entries begin, readable or not
+    is_absent: bool = False  # nothing of the file is known
 
 
 def load_entries(path: Path, name: str, collector: Collector) -> Loaded:
-    """Read a file that holds a list; a syntax error in one entry leaves the others readable."""
-    try:
-        source = SourceFile(name, path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        hint = "give a readable UTF-8 YAML file"
-        collector.add(Position(name, 1, 1), "FB0005", f"cannot read {name}: {error}", hint)
-        return Loaded([], ())
-    try:
-        return Loaded(_entries(source, source.text, 0, collector), ())
-    except yaml.YAMLError:
-        pass
-    nodes: list[Node] = []
-    unreadable: list[str] = []
-    for first_line, chunk in _chunks(source):
+    """Read a file that holds a list; a mistake in one entry leaves the others readable."""
+    text = source_text.read_text(path, name, collector)
+    if text is None:
+        return Loaded([], (), Position(name, 1, 1), is_absent=True)
+    source = SourceFile(name, source_text.one_document(text, name, collector))
+    damaged = source_text.damaged_lines(source.text, name, collector)
+    if not damaged and not _holds_foreign(source):
         try:
+            nodes = _entries(source, source.text, 0, collector)
+            return _loaded(nodes, (), source)
+        except (yaml.YAMLError, RecursionError):
+            pass
+    nodes = []
+    unreadable: list[str] = []
+    anchors: set[str] = set()
+    for first_line, chunk in _chunks(source):
+        if damaged and not damaged.isdisjoint(range(first_line, first_line + chunk.count("\n") + 1)):
+            unreadable.append(chunk)
+            continue
+        try:
+            _refuse_foreign(source, chunk, first_line, anchors, collector)
             nodes += _entries(source, chunk, first_line, collector)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             _report(source, error, first_line, chunk, collector)
             unreadable.append(chunk)
-    return Loaded(nodes, tuple(unreadable))
+    return _loaded(nodes, tuple(unreadable), source)
+
+
+def _loaded(nodes: list[Node], unreadable: tuple[str, ...], source: SourceFile) -> Loaded:
+    starts = [i + 1 for i, line in enumerate(source.lines) if line.startswith("-")]
+    places = [Position(source.name, line, 1) for line in starts]
+    return Loaded(
+        nodes,
+        unreadable,
+        Position(source.name, 1, 1),
+        frozenset(_BANNER.findall(source.text)),
+        (*places, *(node.position for node in nodes)),
+        is_absent=not nodes,
+    )
+
+
+def _holds_foreign(source: SourceFile) -> bool:
+    """Whether an entry holds an anchor, alias or tag; C++ that looks so does not count."""
+    if not source_text.may_hold_foreign(source.text):
+        return False
+    return any(True for _, chunk in _chunks(source) for _ in source_text.foreign(chunk, _Loader))
+
+
+def _refuse_foreign(
+    source: SourceFile, chunk: str, shift: int, anchors: set[str], collector: Collector
+) -> None:
+    """Report an anchor, alias or tag; the aliases of a reported anchor are the same mistake."""
+    for kind, name, line, column in source_text.foreign(chunk, _Loader):
+        known = name in anchors
+        anchors.add(name)
+        if not known:
+            message = f"the specification does without YAML's {kind} '{name}'"
+            hint = "write the value itself, in quotes if it begins with & * or !"
+            raise _Refused(Position(source.name, line + shift + 1, column + 1), message, hint)
+        raise _Refused(Position("", 0, 0), "", "")
 
 
 def _chunks(source: SourceFile) -> Iterator[tuple[int, str]]:
@@ -268,7 +342,10 @@ def _unfold(node: Node | None) -> Iterator[Node]:
 
 def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collector) -> Node:
     if isinstance(node, yaml.ScalarNode):
-        return Text(source, node, shift)
+        text = Text(source, node, shift)
+        if node.style == '"' or len(node.value) > source_text.LONGEST:
+            _check_value(text)
+        return text
     mark = node.start_mark
     position = Position(source.name, mark.line + shift + 1, mark.column + 1)
     if isinstance(node, yaml.SequenceNode):
@@ -276,6 +353,16 @@ def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collect
         return Sequence(items, position)
     assert isinstance(node, yaml.MappingNode)
     return _mapping(source, node, shift, collector, position)
+
+
+def _check_value(text: Text) -> None:
+    """Refuse what escapes can make and no expression or name may hold, and values that nobody wrote."""
+    problem = source_text.illegal_in_value(text.value)
+    if problem is not None:
+        raise _Refused(text.position, f"the value holds a {problem}", "remove the escape")
+    if len(text.value) > source_text.LONGEST:
+        message = f"a value of {len(text.value)} characters; at most {source_text.LONGEST} are read"
+        raise _Refused(text.position, message, "move what it holds into operators or handwritten sources")
 
 
 def _mapping(
@@ -306,7 +393,18 @@ def _mapping(
     return Mapping(tuple(pairs), position)
 
 
-def _report(source: SourceFile, error: yaml.YAMLError, shift: int, chunk: str, collector: Collector) -> None:
+def _report(
+    source: SourceFile, error: yaml.YAMLError | RecursionError, shift: int, chunk: str, collector: Collector
+) -> None:
+    if isinstance(error, _Refused):
+        if error.message:
+            collector.add(error.position, "FB0001", error.message, error.hint)
+        return
+    if isinstance(error, RecursionError):
+        line = next((i for i, text in enumerate(chunk.split("\n")) if "[[[" in text or "{{{" in text), 0)
+        at = Position(source.name, shift + line + 1, 1)
+        collector.add(at, "FB0001", "broken YAML: nested too deeply", "close the brackets")
+        return
     tab = next((i for i, text in enumerate(chunk.split("\n")) if re.match(r" *\t", text)), None)
     if tab is not None:
         row = tab + shift
@@ -329,6 +427,8 @@ _SAME_COLUMN = "keys of one entry start in the same column, two spaces after '- 
 
 
 def _yaml_hint(problem: str, context: str, line: str) -> str:
+    if "escape" in problem:
+        return r"write the character itself, or a backslash as \\"
     if "quoted scalar" in context:
         return "close the quote"
     if "flow" in context:

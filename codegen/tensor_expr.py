@@ -44,7 +44,7 @@ from codegen.overloads import (
     type_of,
 )
 from codegen.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
-from codegen.schema import DTYPE_NAMES, ENUMERATORS
+from codegen.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES
 from codegen.source import Text
 from codegen.unusable import Unusable
 
@@ -89,6 +89,9 @@ class Scope:
     reader: str  # for messages: "logsumexp", "the gradient of mm"
     inplace_allowed: bool = False
     unusable: Unusable = field(default_factory=Unusable)  # silent: the mistake is elsewhere
+    lets: Mapping[str, str] = field(default_factory=dict)  # the text behind each name of a `let`
+    operator: str = ""  # whose entry is read
+    failed: frozenset[str] = frozenset()  # names of a `let` that have a mistake, which has been reported
 
 
 class TensorParser:
@@ -103,7 +106,7 @@ class TensorParser:
         self, text: Text, want: AnyType | None = None, span: tuple[int, int | None] = (0, None)
     ) -> Expr | None:
         """Parse one expression, of the type `want` if that is given; `span`: a part of the text."""
-        self.source = Source(text, self.collector, *span)
+        self.source = Source(text, self.collector, *span, lets=self.scope.lets)
         tree = self.source.tree()
         expr = None if tree is None else self.visit(tree)
         if tree is None or expr is None or want is None:
@@ -159,12 +162,17 @@ class TensorParser:
         type_ = self.scope.variables.get(node.id)
         if type_ is not None:
             return Var(node.id, type_, position)
+        if node.id in self.scope.failed:
+            return None
         if node.id in CONSTANTS:
             return Number(CONSTANTS[node.id], FLOAT, position)
         if node.id in NAMED_VALUES:
             return Literal(node.id, NAMED_VALUES[node.id], position)
         hint = did_you_mean(node.id, self.scope.variables, "in scope")
-        self.source.error(node, "FB0302", f"unknown name '{node.id}' in {self.scope.reader}", hint)
+        if node.id in FOREIGN_DTYPES:
+            hint = f"did you mean '{FOREIGN_DTYPES[node.id]}'?"
+        message = f"unknown name '{node.id}' in {self.scope.reader}"
+        self.source.error(node, "FB0302", message, hint, group=unknown(self.scope.operator, node.id))
         return None
 
     def constant(self, node: ast.Constant) -> Expr | None:
@@ -176,6 +184,8 @@ class TensorParser:
         if isinstance(value, str):
             return Literal(value, STR, position)
         if isinstance(value, bool | int | float | complex):
+            if not self.source.fits(node):
+                return None
             types = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX}
             return Number(value, types[type(value)], position)
         self.source.error(node, "FB0307", "not part of tensor expressions", "use numbers and strings")
@@ -208,7 +218,8 @@ class TensorParser:
         silent = symbol in self.scope.unusable.infix
         if not forms and not silent:
             hint = "give an operator this `infix`, or call an operator by name"
-            self.source.error(node, "FB0303", f"no operator is written '{symbol}'", hint)
+            message = f"no operator is written '{symbol}'"
+            self.source.error(node, "FB0303", message, hint, group=f"symbol {symbol}")
             return None
         result = resolve(forms, args, {}, position)
         if isinstance(result, list) and len(args) == 2:
@@ -378,7 +389,9 @@ class TensorParser:
             return
         candidates = [*self.scope.forms.names(), *host_expr.FUNCTIONS]
         hint = did_you_mean(func.id, candidates) or "declare the operator in native_functions.yaml"
-        self.source.error(func, "FB0303", f"unknown operator '{func.id}' in {self.scope.reader}", hint)
+        message = f"unknown operator '{func.id}' in {self.scope.reader}"
+        whole = ast.Call(func, [], [])
+        self.source.error(func, "FB0303", message, hint, within=whole, group=f"operator {func.id}")
 
     def _resolve(self, node: ast.Call, name: str, args: list[Expr], kwargs: dict[str, Expr]) -> Expr | None:
         position = self.source.position(node)
@@ -406,8 +419,13 @@ class TensorParser:
         if len(result) > 1 and mismatch.code == "FB0306":
             shown = ", ".join(show(type_of(a)) for a in args)
             hint = f"no overload of {name} takes ({shown}); the closest is {show_schema(form.schema)}"
-        self.source.error(where, mismatch.code, f"{name}: {mismatch.message}", hint)
+        self.source.error(where, mismatch.code, f"{name}: {mismatch.message}", hint, within=node)
         return None
+
+
+def unknown(operator: str, name: str) -> str:
+    """Return the group of the diagnostics about one unknown name in the entries of one operator."""
+    return f"name {operator} {name}" if operator else ""
 
 
 def _arity(args: Sequence[object]) -> int:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable
 
 from codegen import keys
 from codegen.context import Context
+from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
+from codegen.memory import digest
 from codegen.model import Kind, TestSpec
+from codegen.sample_check import Found, check_reference, check_sample
+from codegen.schema import show_schema
 from codegen.source import Sequence, Text
+from codegen.tensor_expr import unknown
 
 _EMPTY = TestSpec((), (), None, None, None, ())
 
@@ -40,13 +47,13 @@ def read_test(draft: Draft, context: Context) -> TestSpec:
 
 def _read(draft: Draft, fields: Fields, context: Context) -> TestSpec:
     names = [a.name for a in draft.schema.args]
-    check_keys(fields, keys.TEST, names=names)
+    check_keys(fields, keys.TEST, names=names, group=unknown(draft.name, ""))
     samples = fields.texts("samples")
-    for sample in samples:
-        _check_python(f"f({sample.value}\n)", sample, 2, context)
     reference = fields.scalar("reference")
+    for sample in samples:
+        _check_sample(sample, draft, context, strict=True)
     if reference is not None:
-        _check_python(f"({reference.value}\n)", reference, 1, context)
+        _check_reference(reference, draft, context)
     tolerance = _number(fields, "tolerance", context)
     reason = fields.text("tolerance_reason")
     if tolerance is not None and not reason:
@@ -59,19 +66,63 @@ def _read(draft: Draft, fields: Fields, context: Context) -> TestSpec:
         None if reference is None else reference.value,
         tolerance,
         reason,
-        tuple(_errors(fields, context)),
+        tuple(_errors(fields, draft, context)),
         fields.text("no_gradient"),
     )
 
 
-def _check_python(code: str, text: Text, shift: int, context: Context) -> None:
+def _parse(code: str, text: Text, shift: int, context: Context) -> ast.expr | None:
     """Find syntax errors now rather than when the generated test runs."""
     try:
-        ast.parse(code, mode="eval")
-    except SyntaxError as error:
-        at = text.at(max(0, (error.offset or 1) - 1 - shift))
+        return ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        offset = error.offset if isinstance(error, SyntaxError) else 1
+        why = error.msg if isinstance(error, SyntaxError) else "it is too long"
+        at = text.at(max(0, (offset or 1) - 1 - shift))
         hint = "samples are Python argument lists, references NumPy expressions"
-        context.collector.add(at, "FB0301", f"syntax error: {error.msg}", hint)
+        context.collector.add(at, "FB0301", f"syntax error: {why}", hint)
+        return None
+
+
+def _check_sample(text: Text, draft: Draft, context: Context, strict: bool) -> None:
+    """Bind one call; that a text is sound for a schema is remembered."""
+    if draft.broken:
+        return
+    key = digest("sample", show_schema(draft.schema), str(draft.scalars), text.value, str(strict))
+    context.memory.recall(key, lambda: _sample_is_sound(text, draft, context, strict) or None)
+
+
+def _sample_is_sound(text: Text, draft: Draft, context: Context, strict: bool) -> bool:
+    tree = _parse(f"f({text.value}\n)", text, 2, context)
+    found: list[Found] = []
+    if isinstance(tree, ast.Call):
+        found = list(check_sample(tree, draft.schema, draft.scalars, strict))[:1]
+    elif tree is not None:
+        found = [Found(2, "expected the arguments of one call", 'write "t(2, 3), 1"')]
+    _report(found, "FB0112", text, 2, draft, context)
+    return tree is not None and not found
+
+
+def _check_reference(text: Text, draft: Draft, context: Context) -> None:
+    key = digest("reference", show_schema(draft.schema), text.value, context.oracles.key)
+    context.memory.recall(key, lambda: _reference_is_sound(text, draft, context) or None)
+
+
+def _reference_is_sound(text: Text, draft: Draft, context: Context) -> bool:
+    tree = _parse(f"({text.value}\n)", text, 1, context)
+    names = [a.name for a in draft.schema.args]
+    found = [] if tree is None else list(check_reference(tree, names, context.oracles))
+    _report(found, "FB0111", text, 1, draft, context)
+    return tree is not None and not found
+
+
+def _report(
+    found: Iterable[Found], code: str, text: Text, shift: int, draft: Draft, context: Context
+) -> None:
+    for mistake in found:
+        at = text.at(max(0, mistake.offset - shift))
+        group = unknown(draft.name, mistake.name) if mistake.name else ""
+        context.collector.add(at, code, mistake.message, mistake.hint, group=group)
 
 
 def _number(fields: Fields, key: str, context: Context) -> float | None:
@@ -106,7 +157,7 @@ def _intervals(fields: Fields, names: list[str], context: Context) -> list[tuple
     return found
 
 
-def _errors(fields: Fields, context: Context) -> list[tuple[str, str, str]]:
+def _errors(fields: Fields, draft: Draft, context: Context) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for group in fields.lists("errors"):
         if len(group) != 3:
@@ -116,6 +167,21 @@ def _errors(fields: Fields, context: Context) -> list[tuple[str, str, str]]:
             context.collector.add(at, "FB0103", message, hint)
             continue
         args, exception, pattern = group
-        _check_python(f"f({args.value}\n)", args, 2, context)
+        _check_sample(args, draft, context, strict=False)
+        _check_error(exception, pattern, context)
         found.append((args.value, exception.value, pattern.value))
     return found
+
+
+def _check_error(exception: Text, pattern: Text, context: Context) -> None:
+    for name in exception.value.split("|"):
+        if name not in (*keys.ERRORS, "ZeroDivisionError"):
+            hint = did_you_mean(name, keys.ERRORS, "exceptions")
+            message = f"errors: '{name}' is no exception of an operator"
+            context.collector.add(exception.position, "FB0113", message, hint, exception.length)
+    try:
+        re.compile(pattern.value)
+    except re.error as error:
+        message = f"errors: the pattern is no regular expression: {error.msg}"
+        hint = "write a backslash before ( ) [ ] * + ? . that stand for themselves"
+        context.collector.add(pattern.at(error.pos or 0), "FB0113", message, hint)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from codegen.diagnostics import Diagnostic, render_json, render_text
-from codegen.load import DERIVATIVES, NATIVE, ROOT, load
+from codegen.load import DERIVATIVES, NATIVE, ROOT, read_files
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -23,15 +23,15 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 def run(argv: list[str]) -> int:
     """Print every mistake, or a summary when there is none."""
     options = _arguments(argv)
-    model, found = load(options.native_functions, options.derivatives)
+    read = read_files(options.native_functions, options.derivatives)
     if options.format == "json":
-        print(render_json(found))
-    elif found or model is None:
-        print_text(found, sys.stdout)
+        print(render_json(read.found))
+    elif read.found:
+        print_text(read.found, sys.stdout)
     else:
-        forms = sum(len(op.forms) for op in model.operators)
-        print(f"ok: {len(model.operators)} operators, {forms} forms, {len(model.primitives)} primitives")
-    return 1 if found else 0
+        counts = f"{len(read.drafts)} operators, {read.forms} forms, {len(read.primitives)} primitives"
+        print(f"ok: {counts}")
+    return 1 if read.found else 0
 
 
 def print_text(found: Sequence[Diagnostic], stream: TextIO) -> None:
@@ -41,7 +41,8 @@ def print_text(found: Sequence[Diagnostic], stream: TextIO) -> None:
     def lines_of(name: str) -> list[str]:
         if name not in cache:
             path = ROOT / name
-            cache[name] = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+            text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+            cache[name] = text.split("\n")
         return cache[name]
 
     for line in render_text(found, lines_of):

@@ -15,6 +15,7 @@ from codegen.places import of_operators, parts_of, select
 from codegen.provenance import ABSENT, artefacts
 from codegen.schema import show_schema
 from codegen.show import Infix, show
+from codegen.signatures import python_paths
 
 
 def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
@@ -22,7 +23,8 @@ def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
     loaded, found = load(keep_going=True)
     if found:
         print_text(found, sys.stderr)
-    assert loaded is not None
+    if loaded is None:  # nothing can be read
+        return None
     operators = select(loaded, name)
     if operators:
         return loaded, operators
@@ -51,9 +53,8 @@ def _block(op: Operator, loaded: Model) -> Iterator[str]:
     yield from (f"  {line}" for line in _body(op, Infix(loaded.primitives).show))
     yield "  forms:"
     for form in op.forms:
-        users = [w for w, on in (("function", form.is_function), ("method", form.is_method)) if on]
-        note = f"  [{', '.join(users)}]" if users else "  [C++ only]"
-        yield f"    {show_schema(form.schema)}{note}"
+        paths = () if op.internal else python_paths(op, form)
+        yield f"    {show_schema(form.schema)}  [{', '.join(paths) or 'C++ only'}]"
     yield from _derivative(op)
     yield "  artefacts:"
     for artefact in artefacts(op):

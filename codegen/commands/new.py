@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import sys
 from collections.abc import Iterable
@@ -11,11 +12,19 @@ from pathlib import Path
 import yaml
 
 from codegen.commands.check import print_text
+from codegen.diagnostics import did_you_mean
 from codegen.fields import is_identifier
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
+from codegen.model import Model
+from codegen.spelling import CPP_KEYWORDS
 
 KINDS = ("pointwise", "reduce", "composite", "kernels")
 SCAFFOLD = Path(__file__).parent.with_name("scaffold.yaml")
+# How derived forms end, and what gives them.
+_DERIVED = {
+    "_out": "and put `out` into its variants",
+    "_copy": "a view, and put `copy` into its variants",
+}
 _BANNER = re.compile(r"^# ==== (\w+) ====$", re.MULTILINE)
 
 
@@ -24,10 +33,11 @@ def run(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="codegen new", description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--kind", choices=KINDS, default="pointwise")
-    parser.add_argument("--family", help="default: the operator's own name")
+    parser.add_argument("--family", help="the family that it joins; see the sections of the YAML files")
+    parser.add_argument("--new-family", action="store_true", help="begin the family, and its section")
     options = parser.parse_args(argv)
-    family = options.family or options.name
-    problem = _problem(options.name, family)
+    family = options.family or (options.name if options.new_family else "")
+    problem = _problem(options.name, family, options.new_family)
     if problem:
         print(f"new: {problem}", file=sys.stderr)
         return 1
@@ -50,13 +60,47 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _problem(name: str, family: str) -> str | None:
-    if not is_identifier(name) or not is_identifier(family):
-        return f"expected an identifier, got '{name if not is_identifier(name) else family}'"
+def _problem(name: str, family: str, new_family: bool) -> str | None:
+    if not is_identifier(name) or not name.islower():
+        return f"expected a lower-case identifier, got '{name}'"
     model, _ = load(keep_going=True)
-    assert model is not None
-    if any(op.schema.name.base == name for op in model.operators):
-        return f"operator '{name}' exists already: see `python -m codegen where {name}`"
+    if model is None:
+        return "the YAML files cannot be read: see `python -m codegen check`"
+    families = sorted({op.family for op in model.operators if not op.internal})
+    return _taken(name, model) or _wrong_family(family, families, new_family)
+
+
+def _taken(name: str, model: Model) -> str | None:
+    """A name is taken by an operator, by a form that is derived from one, or by another name of one."""
+    if name in CPP_KEYWORDS or keyword.iskeyword(name):
+        return f"'{name}' is a keyword of C++ or Python"
+    for op in model.operators:
+        names = {str(form.schema.name).partition(".")[0] for form in op.forms}
+        if name == op.schema.name.base and name in names:
+            return f"operator '{name}' exists already: see `python -m codegen where {name}`"
+        if name in names or name in {alias.rpartition(".")[2] for alias in op.aliases}:
+            kind = "a form" if name in names else "an alias"
+            return f"'{name}' is {kind} of '{op.name}': see `python -m codegen explain {op.name}`"
+    if name.endswith("_"):
+        return f"in-place forms are derived: make '{name.rstrip('_')}', and put `inplace` into its variants"
+    for ending, remedy in _DERIVED.items():
+        if name.endswith(ending):
+            return f"forms '*{ending}' are derived: make '{name.removesuffix(ending)}', {remedy}"
+    if name.startswith("_foreach_"):
+        return f"overloads over lists are derived: make '{name.removeprefix('_foreach_')}' with `foreach:`"
+    return None
+
+
+def _wrong_family(family: str, families: list[str], is_new: bool) -> str | None:
+    if not family:
+        return f"name its family: --family F, one of {', '.join(families)}; or begin one: --new-family"
+    if not is_identifier(family) or not family.islower():
+        return f"expected a lower-case identifier, got '{family}'"
+    if is_new and family in families:
+        return f"family '{family}' exists already: leave --new-family out"
+    if not is_new and family not in families:
+        hint = did_you_mean(family, families) or f"families: {', '.join(families)}"
+        return f"there is no family '{family}'; {hint} To begin one, add --new-family"
     return None
 
 

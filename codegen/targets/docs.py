@@ -11,7 +11,7 @@ from codegen.oracle import pointwise_text
 from codegen.render import File, render
 from codegen.schema import show_schema
 from codegen.show import show
-from codegen.signatures import call_name
+from codegen.signatures import function_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,6 @@ class PageDecl:
 
     name: str
     lines: tuple[str, ...]
-
-
-def _path(op: Operator) -> str:
-    return ".".join(part for part in ("flambeau", op.namespace, call_name(op.forms[0])) if part)
 
 
 def _forms(op: Operator) -> Iterator[str]:
@@ -96,7 +92,8 @@ def _page(op: Operator, model: Model) -> PageDecl:
     while lines and not lines[-1].strip():
         lines.pop()
     return PageDecl(
-        _path(op) + (f" ({op.schema.name.overload})" if op.schema.name.overload else ""), tuple(lines)
+        function_path(op, op.forms[0]) + (f" ({op.schema.name.overload})" if op.schema.name.overload else ""),
+        tuple(lines),
     )
 
 
@@ -104,7 +101,8 @@ def _example(op: Operator) -> Iterator[str]:
     """The first sample call of the tests."""
     if not op.test.samples or not op.forms[0].is_function:
         return
-    yield f"Tested as `{_path(op)}({op.test.samples[0]})`, where t(2, 3) stands for a tensor of that shape."
+    call = f"{function_path(op, op.forms[0])}({op.test.samples[0]})"
+    yield f"Tested as `{call}`, where t(2, 3) stands for a tensor of that shape."
 
 
 def emit(model: Model) -> Iterator[File]:

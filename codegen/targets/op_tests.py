@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from codegen import slots
+from codegen import raw_cpp, slots
 from codegen.model import (
     Argument,
     Call,
     Composite,
+    Expr,
     Form,
     FormKind,
     Kind,
@@ -22,6 +23,7 @@ from codegen.model import (
 )
 from codegen.oracle import pointwise_text
 from codegen.overloads import TENSOR
+from codegen.pyexpr import children
 from codegen.render import File
 from codegen.schema import show_schema, show_type
 from codegen.signatures import call_name, named_results
@@ -91,11 +93,32 @@ def _forward(op: Operator, model: Model) -> bool | None:
     return all(name in ruled for name in outputs if name not in unwanted)
 
 
+# C++ does not say which of its calls depend on each other; longer chains than this are not written there.
+_LONGEST_IN_CPP = 8
+
+
+def _parts(op: Operator, model: Model, known: dict[str, int]) -> int:
+    """Return the longest chain of operators in a composite, each of which rounds what it hands on."""
+    if op.name not in known:
+        known[op.name] = 1  # what a recursion that a condition ends finds
+        if isinstance(op.body, Composite) and op.body.cpp is not None:
+            calls = sum(1 for _ in raw_cpp.structs(op.body.cpp))
+            known[op.name] = min(max(1, calls), _LONGEST_IN_CPP)
+        elif isinstance(op.body, Composite) and op.body.expr is not None:
+            known[op.name] = max(1, _chain(op.body.expr, model, known))
+    return known[op.name]
+
+
+def _chain(expr: Expr, model: Model, known: dict[str, int]) -> int:
+    own = _parts(model.form(expr.form)[0], model, known) if isinstance(expr, Call) else 0
+    return own + max((_chain(child, model, known) for child in children(expr)), default=0)
+
+
 def _first(op: Operator, kind: FormKind, numbers: tuple[str, ...] = ()) -> Form | None:
     return next((f for f in op.forms if f.kind is kind and f.numbers == numbers), None)
 
 
-def _record(op: Operator, model: Model) -> Json:
+def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
     wanted, refused = _differentiable(op)
     form = op.forms[0]
     inplace = None if slots.is_declared_inplace(op) else _first(op, FormKind.INPLACE)
@@ -128,14 +151,15 @@ def _record(op: Operator, model: Model) -> Json:
         "tolerance": op.test.tolerance,
         "no_gradient": op.test.no_gradient,
         "errors": [list(error) for error in op.test.errors],
-    }
+    } | ({"parts": _parts(op, model, parts)} if op.kind is Kind.COMPOSITE else {})
 
 
 def emit(model: Model) -> Iterator[File]:
     """Yield one table per family; operators that users cannot call are tested through others."""
+    parts: dict[str, int] = {}
     for family, operators in slots.families(model):
         records = [
-            _record(op, model)
+            _record(op, model, parts)
             for op in operators
             if not op.internal and (op.forms[0].is_function or op.forms[0].is_method)
         ]

@@ -23,6 +23,8 @@
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
+extern const char* const kSpecHash;  // spec_hash.cpp, which CMake makes
+
 namespace {
 
 // tensor(data, dtype, device): the copying factory; options in Python.
@@ -363,6 +365,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   using namespace flambeau::python;
   return guarded([]() -> PyObject* {
     Ref module = Ref::checked(PyModule_Create(&definition));
+    checked(PyModule_AddStringConstant(module.get(), "_spec_hash", kSpecHash));
     add_errors(module.get());
     add_value_types(module.get());
     make_tensor_type(module.get());

@@ -66,6 +66,9 @@ from flambeau._C import (
 from flambeau._dtypes import *  # noqa: F403
 from flambeau._info import finfo, iinfo
 from flambeau._size import Size
+from flambeau._staleness import warn_if_stale as _warn_if_stale
+
+_warn_if_stale(_C.__file__, getattr(_C, "_spec_hash", ""))
 
 # Every function that the specification puts at the top level; what follows may wrap one of them.
 globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})

@@ -283,7 +283,7 @@ def test_page_of_loops_is_up_to_date():
 
 @pytest.mark.parametrize("kind", ["pointwise", "composite", "reduce", "kernels"])
 def test_new_scaffolds_an_operator_that_passes_check(repository: Path, kind: str):
-    result = run_in(repository, "new", "brandnew", "--kind", kind)
+    result = run_in(repository, "new", "brandnew", "--kind", kind, "--new-family")
     assert result.returncode == 0, result.stderr
     assert run_in(repository, "check").stdout.startswith("ok: ")
     assert "def test_" in (repository / "test" / "ops" / "test_brandnew.py").read_text()
@@ -292,8 +292,37 @@ def test_new_scaffolds_an_operator_that_passes_check(repository: Path, kind: str
     assert "exists already" in again.stderr
 
 
+REFUSED = {
+    ("silu_", "activation"): "'silu_' is a form of 'silu'",
+    ("add", "arithmetic"): "operator 'add' exists already",
+    ("_foreach_silu", "activation"): "make 'silu' with `foreach:`",
+    ("softmax_out", "softmax"): "put `out` into its variants",
+    ("brandnew_", "activation"): "put `inplace` into its variants",
+    ("expand_copy", "view"): "put `copy` into its variants",
+    ("Brandnew", "activation"): "lower-case identifier",
+    ("class", "activation"): "keyword",
+    ("brandnew", "activaton"): "did you mean 'activation'?",
+    ("brandnew", "zzz"): "add --new-family",
+}
+
+
+@pytest.mark.parametrize(("name", "family"), REFUSED)
+def test_new_refuses_names_of_forms_and_unknown_families(repository: Path, name: str, family: str):
+    before = (repository / "native_functions.yaml").read_text()
+    result = run_in(repository, "new", name, "--family", family)
+    assert result.returncode == 1
+    assert REFUSED[name, family] in result.stderr
+    assert (repository / "native_functions.yaml").read_text() == before
+
+
+def test_new_asks_for_a_family(repository: Path):
+    assert "one of activation, arithmetic" in run_in(repository, "new", "brandnew").stderr
+    both = run_in(repository, "new", "brandnew", "--family", "softmax", "--new-family")
+    assert "exists already: leave --new-family out" in both.stderr
+
+
 def test_a_scaffolded_kernel_compiles(repository: Path):
-    run_in(repository, "new", "brandnew", "--kind", "kernels")
+    run_in(repository, "new", "brandnew", "--kind", "kernels", "--new-family")
     assert run_in(repository, "generate").returncode == 0
     kernel = repository / "aten" / "ops" / "brandnew" / "brandnew_cpu.cpp"
     flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
@@ -313,7 +342,7 @@ def test_diff_names_what_changed(repository: Path):
     git("commit", "-qm", "before")
     native = repository / "native_functions.yaml"
     native.write_text(native.read_text().replace("self * sigmoid(self)", "sigmoid(self) * self"))
-    run_in(repository, "new", "brandnew")
+    run_in(repository, "new", "brandnew", "--family", "activation")
     text = run_in(repository, "diff", "HEAD").stdout
     assert "~ silu: body" in text
     assert "+ brandnew" in text

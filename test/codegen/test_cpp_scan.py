@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from codegen.cpp_scan import definitions, normal_type, parameter_types
+from codegen.memory import Memory
 
 SOURCE = """\
 #include "aten/core/tensor.h"
@@ -46,7 +47,7 @@ ViewGeometry t(const Tensor& self) { return {}; }
 def test_definitions_at_namespace_scope(tmp_path: Path):
     path = tmp_path / "a.cpp"
     path.write_text(SOURCE)
-    found = {d.name: d for d in definitions(path, "a.cpp")}
+    found = {d.name: d for d in definitions(path, "a.cpp", Memory("test", (), path.parent))}
     assert found.keys() == {"templated_cpu", "several_cpu", "t"}
     several = found["several_cpu"]
     assert several.namespace == "flambeau::ops"

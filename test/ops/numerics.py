@@ -116,6 +116,50 @@ def check_forward_mode(function: Function, arrays: Sequence[np.ndarray], key: st
     assert_close(forward, reverse, 1e-9, "forward mode against reverse mode")
 
 
+# Half the distance of neighbouring numbers near 1: the relative error of rounding once.
+ROUNDING = {
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float32": 2.0**-24,
+    "float64": 2.0**-53,
+    "complex32": 2.0**-11,
+    "complex64": 2.0**-24,
+    "complex128": 2.0**-53,
+}
+_DRAWS = 6
+
+
+def rounding_of_parts(
+    reference: Callable[[dict[str, Any]], list[Any]], arguments: dict[str, Any], parts: int, dtype: str
+) -> list[np.ndarray]:
+    """How far a composite's results may be off because each of its parts rounds what it hands on.
+
+    A part that rounds gives what exact arithmetic gives for operands that are off by as much (backward
+    error analysis, Higham 2002, 1.5). To first order these errors add up along a chain of parts, so the
+    bound is the length of the longest chain times the change of the result under such a change of all
+    operands, which is measured: it includes the loss of digits where near numbers are subtracted, which
+    no fixed tolerance knows.
+    """
+    exact = [np.asarray(result) for result in reference(arguments)]
+    largest = [np.zeros(result.shape) for result in exact]
+    rng = generator(f"rounding/{dtype}/{parts}")
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, list):
+            return [rounded(v) for v in value]
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
+            return value
+        return value * (1 + ROUNDING[dtype] * rng.choice([-1.0, 1.0], value.shape))
+
+    for _ in range(_DRAWS):
+        moved = reference({name: rounded(value) for name, value in arguments.items()})
+        for i, (result, before) in enumerate(zip(moved, exact, strict=True)):
+            if np.shape(result) == before.shape and before.dtype.kind in "fc":
+                change = np.abs(np.asarray(result) - before)
+                largest[i] = np.maximum(largest[i], np.where(np.isfinite(change), change, 0))
+    return [parts * change for change in largest]
+
+
 def assert_close(got: float, expected: float, tolerance: float, what: str) -> None:
     """Relative to the larger of the two and to one."""
     scale = max(1.0, abs(got), abs(expected))

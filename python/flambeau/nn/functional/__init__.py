@@ -6,6 +6,9 @@ operators; operators that need no translation are here under their own names.
 
 from __future__ import annotations
 
+from typing import Any
+
+from flambeau import _C
 from flambeau import bilinear as bilinear
 from flambeau import conv1d as conv1d
 from flambeau import conv2d as conv2d
@@ -29,3 +32,11 @@ from flambeau.nn.functional._normalization import *  # noqa: F403
 from flambeau.nn.functional._padding import *  # noqa: F403
 from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Operators of the specification's namespace ``nn`` that need no translation, under their own names."""
+    function = None if name.startswith("__") else getattr(_C._nn, name, None)
+    if function is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return function
