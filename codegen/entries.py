@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from codegen import keys
@@ -107,14 +107,14 @@ def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
         yield from (read_entry(row, collector) for row in rows)
 
 
-def check_families(drafts: Sequence[Draft], sections: Container[str]) -> None:
+def check_families(drafts: Sequence[Draft], sections: frozenset[str]) -> None:
     """A family without a section, and close to one that has others, is misspelt: take it for that one."""
     counts = Counter(draft.family for draft in drafts)
     for draft in drafts:
         text = draft.fields.scalar("family")
         if text is None or draft.family in sections or not draft.family:
             continue
-        larger = {*sections, *(f for f in counts if counts[f] > counts[draft.family])}
+        larger = sections.union(f for f in counts if counts[f] > counts[draft.family])
         guess = closest(draft.family, sorted(larger))
         if guess is not None and edits_apart(draft.family, guess) <= 2:
             message = f"no section '{draft.family}' in the file"

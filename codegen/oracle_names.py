@@ -60,10 +60,7 @@ class Oracles:
     def _version(self, root: str) -> str | None:
         """Return what tells one installation from another; None: not installed."""
         if root not in self._versions:
-            package = _MODULES[root].split(".")[0]
-            spec = importlib.util.find_spec(package)
-            origin = None if spec is None else spec.origin
-            self._versions[root] = None if origin is None else _stamp(Path(origin))
+            self._versions[root] = installed(_MODULES[root].split(".")[0])
         return self._versions[root]
 
     def _functions(self, tests: Path) -> Functions | None:
@@ -76,7 +73,12 @@ class Oracles:
         return functions
 
 
-def _stamp(origin: Path) -> str:
+def installed(package: str) -> str | None:
+    """Return what tells one installation from another without importing it; None: not installed."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
     version = origin.with_name("version.py")
     stat = (version if version.is_file() else origin).stat()
     return f"{origin} {stat.st_mtime_ns} {stat.st_size}"

@@ -123,7 +123,7 @@ def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
     form = op.forms[0]
     inplace = None if slots.is_declared_inplace(op) else _first(op, FormKind.INPLACE)
     out = _first(op, FormKind.OUT)
-    return {
+    record: Json = {
         "name": op.name,
         "schema": show_schema(op.schema),
         "call": call_name(form),
@@ -151,7 +151,10 @@ def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
         "tolerance": op.test.tolerance,
         "no_gradient": op.test.no_gradient,
         "errors": [list(error) for error in op.test.errors],
-    } | ({"parts": _parts(op, model, parts)} if op.kind is Kind.COMPOSITE else {})
+    }
+    if op.kind is Kind.COMPOSITE:
+        record["parts"] = _parts(op, model, parts)
+    return record
 
 
 def emit(model: Model) -> Iterator[File]:
