@@ -112,7 +112,7 @@ def check_families(drafts: Sequence[Draft], sections: frozenset[str]) -> None:
     counts = Counter(draft.family for draft in drafts)
     for draft in drafts:
         text = draft.fields.scalar("family")
-        if text is None or draft.family in sections or not draft.family:
+        if text is None or draft.family in sections or not draft.family.islower():
             continue
         larger = sections.union(f for f in counts if counts[f] > counts[draft.family])
         guess = closest(draft.family, sorted(larger))

@@ -141,11 +141,19 @@ def repair_keys(
             fields.node.repair(key.value, guess, value)
 
 
+def comma(text: Text) -> str:
+    """Return the group of the diagnostics about the pieces of a value that was not quoted."""
+    return f"comma {text.file}:{text.position.line}"
+
+
 def _unknown_key(fields: Fields, key: Text, known: Iterable[str], group: str) -> None:
     hint = did_you_mean(key.value, sorted(known), "keys")
     hint = hint or "remove it; docs/spec-language.md lists the keys of each kind of entry"
     message = f"unknown key '{key.value}'"
     length, joined = len(key.value), group and group + key.value
+    if not is_identifier(key.value):  # what a comma has cut off
+        hint = "quote the value before it: inside {...} a comma ends a value"
+        joined = comma(key)
     fields.collector.add(key.position, "FB0101", message, hint, length, group=joined)
 
 
@@ -187,4 +195,7 @@ def _check_shape(fields: Fields, key: Text, value: Text | Sequence | Node, spec:
         return
     expected = " or ".join(_SHOWN[w] for w in spec.shape.split("|"))
     message = f"{key.value}: expected {expected}, got {_SHOWN[have]}"
-    fields.collector.add(value.position, "FB0103", message, f"{key.value}: {spec.doc}")
+    hint = f"{key.value}: {spec.doc}"
+    if isinstance(value, Text) and wanted == ["list"]:
+        hint = f"write {key.value}: [{value.value if is_identifier(value.value) else '...'}]"
+    fields.collector.add(value.position, "FB0103", message, hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,7 +116,8 @@ def read_files(native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Pat
     check_claims({d.name: d for d in drafts}, bodies, dtypes, context)
     formulas = load_entries(derivatives, shown_path(derivatives), collector)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
-    given = _derivatives(entries, drafts, dtypes, context, formulas)
+    usable = [d for d in drafts if bodies[d.name] is not None]
+    given = _derivatives(entries, usable, dtypes, context, formulas, {d.name for d in drafts})
     check_recursion(drafts, bodies, context)
     check_sources(drafts, bodies, Sources(root or source_root(native)), context)
     operators = tuple(_operators(drafts, bodies, dtypes, given, context))
@@ -211,6 +212,7 @@ def _derivatives(
     dtypes: Mapping[str, DTypeRule],
     context: Context,
     formulas: Loaded,
+    names: Container[str],
 ) -> dict[str, Derivative]:
     """Read all derivative entries, and report operators that lack one."""
     unreadable = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable).operators
@@ -232,7 +234,7 @@ def _derivatives(
     if formulas.is_absent:
         report_absent(needed, formulas.place, context)
     else:
-        report_missing(needed, strangers(formulas.entries, {d.name for d in drafts}), context)
+        report_missing(needed, strangers(formulas.entries, names), context)
     return found
 
 

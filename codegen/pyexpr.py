@@ -89,7 +89,7 @@ class Source:
             column = (error.offset or 1) - (2 if line == 0 else 1)
             offset = min(max(self._line_starts[line] + column, 0), len(self.value) - 1)
             message = f"syntax error: {error.msg}"
-            self.report(offset, "FB0301", message, "expressions are written as in Python")
+            self.report(offset, "FB0301", message, _syntax_hint(self.value))
             return None
 
     def _shallow(self, tree: ast.expr | None) -> ast.expr | None:
@@ -192,6 +192,23 @@ class Source:
         about = () if self.lets is None else operators_in(within or node, self.lets)
         length = self.length(node)
         self.collector.add(self.position(node), code, message, hint, length, about=about, group=group)
+
+
+_OTHER_LANGUAGES = {
+    "?": "write `a if condition else b`",
+    "&&": "write `and`",
+    "||": "write `or`",
+    ";": "remove the semicolon",
+    "!": "write `not`, or !=",
+    "=": "write the expression alone, without a name and '='",
+}
+
+
+def _syntax_hint(text: str) -> str:
+    found = next((hint for symbol, hint in _OTHER_LANGUAGES.items() if symbol in text), None)
+    return (
+        f"expressions are written as in Python: {found}" if found else "expressions are written as in Python"
+    )
 
 
 def operators_in(tree: ast.AST, lets: Mapping[str, str]) -> Iterator[str]:

@@ -206,7 +206,10 @@ class _Parser:
             self.skip()
             if self.take(")"):
                 return tuple(args)
-            self.expect(",", "between arguments", "separate arguments by ', ' and close with ')'")
+            hint = "separate arguments by ', ' and close with ')'"
+            if self.peek("="):
+                hint = "write the default without blanks: int dim=-1"
+            self.expect(",", "between arguments", hint)
 
     def star(self, seen: bool) -> bool:
         if seen:
@@ -220,6 +223,8 @@ class _Parser:
         type_, alias = self.type()
         if not self.peek(" "):
             hint = "an argument is 'Type name', for example 'Tensor self'"
+            if self.peek("["):
+                hint = "a list is written Tensor[], int[] or int[2]"
             raise self.fail("expected an argument name after the type", hint)
         self.skip()
         offset = self.at

@@ -10,7 +10,7 @@ from codegen import keys
 from codegen.context import Context
 from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
-from codegen.fields import Fields, check_keys
+from codegen.fields import Fields, check_keys, comma
 from codegen.memory import digest
 from codegen.model import Kind, TestSpec
 from codegen.sample_check import Found, check_reference, check_sample
@@ -80,7 +80,10 @@ def _parse(code: str, text: Text, shift: int, context: Context) -> ast.expr | No
         why = error.msg if isinstance(error, SyntaxError) else "it is too long"
         at = text.at(max(0, (offset or 1) - 1 - shift))
         hint = "samples are Python argument lists, references NumPy expressions"
-        context.collector.add(at, "FB0301", f"syntax error: {why}", hint)
+        if text.is_plain:
+            hint = "quote it: without quotes a comma ends a value inside [...] and {...}"
+        group = comma(text) if text.is_plain else ""
+        context.collector.add(at, "FB0301", f"syntax error: {why}", hint, group=group)
         return None
 
 
@@ -148,7 +151,8 @@ def _intervals(fields: Fields, names: list[str], context: Context) -> list[tuple
             low, high = (float(t.value) for t in items if isinstance(t, Text))
         except ValueError:
             message = f"{name}: expected an interval"
-            context.collector.add(node.position, "FB0103", message, "write [low, high]")
+            group = comma(node) if isinstance(node, Text) else ""
+            context.collector.add(node.position, "FB0103", message, "write [low, high]", group=group)
             continue
         if not low < high:
             message = f"{name}: the interval [{low:g}, {high:g}] is empty"
