@@ -20,8 +20,8 @@ class SharedMemory {
  public:
   explicit SharedMemory(Storage storage);
   ~SharedMemory();
-  SharedMemory(SharedMemory&& other) noexcept = default;
-  SharedMemory& operator=(SharedMemory&&) = delete;
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
 
  private:
   Storage storage_;

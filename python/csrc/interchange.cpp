@@ -75,9 +75,7 @@ DimVector integers_of(PyObject* sequence) {
 }  // namespace
 
 SharedMemory::SharedMemory(Storage storage) : storage_(std::move(storage)) { storage_->pin(); }
-SharedMemory::~SharedMemory() {
-  if (storage_) storage_->unpin();
-}
+SharedMemory::~SharedMemory() { storage_->unpin(); }
 
 Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarType dtype,
                    void (*release)(void*), void* context) {
@@ -100,8 +98,8 @@ Tensor tensor_over(void* data, IntArrayRef sizes, IntArrayRef strides, ScalarTyp
 
 namespace {
 
-PyObject* capsule_of(SharedMemory memory) {
-  auto held = std::make_unique<SharedMemory>(std::move(memory));
+PyObject* capsule_of(Storage storage) {
+  auto held = std::make_unique<SharedMemory>(std::move(storage));
   const auto release = [](PyObject* capsule) {
     delete static_cast<SharedMemory*>(PyCapsule_GetPointer(capsule, nullptr));
   };
@@ -126,7 +124,7 @@ PyObject* array_interface(PyObject* self, PyObject*) {
       PyTuple_SET_ITEM(shape.get(), d, PyLong_FromLongLong(t.size(d)));
       PyTuple_SET_ITEM(strides.get(), d, PyLong_FromLongLong(t.stride(d) * width));
     }
-    Ref memory(capsule_of(SharedMemory(t.storage())));
+    Ref memory(capsule_of(t.storage()));
     return Py_BuildValue("({s:N,s:N,s:s,s:(NO),s:i}N)", "shape", shape.release(), "strides",
                          strides.release(), "typestr", type, "data",
                          PyLong_FromVoidPtr(t.numel() ? t.data() : nullptr), Py_False, "version", 3,
@@ -245,8 +243,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
                       format ? "the tensor is not contiguous" : "the dtype has no buffer format");
       return -1;
     }
-    auto geometry =
-        std::make_unique<BufferGeometry>(BufferGeometry{SharedMemory(t.storage()), {}, {}});
+    std::unique_ptr<BufferGeometry> geometry(new BufferGeometry{SharedMemory(t.storage()), {}, {}});
     const auto width = static_cast<Py_ssize_t>(element_size(t.dtype()));
     for (int64_t d = 0; d < t.dim(); ++d) {
       geometry->shape.push_back(t.size(d));
@@ -290,7 +287,7 @@ struct ViewRelease {
 using View = std::unique_ptr<Py_buffer, ViewRelease>;
 
 View view_of(PyObject* source) {
-  check_value(PyObject_CheckBuffer(source) && !is_tensor(source),
+  check_value(PyObject_CheckBuffer(source),
               "frombuffer: expected an object that implements the Python buffer protocol, got ",
               Py_TYPE(source)->tp_name);
   auto view = std::make_unique<Py_buffer>();

@@ -149,6 +149,10 @@ def frombuffer(
         offset: bytes to skip.
         requires_grad: whether gradients are collected for it.
     """
+    if isinstance(buffer, Tensor):
+        raise ValueError(
+            "frombuffer: expected an object that implements the Python buffer protocol, got a Tensor"
+        )
     out = _C._from_buffer(buffer, dtype, count, offset)
     return out.requires_grad_() if requires_grad else out
 

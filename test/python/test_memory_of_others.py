@@ -327,3 +327,25 @@ def test_errors_pass_the_end_of_foreign_memory_unharmed():
 
     with pytest.raises(Failing):
         fails()
+
+
+def misaligned(count, dtype):
+    """An array that begins one byte after an address that its elements ask for."""
+    array = np.zeros(count * np.dtype(dtype).itemsize + 1, np.uint8)[1:].view(dtype)
+    array[:] = np.arange(count) % 7 + 1
+    return array
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int64", "complex64"])
+@pytest.mark.parametrize("count", [3, 4_000_000])
+def test_misaligned_memory(dtype, count):
+    x, out = fb.from_numpy(misaligned(count, dtype)), fb.from_numpy(misaligned(count, dtype))
+    plain = x.clone()
+    assert x.data_ptr() % 2 == 1
+    for call in (
+        lambda t: fb.add(t, t, out=out), lambda t: out.copy_(t).mul_(3), lambda t: out.fill_(2),
+        lambda t: t.sum(),
+        lambda t: t[: count // 3 * 3].view(-1, 3).sum(0), lambda t: t == 2, lambda t: t.cumsum(0),
+        lambda t: t.to(fb.complex128), lambda t: fb.cat([t, t]), lambda t: t.nonzero(), lambda t: t.neg(),
+    ):  # fmt: skip
+        assert fb.equal(call(x).clone(), call(plain))

@@ -63,8 +63,8 @@ class Pickler(pickle._Pickler):
             return _Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, _C.layout):
             return _Global("torch.serialization", "_get_layout"), (str(obj).replace("flambeau", "torch"),)
-        if not isinstance(obj, Tensor):
-            return NotImplemented
+        if not isinstance(obj, Tensor) or hasattr(obj, "cls_to_become"):
+            return NotImplemented  # a lazy parameter has no values yet
         state = {name: value for name, value in vars(obj).items() if name != "grad"}
         if type(obj).__name__ == "Parameter":
             data: tuple[Any, ...] = (obj.detach().as_subclass(Tensor), obj.requires_grad, OrderedDict())
