@@ -81,6 +81,36 @@ class MemoryMethods:
         """Return the index of the device; -1 for the host."""
         return -1 if self.device.type == "cpu" else self.device.index or 0
 
+    @property
+    def _grad(self: Any) -> Tensor | None:
+        """The gradient, without a warning where the tensor is no leaf."""
+        return self.grad if self.is_leaf or self.retains_grad else None
+
+    @_grad.setter
+    def _grad(self: Any, value: Tensor | None) -> None:
+        self.grad = value
+
+    @property
+    def _grad_fn(self: Any) -> Any:
+        """The node that made the tensor."""
+        return self.grad_fn
+
+    def _is_all_true(self: Any) -> Tensor:
+        """Return whether all elements of a tensor of dtype bool are true, as a tensor."""
+        if self.dtype is not _C.bool:
+            raise RuntimeError(f"_is_all_true: expected dtype bool, got {self.dtype}")
+        return self.all()
+
+    def _is_any_true(self: Any) -> Tensor:
+        """Return whether any element of a tensor of dtype bool is true, as a tensor."""
+        if self.dtype is not _C.bool:
+            raise RuntimeError(f"_is_any_true: expected dtype bool, got {self.dtype}")
+        return self.any()
+
+    def module_load(self: Any, other: Tensor, assign: bool = False) -> Tensor:
+        """Return what a module keeps in this tensor's place when it loads `other`."""
+        return other.detach() if assign else self.detach().copy_(other).detach()
+
     def is_same_size(self: Any, other: Tensor) -> bool:
         """Whether both have the same sizes."""
         return self.shape == other.shape

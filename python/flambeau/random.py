@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flambeau import _generator as _generator  # gives Generator its methods
 from flambeau._C import Generator, Tensor, default_generator
 
 
