@@ -36,7 +36,7 @@ def _install() -> None:
     methods: dict[str, Any] = {"seed": _seed, "clone_state": _clone_state}
     for name, method in methods.items():
         setattr(_C.Generator, name, method)
-    copyreg.pickle(Generator, _reduced)  # type: ignore[arg-type]
+    copyreg.pickle(Generator, _reduced)
 
 
 _install()
