@@ -312,11 +312,12 @@ void GraphTask::run(ArrayRef<Edge> roots, Gradients&& grads) {
     state.waiting_for = kNone;  // queued: a second root of the same node must not queue it again
     push_ready(index);
   }
-  while (!ready_.empty()) {
+  constexpr uint32_t kNodesPerCheck = 64;  // long operators look by themselves
+  for (uint32_t done = 1; !ready_.empty(); ++done) {
+    if (done % kNodesPerCheck == 0) check_interrupt();
     const uint32_t index = ready_.front().state;
     std::pop_heap(ready_.begin(), ready_.end());
     ready_.pop_back();
-    check_interrupt();
     evaluate(index);
   }
 }

@@ -3,6 +3,7 @@
 // which throws when the user has interrupted the program, when another part of the same parallel
 // region has failed, or when the process is about to end. What was being written is left half done.
 #include <atomic>
+#include <cstdint>
 
 #include "c10/core/namespace.h"
 
@@ -21,10 +22,20 @@ extern thread_local constinit const std::atomic<bool>* stop_flag;
 // Costs some nanoseconds; the host is asked ten times a second.
 void check_interrupt();
 
+// body(begin, end) on pieces of [0, n), one after the other, between which the work may stop.
+template <typename Body>
+void in_pieces(int64_t n, const Body& body) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  for (int64_t begin = 0; begin < n; begin += kPiece) {
+    if (begin > 0) check_interrupt();
+    body(begin, n - begin < kPiece ? n : begin + kPiece);
+  }
+}
+
 // From now on every check_interrupt() throws.
 void stop_long_work() noexcept;
 
-// Monotonic time in nanoseconds, exact to a few milliseconds, which makes it cheap.
+// Monotonic time in nanoseconds within a factor of two, for what must cost no system call.
 int64_t coarse_time();
 
 }  // namespace flambeau::c10

@@ -17,6 +17,7 @@
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
+#include "c10/core/interrupt.h"
 #include "torchgen_out/aten/scan_kernels.h"
 
 namespace flambeau::ops {
@@ -40,6 +41,7 @@ using State = typename StateOf<T>::type;
 // Fibers advanced at once: rows hide the latency of a step, columns also become vectors.
 constexpr int64_t kRows = 4;
 constexpr int64_t kColumns = 256;
+constexpr int64_t kStepsPerCheck = int64_t{1} << 20;  // of a fiber
 
 // step(state, position) returns the new state, which is the element's result.
 template <int64_t kWidth, typename T, typename Step>
@@ -48,6 +50,7 @@ void advance(int64_t n, int64_t first, int64_t between, int64_t along, T* out, c
 #pragma GCC unroll 4
   for (int64_t j = 0; j < kWidth; ++j) state[j] = Step::start();
   for (int64_t i = 0; i < n; ++i) {
+    if (i % kStepsPerCheck == kStepsPerCheck - 1) check_interrupt();
     // All reads come first: rows may lie a page apart, and a read just behind a write to the same
     // place of another page waits for it.
 #pragma GCC unroll 4

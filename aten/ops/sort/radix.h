@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "aten/cpu/parallel.h"
+#include "c10/core/interrupt.h"
 
 namespace flambeau::sorting {
 
@@ -28,16 +29,20 @@ Entry* radix_sort(int64_t n, int key_bits, Entry* entries, Entry* scratch, const
   const auto digit = [&key](const Entry& e, int pass) {
     return static_cast<int64_t>(key(e) >> (pass * kDigitBits)) & (kBuckets - 1);
   };
-  for (int64_t i = 0; i < n; ++i) {
-    for (int p = 0; p < passes; ++p)
-      ++counts[static_cast<size_t>(p * kBuckets + digit(entries[i], p))];
-  }
+  in_pieces(n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int p = 0; p < passes; ++p)
+        ++counts[static_cast<size_t>(p * kBuckets + digit(entries[i], p))];
+    }
+  });
   for (int p = 0; p < passes; ++p) {
     int64_t* count = counts.get() + p * kBuckets;
     if (count[digit(entries[0], p)] == n) continue;  // all alike in this digit
     int64_t sum = 0;
     for (int64_t b = 0; b < kBuckets; ++b) sum += std::exchange(count[b], sum);
-    for (int64_t i = 0; i < n; ++i) scratch[count[digit(entries[i], p)]++] = entries[i];
+    in_pieces(n, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) scratch[count[digit(entries[i], p)]++] = entries[i];
+    });
     std::swap(entries, scratch);
   }
   return entries;

@@ -36,16 +36,18 @@ Groups group(int64_t n, const int64_t* order, bool return_inverse, bool return_c
   std::vector<int64_t> counts;
   groups.inverse = empty_tensor({return_inverse ? n : 0}, ScalarType::Int64);
   int64_t* const inverse = groups.inverse.data_as<int64_t>();
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t place = order ? order[i] : i;
-    const int64_t before = i == 0 ? 0 : order ? order[i - 1] : i - 1;
-    if (i == 0 || !equal(before, place)) {
-      groups.firsts.push_back(place);
-      counts.push_back(0);
+  in_pieces(n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t place = order ? order[i] : i;
+      const int64_t before = i == 0 ? 0 : order ? order[i - 1] : i - 1;
+      if (i == 0 || !equal(before, place)) {
+        groups.firsts.push_back(place);
+        counts.push_back(0);
+      }
+      ++counts.back();
+      if (return_inverse) inverse[place] = static_cast<int64_t>(counts.size()) - 1;
     }
-    ++counts.back();
-    if (return_inverse) inverse[place] = static_cast<int64_t>(counts.size()) - 1;
-  }
+  });
   const int64_t found = return_counts ? static_cast<int64_t>(counts.size()) : 0;
   groups.counts = empty_tensor({found}, ScalarType::Int64);
   std::copy_n(counts.data(), found, groups.counts.data_as<int64_t>());

@@ -76,10 +76,10 @@ class Failure:
         if len(error.args) <= 1:
             own, error.args = error.args, (_Text(self.text),)
             if self._is_told_by(error):
-                return error  # type: ignore[no-any-return]
+                return error
             error.args = own
         error.add_note(self.text)
-        return error  # type: ignore[no-any-return]
+        return error
 
     def _bare(self) -> Any:
         """Make an exception of the class without its constructor, which wants unknown arguments."""

@@ -102,7 +102,7 @@ class WorkerPool:
 
     def is_busy(self) -> bool:
         """Whether a pass has requests that are not answered."""
-        user = self._user and self._user()
+        user = None if self._user is None else self._user()
         return user is not None and bool(user._owner)
 
     def ask(self, worker: int, request: Any) -> None:
