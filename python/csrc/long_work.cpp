@@ -29,6 +29,7 @@ namespace {
 // thread is one.
 std::atomic<int> threads_at_work{0};
 thread_local constinit bool is_at_work = false;
+thread_local constinit ThreadState switches_on_leaving;
 
 void start_work() {
   is_at_work = true;
@@ -58,9 +59,12 @@ auto take_gil(const Take& take) noexcept {
 // The user's handler meets the switches of Python code, not those of the operator it interrupts.
 class SwitchesOfPython {
  public:
-  SwitchesOfPython() : previous_(thread_state) {
-    thread_state.included = thread_state.excluded = 0;
-    thread_state.forward_grad_enabled = true;
+  explicit SwitchesOfPython(bool has_left) : previous_(thread_state) {
+    if (has_left) {
+      thread_state = switches_on_leaving;
+    } else {
+      thread_state.included = thread_state.excluded = 0;
+    }
   }
   ~SwitchesOfPython() { thread_state = previous_; }
   SwitchesOfPython(const SwitchesOfPython&) = delete;
@@ -72,9 +76,9 @@ class SwitchesOfPython {
 
 void run_signal_handlers() {
   if (!is_main_thread() || !Py_IsInitialized()) return;
+  const SwitchesOfPython switches(is_at_work);
   const WithGil gil;
   if (PyErr_Occurred()) return;
-  const SwitchesOfPython switches;
   if (PyErr_CheckSignals() < 0) throw CarriedError();
 }
 
@@ -99,6 +103,7 @@ void forget_other_threads() {
 }  // namespace
 
 PyThreadState* leave_python() noexcept {
+  switches_on_leaving = thread_state;
   start_work();
   return PyEval_SaveThread();
 }
