@@ -92,9 +92,9 @@ test: build cpp-test $(VENV)/.test.installed  ## build everything, run the test 
 	@$(PY) -m pytest -n $(JOBS) test
 
 .PHONY: test-isa
-test-isa: build $(VENV)/.test.installed  ## a sample of the operator tests per instruction set: make test-isa [SAMPLE=10]
+test-isa: build $(VENV)/.test.installed  ## a sample of the operator tests per instruction set: make test-isa [SAMPLE=5]
 	$(call say,Running operator tests with capped instruction sets)
-	@PYTHONPATH=python:test:test/ops $(PY) -m instruction_sets --jobs $(JOBS) --sample $(or $(SAMPLE),10)
+	@PYTHONPATH=python:test:test/ops $(PY) -m instruction_sets --jobs $(JOBS) --sample $(or $(SAMPLE),5)
 
 .PHONY: cpp-test
 cpp-test: env  ## C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer

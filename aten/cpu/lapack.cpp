@@ -18,9 +18,6 @@
 namespace flambeau::lapack {
 namespace {
 
-// Below this size threads cost OpenBLAS's LAPACK more than they bring.
-constexpr int64_t kSerialSize = 512;
-
 // The entry for T among the four of a routine.
 template <typename T, typename S, typename D, typename C, typename Z>
 constexpr auto entry(S s, D d, C c, Z z) {
@@ -202,6 +199,25 @@ void orgqr(int m, int n, int k, T* a, int ld, const T* tau) {
     entry<T>(LAPACK_sorgqr, LAPACK_dorgqr, LAPACK_cungqr, LAPACK_zungqr)(
         &m, &n, &k, raw(a), &ld, raw(tau), work, size, info);
   });
+}
+
+template <typename T>
+void geqrt(int m, int n, int nb, T* a, int ld, T* t) {
+  std::vector<T> work(static_cast<size_t>(nb) * static_cast<size_t>(n));
+  int info = 0;
+  entry<T>(LAPACK_sgeqrt, LAPACK_dgeqrt, LAPACK_cgeqrt, LAPACK_zgeqrt)(
+      &m, &n, &nb, raw(a), &ld, raw(t), &nb, raw(work.data()), &info);
+  checked("geqrt", info);
+}
+
+template <typename T>
+void gemqrt(int m, int n, int k, int nb, const T* a, int ld, const T* t, T* c) {
+  std::vector<T> work(static_cast<size_t>(nb) * static_cast<size_t>(n));
+  int info = 0;
+  entry<T>(LAPACK_sgemqrt_base, LAPACK_dgemqrt_base, LAPACK_cgemqrt_base, LAPACK_zgemqrt_base)(
+      "L", "N", &m, &n, &k, &nb, raw(a), &ld, raw(t), &nb, raw(c), &ld, raw(work.data()), &info, 1,
+      1);
+  checked("gemqrt", info);
 }
 
 template <typename T>
@@ -401,6 +417,8 @@ template void sytrs(bool, char, int, int, const float*, int, const int*, float*,
 template void trsm(char, char, char, bool, int, int, const float*, int, float*, int);
 template void geqrf(int, int, float*, int, float*);
 template void orgqr(int, int, int, float*, int, const float*);
+template void geqrt(int, int, int, float*, int, float*);
+template void gemqrt(int, int, int, int, const float*, int, const float*, float*);
 template void ormqr(char, bool, int, int, int, const float*, int, const float*, float*, int);
 template int syevd(bool, char, int, float*, int, float*);
 template int geev(int, float*, int, complex<float>*, complex<float>*, int);
@@ -417,6 +435,8 @@ template void sytrs(bool, char, int, int, const double*, int, const int*, double
 template void trsm(char, char, char, bool, int, int, const double*, int, double*, int);
 template void geqrf(int, int, double*, int, double*);
 template void orgqr(int, int, int, double*, int, const double*);
+template void geqrt(int, int, int, double*, int, double*);
+template void gemqrt(int, int, int, int, const double*, int, const double*, double*);
 template void ormqr(char, bool, int, int, int, const double*, int, const double*, double*, int);
 template int syevd(bool, char, int, double*, int, double*);
 template int geev(int, double*, int, complex<double>*, complex<double>*, int);
@@ -435,6 +455,9 @@ template void trsm(char, char, char, bool, int, int, const complex<float>*, int,
                    int);
 template void geqrf(int, int, complex<float>*, int, complex<float>*);
 template void orgqr(int, int, int, complex<float>*, int, const complex<float>*);
+template void geqrt(int, int, int, complex<float>*, int, complex<float>*);
+template void gemqrt(int, int, int, int, const complex<float>*, int, const complex<float>*,
+                     complex<float>*);
 template void ormqr(char, bool, int, int, int, const complex<float>*, int, const complex<float>*,
                     complex<float>*, int);
 template int syevd(bool, char, int, complex<float>*, int, float*);
@@ -456,6 +479,9 @@ template void trsm(char, char, char, bool, int, int, const complex<double>*, int
                    int);
 template void geqrf(int, int, complex<double>*, int, complex<double>*);
 template void orgqr(int, int, int, complex<double>*, int, const complex<double>*);
+template void geqrt(int, int, int, complex<double>*, int, complex<double>*);
+template void gemqrt(int, int, int, int, const complex<double>*, int, const complex<double>*,
+                     complex<double>*);
 template void ormqr(char, bool, int, int, int, const complex<double>*, int, const complex<double>*,
                     complex<double>*, int);
 template int syevd(bool, char, int, complex<double>*, int, double*);

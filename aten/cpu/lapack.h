@@ -23,7 +23,9 @@ using real_t = typename real_of<T>::type;
 // LAPACK's dimensions have 32 bits; RuntimeError naming the operator for larger ones.
 int dimension(const char* op, int64_t n);
 
-// While alive, BLAS runs in its caller: threads cost more than they bring for small matrices.
+// Below this size threads cost OpenBLAS's LAPACK more than they bring.
+inline constexpr int64_t kSerialSize = 512;
+// While alive, BLAS runs in its caller for matrices up to that size.
 // `n`: the larger side of the matrix.
 class BlasThreads {
  public:
@@ -64,6 +66,13 @@ void geqrf(int m, int n, T* a, int ld, T* tau);
 // The first n columns of the product of k reflectors, in place.
 template <typename T>
 void orgqr(int m, int n, int k, T* a, int ld, const T* tau);
+// The same factors in compact form: blocks of `nb` reflectors, whose triangular factors t (nb rows,
+// min(m, n) columns) let all that follows be products of matrices.
+template <typename T>
+void geqrt(int m, int n, int nb, T* a, int ld, T* t);
+// C (m x n) <- Q C for the first k reflectors of geqrt, a multiple of nb or all; c has a's ld.
+template <typename T>
+void gemqrt(int m, int n, int k, int nb, const T* a, int ld, const T* t, T* c);
 // C <- Q C, Q^H C, C Q or C Q^H; k reflectors. trans: N, or C for the adjoint.
 template <typename T>
 void ormqr(char side, bool adjoint, int m, int n, int k, const T* a, int ld, const T* tau, T* c,

@@ -224,3 +224,20 @@ def test_distances_and_their_gradients(p):
     )
     if p:
         assert fb.autograd.gradcheck(lambda x, y: fb.cdist(x, y, p), (a.requires_grad_(), b.requires_grad_()))
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.complex64, fb.complex128], ids=str)
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+@pytest.mark.parametrize("sizes", [(64, 64), (63, 80), (130, 65), (65, 200), (600, 530)], ids=str)
+def test_qr_in_blocks_of_reflectors(sizes, mode, dtype):
+    fb.manual_seed(0)
+    a = fb.randn(*sizes, dtype=dtype)
+    q, r = fb.linalg.qr(a, mode)
+    # LAPACK's choice of reflectors makes the factors unique.
+    want = np.linalg.qr(a.numpy(), mode)
+    tolerance = 3e-4 if dtype in (fb.float32, fb.complex64) else 1e-11
+    np.testing.assert_allclose(r.numpy(), want if mode == "r" else want[1], atol=tolerance)
+    assert fb.equal(r, r.triu())
+    if mode != "r":
+        np.testing.assert_allclose((q @ r).numpy(), a.numpy(), atol=tolerance)
+        np.testing.assert_allclose(q.numpy(), want[0], atol=tolerance)

@@ -1,6 +1,7 @@
 // Orthogonal factors on CPU, by LAPACK, in place in column-major outputs:
 //   geqrf   A = Q R as reflectors H_i = I - tau_i v_i v_i^H, v_i below the diagonal of `a`
-//   qr      the same, with Q multiplied out: min(m, n) columns, or all m
+//   qr      the same, with Q multiplied out: min(m, n) columns, or all m. From kBlock reflectors
+//           on they are kept in compact form (Schreiber and Van Loan 1989).
 // R's diagonal is real but may be negative, which makes the factors unique. NaN and inf spread.
 // Backward error: a small multiple of n eps |A| (Higham 2002, th. 19.4).
 #include "aten/ops/linalg/matrices.h"
@@ -41,10 +42,53 @@ void keep_upper(T* r, int64_t rows, int64_t columns) {
     std::fill(r + j * rows + std::min(j + 1, rows), r + (j + 1) * rows, T(0));
 }
 
+constexpr int64_t kBlock = 64;
+
+// Columns of Q in blocks, side by side where there are threads. A column of the identity is changed
+// by the reflectors up to its own place only.
+template <typename T>
+void multiply_out_blocks(const T* a, const T* t, int64_t m, int64_t n, T* q, int64_t q_columns) {
+  const int64_t k = std::min(m, n);
+  const int64_t blocks = (q_columns + kBlock - 1) / kBlock;
+  const auto block = [&](int64_t i) {
+    const int64_t first = i * kBlock, count = std::min(kBlock, q_columns - first);
+    T* columns = q + first * m;
+    std::fill(columns, columns + count * m, T(0));
+    for (int64_t j = 0; j < count; ++j) columns[j * m + first + j] = T(1);
+    lapack::gemqrt(static_cast<int>(m), static_cast<int>(count),
+                   static_cast<int>(std::min(k, first + kBlock)), static_cast<int>(kBlock), a,
+                   leading(m), t, columns);
+  };
+  const auto pair = [&](int64_t i) {  // a cheap one and a dear one cost alike
+    block(i);
+    if (blocks - 1 - i != i) block(blocks - 1 - i);
+  };
+  const int64_t pairs = (blocks + 1) / 2;
+  if (std::max(m, n) > lapack::kSerialSize) {  // BLAS has the threads
+    for (int64_t i = 0; i < pairs; ++i) pair(i);
+    return;
+  }
+  parallel_for(0, pairs, 4 * m * k * kBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) pair(i);
+  });
+}
+
+template <typename T>
+void qr_in_blocks(T* scratch, int64_t m, int64_t n, T* q, int64_t q_columns, T* r, int64_t r_rows) {
+  const int64_t k = std::min(m, n);
+  std::vector<T> t(static_cast<size_t>(kBlock * k));
+  lapack::geqrt(lapack::dimension("linalg.qr", m), lapack::dimension("linalg.qr", n),
+                static_cast<int>(kBlock), scratch, leading(m), t.data());
+  for (int64_t j = 0; j < n; ++j) std::copy_n(scratch + j * m, r_rows, r + j * r_rows);
+  keep_upper(r, r_rows, n);
+  if (q) multiply_out_blocks(scratch, t.data(), m, n, q, q_columns);
+}
+
 // One matrix: `scratch` (m x max(n, columns of q)) holds the reflectors.
 template <typename T>
 void qr_of(T* scratch, int64_t m, int64_t n, T* q, int64_t q_columns, T* r, int64_t r_rows) {
   const int64_t k = std::min(m, n);
+  if (k >= kBlock) return qr_in_blocks(scratch, m, n, q, q_columns, r, r_rows);
   std::vector<T> tau(static_cast<size_t>(k));
   if (k) {
     lapack::geqrf(lapack::dimension("linalg.qr", m), lapack::dimension("linalg.qr", n), scratch,

@@ -1,6 +1,6 @@
 // Loops of small matrix products, compiled once per instruction set: tiles of four rows by two
-// vectors of columns stay in registers while the sums run. Operands whose columns do not lie side
-// by side, or do not fill vectors, are copied first.
+// vectors of columns, or eight by one, stay in registers while the sums run. Right operands whose
+// columns do not lie side by side, or do not fill vectors, are copied first.
 #include <string.h>
 
 #include "aten/core/loop_types.h"
@@ -11,12 +11,15 @@ namespace {
 
 using gemm::SmallProducts;
 
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+constexpr int64_t kVectorBytes = 64;
+#elif defined(__AVX2__)
 constexpr int64_t kVectorBytes = 32;
 #else
 constexpr int64_t kVectorBytes = 16;
 #endif
-constexpr int64_t kRows = 4;
+constexpr int64_t kSums =
+    8;  // vectors of sums per tile: enough to hide the latency of one addition
 
 template <typename T>
 struct Vector {
@@ -30,60 +33,54 @@ struct Vector {
   static void store(T* to, type v) { memcpy(to, &v, sizeof v); }
 };
 
-// Four rows of a, at a + row[i], times a panel of b of two vectors of columns, or of one.
-template <typename T, bool kTwo>
-void tile(int64_t k, const T* const* rows, int64_t step, const T* b, int64_t ldb, T* out) {
+// out (rows `ldo` apart) = R rows of a times a panel of b of C vectors of columns. Loops over R and
+// C are unrolled so that the sums stay in registers.
+template <typename T, int64_t R, int64_t C>
+void tile(int64_t k, const T* const* rows, int64_t step, const T* b, int64_t ldb, T* out,
+          int64_t ldo) {
   using V = Vector<T>;
-  typename V::type c00{}, c01{}, c10{}, c11{}, c20{}, c21{}, c30{}, c31{};
-  const T *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *r3 = rows[3];
+  typename V::type sums[R][C] = {};
+  const T* row[R];
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < R; ++r) row[r] = rows[r];
   for (int64_t p = 0; p < k; ++p) {
-    const auto b0 = V::load(b + p * ldb);
-    const T x0 = r0[p * step], x1 = r1[p * step], x2 = r2[p * step], x3 = r3[p * step];
-    c00 += x0 * b0;
-    c10 += x1 * b0;
-    c20 += x2 * b0;
-    c30 += x3 * b0;
-    if constexpr (kTwo) {
-      const auto b1 = V::load(b + p * ldb + V::kWidth);
-      c01 += x0 * b1;
-      c11 += x1 * b1;
-      c21 += x2 * b1;
-      c31 += x3 * b1;
+    typename V::type y[C];
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < C; ++c) y[c] = V::load(b + p * ldb + c * V::kWidth);
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < R; ++r) {
+      const T x = row[r][p * step];
+#pragma GCC unroll 8
+      for (int64_t c = 0; c < C; ++c) sums[r][c] += x * y[c];
     }
   }
-  constexpr int64_t kColumns = (kTwo ? 2 : 1) * V::kWidth;
-  V::store(out, c00);
-  V::store(out + kColumns, c10);
-  V::store(out + 2 * kColumns, c20);
-  V::store(out + 3 * kColumns, c30);
-  if constexpr (kTwo) {
-    V::store(out + V::kWidth, c01);
-    V::store(out + kColumns + V::kWidth, c11);
-    V::store(out + 2 * kColumns + V::kWidth, c21);
-    V::store(out + 3 * kColumns + V::kWidth, c31);
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < C; ++c) V::store(out + r * ldo + c * V::kWidth, sums[r][c]);
   }
 }
 
 template <typename T>
 void write(const T* from, int64_t columns, bool accumulate, T* to) {
-  if (accumulate) {
-    for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
-  } else {
-    memcpy(to, from, sizeof(T) * static_cast<size_t>(columns));
-  }
+  for (int64_t j = 0; j < columns; ++j) to[j] = accumulate ? to[j] + from[j] : from[j];
 }
 
-// All rows of one panel of `columns` columns, at most those of two vectors.
-template <typename T, bool kTwo>
+// All rows of one panel of `columns` columns, at most those of C vectors.
+template <typename T, int64_t C>
 void panel(const SmallProducts& of, const T* a, const T* b, int64_t ldb, int64_t columns, T* c) {
-  constexpr int64_t kColumns = (kTwo ? 2 : 1) * Vector<T>::kWidth;
+  constexpr int64_t kRows = kSums / C, kColumns = C * Vector<T>::kWidth;
   T sums[kRows * kColumns];
   for (int64_t i = 0; i < of.m; i += kRows) {
     const int64_t count = of.m - i < kRows ? of.m - i : kRows;
     const T* rows[kRows];
     for (int64_t r = 0; r < kRows; ++r)  // the last row again where there are fewer
       rows[r] = a + (i + (r < count ? r : count - 1)) * of.a.row_stride;
-    tile<T, kTwo>(of.k, rows, of.a.col_stride, b, ldb, sums);
+    if (count == kRows && columns == kColumns && !of.accumulate) {
+      tile<T, kRows, C>(of.k, rows, of.a.col_stride, b, ldb, c + i * of.ldc, of.ldc);
+      continue;
+    }
+    tile<T, kRows, C>(of.k, rows, of.a.col_stride, b, ldb, sums, kColumns);
     for (int64_t r = 0; r < count; ++r)
       write(sums + r * kColumns, columns, of.accumulate, c + (i + r) * of.ldc);
   }
@@ -95,9 +92,9 @@ void product(const SmallProducts& of, const T* a, const T* b, int64_t ldb, T* c)
   for (int64_t j = 0; j < of.n; j += kTwo) {
     const int64_t rest = of.n - j;
     if (rest > kOne) {
-      panel<T, true>(of, a, b + j, ldb, rest < kTwo ? rest : kTwo, c + j);
+      panel<T, 2>(of, a, b + j, ldb, rest < kTwo ? rest : kTwo, c + j);
     } else {
-      panel<T, false>(of, a, b + j, ldb, rest, c + j);
+      panel<T, 1>(of, a, b + j, ldb, rest, c + j);
     }
   }
 }

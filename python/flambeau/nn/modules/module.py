@@ -88,8 +88,12 @@ class Module(StatefulModule):
     # --- attributes ---------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        for table in ("_parameters", "_buffers", "_modules"):
-            entries = self.__dict__.get(table)
+        state = self.__dict__
+        parameters = state.get("_parameters")
+        if parameters is not None and name in parameters:  # a layer's forward asks for these: without a loop
+            return parameters[name]
+        for table in ("_buffers", "_modules"):
+            entries = state.get(table)
             if entries is not None and name in entries:
                 return entries[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
