@@ -27,7 +27,7 @@ class MemoryMethods:
             source: a tensor, or a storage.
             storage_offset: the first element, in elements.
             size: the sizes; None: those of the tensor, or all elements of the storage.
-            stride: the strides; None: row-major.
+            stride: the strides; None: row-major. A storage that is too small for them grows.
         """
         if source is None:
             return _C._functions._set_from_(self, _C._functions.empty((0,), dtype=self.dtype))
@@ -41,6 +41,9 @@ class MemoryMethods:
         count = source.nbytes() // self.element_size()
         sizes = (count - storage_offset,) if size is None else tuple(size)
         strides = _row_major(sizes) if stride is None else tuple(stride)
+        needed = _end(sizes, strides, storage_offset) * self.element_size()
+        if needed > source.nbytes():
+            source.resize_(needed)
         seen = _C._rebuild(source.tensor, self.dtype, sizes, strides, storage_offset)
         return _C._functions._set_from_(self, seen)
 
@@ -166,6 +169,13 @@ def _size_type() -> type:
     from flambeau._size import Size
 
     return Size
+
+
+def _end(sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
+    """Return the elements up to the last that such a tensor sees; 0 for what is no tensor."""
+    if len(sizes) != len(strides) or min((offset, *sizes, *strides)) < 0 or 0 in sizes:
+        return 0
+    return offset + 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
 
 
 def _row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -118,7 +118,8 @@ def kind_of(program: list[str], step: int, problem: str) -> str:
     """Findings of one kind have the same method in the last statement and differ in the same respect."""
     text = program[step]
     words = "".join(c if c.isalpha() or c == "_" else " " for c in text.replace("no_grad", "")).split()
-    method = next((w for w in words if len(w) > 2 and w not in ("with", "detach", "bool")), text)
+    method = next((w for w in words if len(w) > 2 and w not in ("with", "detach", "bool")), "")
+    method = method or "".join(c for c in text if not c.isalnum())
     respect = problem if problem.startswith("outcome") else problem.partition(" ")[0]
     return f"{method}: {respect}"
 

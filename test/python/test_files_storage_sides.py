@@ -185,9 +185,21 @@ def tensors_over_storages(torch):
     x.set_(torch.FloatStorage([1, 2, 3]))
     found = [x, raised("storage", lambda: x.set_(torch.IntStorage([1])))]
     x.set_(torch.UntypedStorage([0, 0, 128, 63]))
+    found.append(x.clone())
+    small = torch.UntypedStorage(3)
+    y = torch.zeros(0).set_(small, 1, (2, 2), (3, 1)).fill_(2)
+    found += [
+        small.nbytes(),
+        y,
+        small.tolist()[4:12],
+        raised("", lambda: torch.zeros(0).set_(small, 0, (2,), (-1,))),
+    ]
+    found += [
+        raised("", lambda: torch.zeros(0).set_(small, -1, (2,), (1,))),
+        raised("", lambda: torch.zeros(0).set_(small, 0, (-2,), (1,))),
+    ]
     return [
         *found,
-        x,
         torch.FloatStorage._new_shared(3).is_shared(),
         torch.UntypedStorage._new_shared(3).nbytes(),
     ]
