@@ -107,7 +107,7 @@ class ReduceDecl:
 
 
 # What the templates of loops and device functions call their own: an argument of that name would hide it.
-_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Out Value".split())
+_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Out Stored Value".split())
 
 
 def _variable(name: str) -> str:
@@ -145,6 +145,24 @@ def _loop_table(op: Operator, entry: str, absent: str) -> tuple[str, ...]:
     """Entries by compute dtype."""
     used = set(_computes(op).values())
     return tuple(entry.format(_CPP[d]) if _CPP.get(d) in used else absent for d in _COMPUTED)
+
+
+# Read as they lie in memory by the reductions that compute in the type named: widening them first
+# takes as long as the sum. The processor's instructions for float16 do not come out of plain loops.
+_READ_AS_STORED = {"BFloat16": "Float32"}
+STORED_TYPES = "c10/core/half.h"  # the header that defines them
+
+
+def _reduce_table(op: Operator, name: str, lets: int) -> tuple[str, ...]:
+    """Entries by compute dtype, and by the dtypes in memory that are read as they are."""
+    table = dict(zip(_COMPUTED, _loop_table(op, f"reduce_loops<{name}_fiber<{{}}>>()", "{}"), strict=True))
+    if lets:
+        return tuple(table.values())  # the last step reads them in the compute type
+    computes = _computes(op)
+    for stored, wide in _READ_AS_STORED.items():
+        if computes.get(stored) == _CPP[wide]:
+            table[stored] = f"reduce_loops<{name}_fiber<{_CPP[wide]}, c10::{stored}>>()"
+    return tuple(table.values())
 
 
 def _launcher_table(op: Operator, entry: str) -> tuple[str, ...]:
@@ -237,11 +255,18 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     finished = finisher.write(body.finish)
     constants = _constants(body.params)
     name = loop_name(op, "")
-    place = "{0}[{{}}]" if device else "reinterpret_cast<const stored_t<T>*>({0}[{{}}])[i]"
+    mapped_place, kept_place = (
+        ("in[{}]", "kept[{}]")
+        if device
+        else (
+            "T(reinterpret_cast<const Stored*>(in[{}])[i])",
+            "reinterpret_cast<const stored_t<T>*>(kept[{}])[i]",
+        )
+    )
     table = (
         _launcher_table(op, "&launch_reduce<" + name + "_fiber<{}>, {}>")
         if device
-        else _loop_table(op, f"reduce_loops<{name}_fiber<{{}}>>()", "{}")
+        else _reduce_table(op, name, len(lets))
     )
     return ReduceDecl(
         name=name,
@@ -251,9 +276,9 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
         lets=len(lets),
         identity=_IDENTITY[body.combine],
         combine=_COMBINE[body.combine],
-        map_lines=(*_reads(operands, place.format("in")), *constants, *mapper.lines),
+        map_lines=(*_reads(operands, mapped_place), *constants, *mapper.lines),
         mapped=mapped,
-        finish_lines=(*_reads(lets, place.format("kept")), *constants, *finisher.lines),
+        finish_lines=(*_reads(lets, kept_place), *constants, *finisher.lines),
         finished=finished,
         table=table,
     )

@@ -111,6 +111,17 @@ class Reduction {
   alignas(16) char params_[16 * kMaxParams];
 };
 
+// What the loops read: the compute type, or where they take it as it is the operands' own.
+ScalarType stored_type(const ReduceOp& op, ScalarType compute, ArrayRef<const Tensor*> operands) {
+  const ScalarType own = operands[0]->dtype();
+  for (const Tensor* t : operands) {
+    if (t->dtype() != own) return compute;
+  }
+  const bool reads = is_reduced_floating_type(own) && compute == ScalarType::Float32 &&
+                     op.loops[cpu_isa()][index_of(own)].init;
+  return reads ? own : compute;
+}
+
 const ReduceLoops& loops_of(const ReduceOp& op, ScalarType compute) {
   const ReduceLoops& loops = op.loops[cpu_isa()][index_of(compute)];
   if (!loops.init) fail_dtype(op.name, compute);
@@ -120,16 +131,17 @@ const ReduceLoops& loops_of(const ReduceOp& op, ScalarType compute) {
 Reduction::Reduction(const ReduceOp& op, const PointwiseDTypes& types,
                      ArrayRef<const Tensor*> operands, uint64_t mask, const Tensor& out,
                      ArrayRef<Scalar> params)
-    : loops_(loops_of(op, types.compute)),
+    : loops_(loops_of(op, stored_type(op, types.compute, operands))),
       operands_(static_cast<int>(operands.size())),
       first_let_(op.num_operands - op.num_let),
       acc_size_(op.acc_size[index_of(types.compute)]) {
   store_params(op.name, params, types.compute, params_);
-  const int64_t width = static_cast<int64_t>(element_size(types.compute));
+  const ScalarType stored = stored_type(op, types.compute, operands);
+  const int64_t width = static_cast<int64_t>(element_size(stored));
   for (int a = 0; a < operands_; ++a) {
     const Tensor& t = *operands[static_cast<size_t>(a)];
-    sides_[a] = {cast_loop(t.dtype(), types.compute), static_cast<int64_t>(element_size(t.dtype())),
-                 width, t.dtype() == types.compute};
+    sides_[a] = {cast_loop(t.dtype(), stored), static_cast<int64_t>(element_size(t.dtype())), width,
+                 t.dtype() == stored};
   }
   sides_[operands_] = {
       cast_loop(types.loop_out, out.dtype()), static_cast<int64_t>(element_size(out.dtype())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen import slots
-from codegen.loop_spelling import includes_of, loops_of
+from codegen.loop_spelling import STORED_TYPES, includes_of, loops_of
 from codegen.model import Model
 from codegen.render import File, render
 
@@ -16,6 +16,8 @@ def emit(model: Model) -> Iterator[File]:
         loops, reductions = loops_of(operators, model.primitives, device=False)
         if loops or reductions:
             includes = includes_of(operators, model.primitives)
+            if reductions:
+                includes = tuple(sorted((*includes, STORED_TYPES)))
             yield render(
                 "loops.cpp.j2",
                 f"cpu/{family}_loops.cpp",
