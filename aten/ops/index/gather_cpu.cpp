@@ -1,5 +1,7 @@
 // gather on CPU: result[i][j] = self[index[i][j]][j] for dim 0. Pure movement, exact in every
 // dtype. Negative indices are out of bounds.
+#include <algorithm>
+
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
@@ -12,6 +14,9 @@
 
 namespace flambeau::ops {
 namespace {
+
+constexpr int64_t kLineBytes = 64;
+constexpr int64_t kCacheBytes = 1 << 19;
 
 // Along one row of a tile: where the elements lie and what a position is worth, in bytes.
 struct Row {
@@ -83,7 +88,13 @@ void gather_cpu(const Tensor& self, int64_t dim, const Tensor& index, bool, Tens
                     self.dim() ? self.size(dim) : 1,
                     self.dim() ? self.stride(dim) * item : 0,
                     dim};
-  const TileShape shape = buffered_tile_shape(nest);
+  TileShape shape = buffered_tile_shape(nest);
+  if (nest.ndim > 1 && steps.from == item && steps.along > item) {
+    // Columns of lines that stay in the second-level cache while all rows pick from them.
+    const int64_t lines = std::max<int64_t>(1, kCacheBytes / (steps.size * kLineBytes));
+    shape.columns = std::min(nest.sizes[0], lines * kLineBytes / item);
+    shape.rows = std::min(nest.sizes[1], kBlock);
+  }
   const Tiles tiles(nest, shape.columns, shape.rows);
   const bool picks = steps.to == item && steps.positions == 8 && steps.from == 0;
   dispatch_by_size(element_size(self.dtype()), "gather", [&]<typename T>() {
