@@ -7,6 +7,7 @@ networks in networks.py.
 """
 
 from families import FAMILIES, Case
+from movement import MOVEMENT
 from networks import LSTM, RESNET, TINY
 
 
@@ -239,6 +240,7 @@ CASES = [
     conv(512, 512, 7, 3, 1),
     conv(64, 256, 56, 1, 1),
     *FAMILIES,
+    *MOVEMENT,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
     Case("training", "ResNet-18, 4 x 3 x 112²", RESNET, "step()"),
