@@ -9,9 +9,10 @@ namespace flambeau::autograd {
 
 namespace {
 
-// Whether nobody else can see the elements of `t`, so that it may become a .grad as it is.
-bool is_sole_owner(const Tensor& t) {
-  if (t.impl()->use_count() != 1 || t.impl()->wrapper() || t.is_conj() || t.is_neg()) return false;
+// Whether nobody but `holders` can see the elements of `t`, so that it may become a .grad as it is.
+bool belongs_to(uint32_t holders, const Tensor& t) {
+  if (t.impl()->use_count() > holders || t.impl()->wrapper() || t.is_conj() || t.is_neg())
+    return false;
   const ViewMeta* view = view_meta_of(t);
   // A view whose base only the view itself keeps.
   const uint32_t owners = view && view->base.impl()->use_count() == 1 ? 2 : 1;
@@ -28,10 +29,11 @@ Tensor without_meta(Tensor&& t) {
   return t.impl()->autograd_meta() ? shallow_alias(t) : std::move(t);
 }
 
-// The first gradient of a variable: taken over if nobody else has it, else copied.
-Tensor first_grad(Tensor&& grad, const Tensor& variable) {
+// The first gradient of a variable: taken over if only `holders` have it, else copied.
+Tensor first_grad(Tensor&& grad, const Tensor& variable, uint32_t holders) {
   if (thread_state.grad_enabled || grad.impl()->wrapper()) return operators::clone(grad);
-  if (is_sole_owner(grad) && has_grad_layout(grad, variable)) return without_meta(std::move(grad));
+  if (belongs_to(holders, grad) && has_grad_layout(grad, variable))
+    return without_meta(std::move(grad));
   Tensor copy =
       variable.impl()->is_non_overlapping_and_dense()
           ? empty_strided_tensor(variable.sizes(), variable.strides(), grad.dtype(), grad.device())
@@ -53,7 +55,9 @@ void AccumulateGrad::accumulate(Tensor&& grad) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Tensor& sum = make_meta(variable_).grad;
   if (!sum.defined()) {
-    sum = first_grad(std::move(grad), variable_);
+    // Post hooks are shown the memory that has become .grad.
+    const bool shown = extras() && !extras()->post_hooks.empty();
+    sum = first_grad(std::move(grad), variable_, shown ? 2 : 1);
   } else if (thread_state.grad_enabled || grad.impl()->wrapper()) {
     sum = operators::add(sum, grad);
   } else {

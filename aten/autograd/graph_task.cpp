@@ -279,10 +279,10 @@ void GraphTask::evaluate(uint32_t index) {
       const UserCodeScope scope;
       for (const auto& entry : extras->pre_hooks.entries()) entry.hook->call(grads);
     }
-    const Gradients received = grads;
+    const Gradients received = extras && !extras->post_hooks.empty() ? grads : Gradients();
     out = call_watched(node, [&] { return call(node, std::move(grads)); });
     extras = node.extras();
-    if (extras && !extras->post_hooks.empty()) {
+    if (received.size() > 0 && extras && !extras->post_hooks.empty()) {
       const UserCodeScope scope;
       for (const auto& entry : extras->post_hooks.entries()) entry.hook->call(out, received);
     }

@@ -283,9 +283,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base)))
     return view.grad_fn;
   if (view.requires_grad) return {};  // a leaf by the user's word
-  if (view.origin == ViewOrigin::MultiOutput) {
-    check_view_origin(view, "another view of its memory has been modified inplace");
-  }
+  check_view_origin(view, "its base or another view of its base has been modified inplace");
   check(holds_same_numbers(view.base.dtype(), t.dtype()),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
         ", got ", t.dtype());
@@ -331,7 +329,10 @@ void rebase_history(const Tensor& self, Node& node) {
     base.output_nr = 0;
     mark_requires_grad(view->base);
     self.impl()->add_keys(DispatchKey::Autograd);
-    (void)grad_fn(self);  // the view's own history follows the base's from here
+    // The view's own history follows the base's from here, also where one was made since the
+    // change, from the base's former history.
+    view->grad_version = self.impl()->version() - 1;
+    (void)grad_fn(self);
     return;
   }
   AutogradMeta& meta = make_meta(self);

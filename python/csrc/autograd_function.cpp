@@ -103,8 +103,8 @@ Tensor alias_without_grad(const Tensor& t) {
   return alias;
 }
 
-// The output `i` with its place in the graph.
-Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i) {
+// The output `i` of `outputs` tensors, with its place in the graph.
+Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i, int64_t outputs) {
   const Tensor& t = tensor_of(output);
   const ContextObject& ctx = call.ctx();
   const bool is_input = holds(call.arguments, output);
@@ -122,6 +122,9 @@ Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i) {
   }
   if (is_input && is_dirty) {
     autograd::check_inplace_grad(t, true);
+    check(outputs == 1 || !autograd::is_view(t), call.node->name(),
+          ": a Function that modifies inplace an input that is a view of another Tensor cannot "
+          "return more than one Tensor; return its clone()");
     check(i == call.node->num_outputs(), call.node->name(),
           ": expected outputs marked as dirty to come first in order");
     autograd::rebase_history(t, call.node);
@@ -168,10 +171,12 @@ Ref finish_outputs(const FunctionCall& call, PyObject* outputs) {
   check_dirty_are_outputs(call, outputs);
   const Py_ssize_t n = PyTuple_GET_SIZE(outputs);
   Ref results = Ref::checked(PyTuple_New(n));
+  int64_t tensors = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) tensors += is_tensor(PyTuple_GET_ITEM(outputs, i));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PyTuple_GET_ITEM(outputs, i);
     const auto nr = static_cast<uint32_t>(i);
-    Ref result = is_tensor(item) ? finish_output(call, item, nr) : Ref::share(item);
+    Ref result = is_tensor(item) ? finish_output(call, item, nr, tensors) : Ref::share(item);
     PyTuple_SET_ITEM(results.get(), i, result.release());
     while (call.node && call.node->num_outputs() <= nr) call.node->add_undefined_output();
     // Backward may ask for zeros in the place of any output.

@@ -173,9 +173,13 @@ def _suffixes(tensor: Tensor) -> Iterator[str]:
     silent = {default} | ({default.to_complex(), _C.int64, _C.bool} if guessed else set())
     if tensor.dtype not in silent:
         yield f"dtype={tensor.dtype}"
-    grad_fn = tensor.grad_fn
-    if grad_fn is not None:
-        yield f"grad_fn=<{grad_fn.name()}>"
+    try:
+        grad_fn = tensor.grad_fn
+        shown = None if grad_fn is None else grad_fn.name()
+    except RuntimeError:  # a view whose base has changed in a way that leaves it without history
+        shown = "Invalid"
+    if shown is not None:
+        yield f"grad_fn=<{shown}>"
     elif tensor.requires_grad:
         yield "requires_grad=True"
     tangent = _C._unpack_dual(tensor)[1]
