@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import slots, spelling, tensor_spelling
+from codegen.inplace_views import changes_geometry, view_chain
 from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
     Argument,
@@ -337,6 +338,9 @@ def _view(op: Operator, form: Form, body: View) -> Iterator[str]:
 
 def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Iterator[str]:
     function = slots.functional_form(op, form)
+    if changes_geometry(op, form):
+        yield from _view_in_place(model, op, body)
+        return
     if form is not function:
         args = ", ".join(spelling.local(arg.name) for arg in function.schema.args)
         computed = "computed" if "result" in _outs(form) else "result"  # an output may be called so
@@ -357,6 +361,17 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield f"return {spelling.local(written[0])};"
         return
     yield from writer.statements(body.expr)
+
+
+def _view_in_place(model: Model, op: Operator, body: Composite) -> Iterator[str]:
+    """Call the in-place form of each view that the composite is made of."""
+    chain = view_chain(body.expr, model.find)
+    assert chain is not None, f"{op.name}: reported by check_inplace_views"
+    writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
+    for name, call in chain:
+        given = ", ".join(["self", *map(writer.write, call.args[1:])])
+        yield f"ops::{spelling.struct_name(name)}::call({given});"
+    yield "return self;"
 
 
 def batched_parts(model: Model, op: Operator, form: Form, rule: BatchRule, index: int) -> FunctionDecl:

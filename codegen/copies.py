@@ -13,7 +13,19 @@ from codegen.schema import show_schema
 from codegen.source import Mapping, Node, Sequence, Text
 
 # What the copy does not share with its view.
-_OWN = ("func", "variants", "doc", "aliases", "infix", "scalars", "view", "vmap", "composite", "cpp")
+_OWN = (
+    "func",
+    "variants",
+    "doc",
+    "aliases",
+    "orders",
+    "infix",
+    "scalars",
+    "view",
+    "vmap",
+    "composite",
+    "cpp",
+)
 
 
 def can_copy(schema: Schema) -> bool:

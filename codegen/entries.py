@@ -38,6 +38,7 @@ class Draft:
     doc: str
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
+    orders: tuple[tuple[str, ...], ...]
     broken: bool  # a mistake was found that leaves the operator unusable
     forms: tuple[Form, ...] = ()
     name: str = field(init=False)  # the operator's, with its overload
@@ -90,9 +91,10 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     broken |= not check_schema(schema, offsets, func, kind_key, collector)
     chosen = _variants(fields, schema, variants, broken)
     scalars = () if broken else _scalars(fields, schema)
+    orders = () if broken else tuple(_orders(fields, schema))
     return Draft(
         fields, func, schema, offsets, _KINDS[kind_key], kind_key, family, chosen, scalars,
-        namespace, infix, doc, tags, aliases, broken,
+        namespace, infix, doc, tags, aliases, orders, broken,
     )  # fmt: skip
 
 
@@ -192,6 +194,22 @@ def _aliases(fields: Fields) -> Iterator[str]:
         message = f"aliases: expected name or namespace.name, got '{text.value}'"
         hint = did_you_mean(namespace, keys.NAMESPACES, "namespaces")
         fields.collector.add(text.position, "FB0103", message, hint, text.length)
+
+
+def _orders(fields: Fields, schema: Schema) -> Iterator[tuple[str, ...]]:
+    """`orders: ["self, value, tensor1, tensor2"]`: each names what is given by position, in that order."""
+    known = [a.name for a in schema.args]
+    required = [a.name for a in schema.args if a.default is None]
+    for text in fields.texts("orders"):
+        names = tuple(name.strip() for name in text.value.split(","))
+        strange = [name for name in names if name not in known]
+        missing = [name for name in required if name not in names]
+        if not strange and not missing and len(set(names)) == len(names):
+            yield names
+            continue
+        hint = did_you_mean(strange[0], known, "arguments") if strange else "name each argument once"
+        what = f"'{strange[0]}' is not an argument" if strange else f"expected {', '.join(required)}"
+        fields.collector.add(text.position, "FB0104", f"orders: {what}", hint, text.length)
 
 
 def _variants(

@@ -232,7 +232,7 @@ def call(source: Source, node: ast.Call, name: str, args: list[Expr]) -> Expr | 
 
 _CALL_HINTS = {
     "broadcast": "broadcast takes two shapes",
-    "category": "category takes a dtype: bool, integral, floating or complex",
+    "category": "category takes a dtype or a Scalar: bool, integral, floating or complex",
     "promote": "promote takes two dtypes",
     "compute_dtype": "compute_dtype takes a dtype",
     "len": "len takes a list; for Tensors use x.shape[0] or x.ndim",
@@ -260,7 +260,7 @@ def _call_type(name: str, types: list[AnyType]) -> AnyType | None:
         case "broadcast":
             return INTS if types == [INTS, INTS] else None
         case "category":
-            return STR if first == DTYPE else None
+            return STR if first in (DTYPE, SCALAR) else None
         case "promote":
             return DTYPE if types == [DTYPE, DTYPE] else None
         case "compute_dtype":

@@ -14,8 +14,9 @@ CATEGORIES = ("bool", "integral", "floating", "complex")
 # random: values come from a Generator; uninitialized: they are whatever memory holds; both cannot have a
 # reference. nondeterministic: the order of accumulation may differ from run to run on some backend.
 # layout: the result depends on the strides of the inputs. exact_out: out= is not cast to.
-# lazy: conjugate and negative views are taken as they are.
-TAGS = ("random", "uninitialized", "nondeterministic", "layout", "exact_out", "lazy")
+# lazy: conjugate and negative views are taken as they are. numbers: as a function it takes Python numbers for
+# all of its tensors.
+TAGS = ("random", "uninitialized", "nondeterministic", "layout", "exact_out", "lazy", "numbers")
 BACKENDS = ("CPU", "CUDA", "Meta")
 COMBINES = ("sum", "prod", "max", "min", "any", "all", "xor")
 EMPTY = ("identity", "error")
@@ -46,6 +47,7 @@ ENTRY: dict[str, Key] = {
     "namespace": Key("Where the function lives; default the top level.", values=NAMESPACES),
     "aliases": Key("Further names in Python, of all overloads: name, or namespace.name.", "list"),
     "foreach": Key("Overloads over lists of tensors: {List: parameters}; the operator's if empty.", "map"),
+    "orders": Key("Further orders of arguments by position: 'self, value, tensor1, tensor2'.", "list"),
     "infix": Key("The Python operator that means this operator, on tensors.", values=INFIX),
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
     "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),

@@ -25,6 +25,7 @@ from codegen.derivative_entries import (
 )
 from codegen.diagnostics import Collector, Diagnostic
 from codegen.entries import Draft, check_families, derive_forms, read_entries
+from codegen.inplace_views import check_inplace_views
 from codegen.kernel_scan import Sources, check_sources
 from codegen.lets import report_unused
 from codegen.model import (
@@ -119,6 +120,7 @@ def read_files(native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Pat
     usable = [d for d in drafts if bodies[d.name] is not None]
     given = _derivatives(entries, usable, dtypes, context, formulas, {d.name for d in drafts})
     check_recursion(drafts, bodies, context)
+    check_inplace_views(drafts, bodies, context)
     check_sources(drafts, bodies, Sources(root or source_root(native)), context)
     operators = tuple(_operators(drafts, bodies, dtypes, given, context))
     for draft in drafts:
@@ -283,6 +285,7 @@ def _operator(
         position=draft.position,
         tags=draft.tags,
         aliases=draft.aliases,
+        orders=draft.orders,
         batching=batching,
         checks=checks,
     )

@@ -461,6 +461,7 @@ class Operator:
     position: Position = field(compare=False)
     tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
     aliases: tuple[str, ...] = ()  # further Python names: "absolute", "special.expit"
+    orders: tuple[tuple[str, ...], ...] = ()  # further orders of arguments by position
     batching: tuple[BatchRule, ...] = ()  # those given by `vmap`; see codegen.batching for the derived
     checks: tuple[Check, ...] = ()
 
@@ -482,6 +483,13 @@ class Model:
 
     def form(self, name: str) -> tuple[Operator, Form]:
         """Return the form called `name`, with the operator that it belongs to."""
+        return self._table()[name]
+
+    def find(self, name: str) -> Form | None:
+        """Return the form called `name`, if there is one."""
+        return self._table().get(name, (None, None))[1]
+
+    def _table(self) -> dict[str, tuple[Operator, Form]]:
         if not self._forms:
             self._forms.update({f.name: (op, f) for op in self.operators for f in op.forms})
-        return self._forms[name]
+        return self._forms

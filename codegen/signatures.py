@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen import slots
 from codegen.model import Argument, BaseType, Form, FormKind, Model, Operator, OptionalType
@@ -109,8 +109,20 @@ def _collect(model: Model, methods: bool) -> Iterator[Callable]:
     for key, signatures in found.items():
         name, namespace = key
         ordered = tuple(sorted(signatures, key=_weight))
+        ordered += tuple(other for signature in ordered for other in _reordered(signature, methods))
         own = None if methods else namespace
         yield Callable(name, families[key], own, ordered, tuple(dict.fromkeys(aliases[key])))
+
+
+def _reordered(signature: Signature, methods: bool) -> Iterator[Signature]:
+    """Yield the signature with its arguments in the operator's further orders: the others are keywords."""
+    for order in signature.op.orders:
+        own = tuple(name for name in order if name == "self") if methods else ()
+        names = (*own, *(name for name in order if name not in own))
+        by_name = {arg.name: arg for arg in signature.args}
+        given = tuple(replace(by_name[name], default=None, kwarg_only=False) for name in names)
+        rest = tuple(replace(arg, kwarg_only=True) for arg in signature.args if arg.name not in names)
+        yield replace(signature, args=(*given, *rest))
 
 
 def _aliases(op: Operator, form: Form, methods: bool) -> Iterator[Alias]:

@@ -171,5 +171,6 @@ inline std::string_view category(ScalarType t) {
   if (t == ScalarType::Bool) return "bool";
   return is_integral_type(t, false) ? "integral" : is_floating_type(t) ? "floating" : "complex";
 }
+inline std::string_view category(const Scalar& s) { return category(s.dtype()); }
 
 }  // namespace flambeau::host

@@ -17,6 +17,11 @@ ScalarType combine(ScalarType higher, ScalarType lower) {
 
 }  // namespace
 
+ScalarType TypePromotion::dtype_of_number(ScalarType held) {
+  if (is_complex_type(held)) return to_complex_type(default_dtype());
+  return is_floating_type(held) ? default_dtype() : held;
+}
+
 ScalarType TypePromotion::result() const {
   // A number's category counts, not the precision of the tensor that carries it.
   ScalarType number = number_;

@@ -10,7 +10,7 @@ class TypePromotion {
   void add(const Tensor& t) {
     if (!t.defined()) return;
     if (t.impl()->is_wrapped_number()) {
-      add_number(t.dtype());
+      add_number(dtype_of_number(t.dtype()));
     } else if (t.dim() == 0) {
       join(zero_dim_, t.dtype());
     } else {
@@ -25,6 +25,8 @@ class TypePromotion {
 
  private:
   void add_number(ScalarType t) { join(number_, t); }
+  // What a number counts as; the tensor that holds it has the widest type of its category.
+  static ScalarType dtype_of_number(ScalarType held);
   static void join(ScalarType& into, ScalarType t) {
     into = into == ScalarType::Undefined ? t : promote_types(into, t);
   }

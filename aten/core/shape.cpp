@@ -47,7 +47,7 @@ int64_t wrap_dim(int64_t dim, int64_t ndim) {
 }
 
 uint64_t dim_mask(IntArrayRef dims, int64_t ndim) {
-  check(ndim <= 64, "expected at most 64 dimensions, got ", ndim);
+  check(ndim <= 64, "only tensors with up to 64 dims can have several of them named, got ", ndim);
   uint64_t mask = 0;
   for (const int64_t dim : dims) {
     const int64_t d = wrap_dim(dim, ndim);

@@ -71,7 +71,9 @@ bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u)
       if (u.count == kMaxNumbers) return false;
       u.numbers[u.count++] = o.scalar;
     } else if (!u.first) {
-      if (!o.tensor->is_contiguous() || !o.tensor->is_cpu()) return false;
+      // The tensor that holds a number is wider than what the number counts as.
+      const bool number = o.tensor->impl()->is_wrapped_number();
+      if (number || !o.tensor->is_contiguous() || !o.tensor->is_cpu()) return false;
       u.first = o.tensor;
     } else if (!matches(*o.tensor, *u.first)) {
       return false;

@@ -12,6 +12,8 @@ void assign_inplace(Tensor& self, const Tensor& result) {
   static const OperatorEntry* const copy = find_operator("copy_");
   check(copy != nullptr, "assign_inplace: the operator copy_ is not registered");
   check(self.sizes() == result.sizes(), WrongOutputShape{self.sizes(), result.sizes()});
+  check(can_cast(result.dtype(), self.dtype()), "result type ", pytorch_name_of(result.dtype()),
+        " can't be cast to the type of self, ", pytorch_name_of(self.dtype()));
   const DispatchKeySet keys = effective_keys(keys_of(self) | keys_of(result));
   reinterpret_cast<Copy>(copy->lookup(keys))(keys, self, result, false);
 }

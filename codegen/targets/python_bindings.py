@@ -95,8 +95,8 @@ def _core(type_: Type) -> Type:
     return type_.elem if isinstance(type_, OptionalType) else type_
 
 
-def _param(arg: Argument, method: bool) -> str:
-    """One row of a parameter table."""
+def _param(arg: Argument, method: bool, numbers: bool) -> str:
+    """One row of a parameter table. numbers: a Python number may stand for a tensor."""
     core = _core(arg.type)
     size = (core.size or 0) if isinstance(core, ListType) else 0
     items = isinstance(core, ListType) and isinstance(core.elem, OptionalType)
@@ -108,6 +108,8 @@ def _param(arg: Argument, method: bool) -> str:
         str(size),
         spelling.number(items),
     ]
+    if numbers and not method and core == TENSOR:
+        cells.append(spelling.number(True))
     return f"{{{', '.join(cells)}}}"
 
 
@@ -184,7 +186,7 @@ def _locals(signature: Signature) -> Iterator[str]:
 
 def _signature(callable_: Callable, signature: Signature, index: int, symbol: str) -> SignatureDecl:
     method = callable_.namespace is None
-    params = [_param(arg, method) for arg in signature.args]
+    params = [_param(arg, method, "numbers" in signature.op.tags) for arg in signature.args]
     table = f"{symbol}_params{index}"
     lines = list(_locals(signature))
     if signature.out is not None:

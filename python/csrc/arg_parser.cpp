@@ -164,7 +164,7 @@ Ref call_overriding(const Overloads& overloads, PyObject* self, PyObject* const*
 // --- matching ------------------------------------------------------------------------------------
 
 bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
-                       PyObject* kwnames, std::string* why) {
+                       PyObject* kwnames, std::string* why, bool numbers) {
   for (int i = 0; i < s.count; ++i) values_[i] = nullptr;
   gathered_ = Ref();
   if (!place_positional(s, self, args, nargs, why)) return false;
@@ -176,6 +176,7 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
       if (why) *why = text_of("missing required argument '", p.name, "'");
       return false;
     }
+    if (numbers && p.numbers && is_number(values_[i])) values_[i] = as_tensor(values_[i]);
     if (!fits(p, values_[i])) {
       if (why)
         *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
@@ -184,6 +185,13 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
   }
   signature_ = &s;
   return true;
+}
+
+PyObject* ParsedArgs::as_tensor(PyObject* number) {
+  if (!held_) held_ = Ref::checked(PyList_New(0));
+  const Ref tensor = Ref::checked(wrap(wrapped_number_tensor(scalar_from(number))));
+  if (PyList_Append(held_.get(), tensor.get()) < 0) throw PythonError();
+  return tensor.get();  // the list keeps it
 }
 
 bool ParsedArgs::place_positional(const Signature& s, PyObject* self, PyObject* const* args,
@@ -249,6 +257,10 @@ int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* cons
   for (int i = 0; i < overloads.count; ++i) {
     if (match(overloads.list[i], self, args, nargs, kwnames, overloads.count == 1 ? &why : nullptr))
       return i;
+  }
+  // Only now, so that a number goes to an overload that takes numbers where there is one.
+  for (int i = 0; i < overloads.count; ++i) {
+    if (match(overloads.list[i], self, args, nargs, kwnames, nullptr, true)) return i;
   }
   fail_arguments(overloads, args, nargs, kwnames, why);
 }

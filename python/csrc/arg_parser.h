@@ -42,6 +42,7 @@ struct Param {
   bool keyword_only = false;
   int list_size = 0;            // of a sized list: one number stands for all
   bool optional_items = false;  // lists of tensors: None is an item
+  bool numbers = false;         // a Python number may stand for the tensor
 };
 
 struct Signature {
@@ -139,7 +140,8 @@ class ParsedArgs {
 
  private:
   bool match(const Signature& signature, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
-             PyObject* kwnames, std::string* why);
+             PyObject* kwnames, std::string* why, bool numbers = false);
+  PyObject* as_tensor(PyObject* number);
   bool place_positional(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                         std::string* why);
   bool place_keywords(const Signature& s, PyObject* const* values, PyObject* kwnames,
@@ -148,6 +150,7 @@ class ParsedArgs {
   PyObject* values_[kMaxArgs];
   const Signature* signature_ = nullptr;
   Ref gathered_;  // the tuple of separate ints: x.view(2, 3)
+  Ref held_;      // a list of the tensors that numbers stand for
   Ref override_result_;
 };
 

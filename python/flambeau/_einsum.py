@@ -121,11 +121,11 @@ def _check_sizes(operands: list[Tensor], terms: list[Labels]) -> None:
 
 
 def _sum_over(operand: Tensor, term: Labels, unwanted: set[str]) -> tuple[Tensor, Labels]:
-    """Sum the dimensions with these labels away."""
+    """Sum the dimensions with these labels away, in the operand's dtype, which a product keeps as well."""
     dims = [d for d, label in enumerate(term) if label in unwanted]
     if not dims:
         return operand, term
-    return operand.sum(dims), [label for label in term if label not in unwanted]
+    return operand.sum(dims, dtype=operand.dtype), [label for label in term if label not in unwanted]
 
 
 def _arranged(operand: Tensor, term: Labels, order: Labels) -> Tensor:
@@ -231,7 +231,9 @@ def _contract(operands: list[Tensor], terms: list[Labels], output: Labels | None
         later = {label for _, other in pairs for label in other} | set(wanted)
         pairs.insert(i, _pair(a, term_a, b, term_b, later))
     result, labels = pairs[0]
-    result, labels = _sum_over(result, labels, set(labels) - set(wanted))
+    if len(terms) == 1 and set(labels) > set(wanted):  # a mere sum: of integers it is int64
+        result = result.sum([d for d, label in enumerate(labels) if label not in wanted])
+        labels = [label for label in labels if label in wanted]
     return result.permute([labels.index(label) for label in wanted])
 
 
@@ -265,7 +267,7 @@ def tensordot(
                 f"tensordot: contracted dimensions need to match: got size {a.size(d)} in dim {d} and "
                 f"{b.size(e)} in dim {e} of {described(a)} and {described(b)}"
             )
-    term_a, term_b = list(_LETTERS[: a.dim()]), list(_LETTERS[a.dim() : a.dim() + b.dim()])
+    term_a, term_b = [f"a{d}" for d in range(a.dim())], [f"b{d}" for d in range(b.dim())]
     for d, e in zip(of_a, of_b, strict=True):
         term_b[e] = term_a[d]
     shared = {term_a[d] for d in of_a}

@@ -38,3 +38,36 @@ def test_gradients_across_columns_are_those_of_rows(name):
     rows = fb.from_numpy(x.transpose(0, 2, 1).copy()).requires_grad_()
     getattr(fb, name)(rows, 2).backward(fb.from_numpy(g.transpose(0, 2, 1).copy()))
     np.testing.assert_allclose(columns.grad.numpy(), rows.grad.numpy().transpose(0, 2, 1), atol=1e-13)
+
+
+LARGE = [(1e6 + 10, 1.0), (-1e6, 1.0), (1e4, 8.0), (6e4, 32.0), (1.0, 1e-8), (3e4, 0.0)]
+
+
+@pytest.mark.parametrize(("start", "step"), LARGE)
+@pytest.mark.parametrize("columns", [1, 40])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_differences_of_large_elements_are_kept(start, step, columns, dtype):
+    kind = getattr(fb, dtype)
+    x = fb.tensor([start + k * step for k in range(3)], dtype=fb.float64).to(kind)
+    if not x.isfinite().all():
+        pytest.skip("beyond the dtype's range")
+    exact = x.double().numpy()
+    x = x[:, None].expand(3, columns).contiguous().requires_grad_()
+    eps = 4 * fb.finfo(kind).eps
+    want = sp.log_softmax(exact, 0)[:, None].repeat(columns, 1)
+    found = fb.log_softmax(x, 0)
+    np.testing.assert_allclose(found.detach().double().numpy(), want, rtol=eps, atol=eps)
+    np.testing.assert_allclose(fb.softmax(x, 0).detach().double().numpy(), np.exp(want), rtol=eps, atol=eps)
+    loss = fb.nn.functional.cross_entropy(x.t(), fb.tensor([1] * columns), reduction="sum")
+    (grad,) = fb.autograd.grad(loss, x)
+    np.testing.assert_allclose(loss.item(), -columns * want[1, 0], rtol=4 * eps, atol=4 * eps)
+    np.testing.assert_allclose(grad.double().numpy(), np.exp(want) - [[0], [1], [0]], atol=4 * eps)
+
+
+@pytest.mark.parametrize(("start", "step"), LARGE)
+def test_shares_of_cumulative_sums_of_exponentials_add_up(start, step):
+    x = fb.tensor([start + k * step for k in range(4)], dtype=fb.float32, requires_grad=True)
+    fb.logcumsumexp(x, 0).sum().backward()
+    np.testing.assert_allclose(x.grad.sum().item(), 4, rtol=1e-6)
+    tangent = fb.func.jvp(lambda t: fb.logcumsumexp(t, 0), (x.detach(),), (fb.ones(4),))[1]
+    np.testing.assert_allclose(tangent.numpy(), np.ones(4), rtol=1e-6)

@@ -4,12 +4,13 @@
 // dimensions.
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
+#include "aten/ops/pool/pool_loops.h"
 #include "c10/core/dtype_dispatch.h"
 #include "torchgen_out/aten/pool_kernels.h"
 
@@ -22,17 +23,22 @@ struct Axes {
   int64_t out_size() const { return out[0] * out[1] * out[2]; }
 };
 
+// The integer part; numbers beyond int32, infinities and NaN all give one value.
+template <typename T>
+int64_t whole(T x) {
+  constexpr T kLimit = 2147483648;
+  return x > -kLimit && x < kLimit ? static_cast<int64_t>(x) : std::numeric_limits<int32_t>::min();
+}
+
+// Samples are drawn from [0, 1). Others give windows too, which are moved into the plane.
 template <typename T>
 std::vector<int64_t> starts(T sample, int64_t in, int64_t out, int64_t kernel) {
   std::vector<int64_t> begin(static_cast<size_t>(out), in - kernel);
   if (out <= 1) return begin;
   const T step = static_cast<T>(in - kernel) / static_cast<T>(out - 1);
-  // Samples are drawn from [0, 1); others, NaN as well, are taken to its ends.
-  sample = std::fmin(std::fmax(sample, T(0)), T(1));
   for (int64_t i = 0; i + 1 < out; ++i) {
-    const auto start = static_cast<int64_t>((static_cast<T>(i) + sample) * step) -
-                       static_cast<int64_t>(sample * step);
-    begin[static_cast<size_t>(i)] = std::min(start, in - kernel);
+    const int64_t start = whole((static_cast<T>(i) + sample) * step) - whole(sample * step);
+    begin[static_cast<size_t>(i)] = std::clamp<int64_t>(start, 0, in - kernel);
   }
   return begin;
 }
@@ -45,8 +51,7 @@ int64_t best_place(const Axes& axes, const T* plane, int64_t x, int64_t y, int64
       for (int64_t k = z; k < z + axes.kernel[2]; ++k) {
         const int64_t at = (i * axes.in[1] + j) * axes.in[2] + k;
         const T value = plane[at];
-        if (best < 0 || value > plane[best] || (value != value && plane[best] == plane[best]))
-          best = at;
+        if (best < 0 || pool::takes_place(value, plane[best])) best = at;
       }
     }
   }

@@ -6,14 +6,14 @@
 
 namespace flambeau::pool {
 
-// Whether a later element is the maximum instead: NaN wins, ties go to the first. Without
-// branches, which data would decide at random.
+// Whether a later element is the maximum instead: ties go to the first, of several NaNs the last
+// one is taken. Without branches, which data would decide at random.
 template <typename T>
 [[gnu::always_inline]] inline bool takes_place(T x, T top) {
   if constexpr (std::is_integral_v<T>) {
     return x > top;
   } else {
-    return (x > top) | ((x != x) & (top == top));
+    return (x > top) | (x != x);
   }
 }
 

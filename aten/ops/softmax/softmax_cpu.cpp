@@ -1,8 +1,10 @@
 // softmax and log_softmax along `dim` on CPU:
-//   result[i] = exp(self[i] - max) / sum_j exp(self[j] - max),  log_softmax: its logarithm.
-// Subtracting the maximum keeps every exponent <= 0, so exp cannot overflow. Half types compute in
-// float. A fiber of only -inf, or with a NaN or +inf, gives NaN, as in PyTorch. Error bound: 4 eps
-// relative (softmax), 4 eps of the largest magnitude (log_softmax), tested against float64.
+//   result[i] = exp(self[i] - max) / sum_j exp(self[j] - max),
+//   log_softmax: (self[i] - max) - log sum_j exp(self[j] - max).
+// Subtracting the maximum first keeps every exponent <= 0, so exp cannot overflow, and differences
+// of large elements exact. Half types compute in float. A fiber of only -inf, or with a NaN or
+// +inf, gives NaN, as in PyTorch. Error bound: 4 eps relative (softmax), 4 eps of the largest
+// result (log_softmax), tested against float64.
 #include <algorithm>
 #include <memory>
 

@@ -75,11 +75,11 @@ ViewGeometry permute(const Tensor& self, IntArrayRef dims) {
   check(static_cast<int64_t>(dims.size()) == self.dim(), "permute: expected one dim for each of ",
         self.dim(), " dimensions, got ", dims.size());
   ViewGeometry g{DimVector(dims.size()), DimVector(dims.size()), self.storage_offset()};
-  uint64_t seen = 0;
+  DimVector seen(dims.size(), 0);  // a tensor may have more dimensions than a word has bits
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t d = wrap_dim(dims[i], self.dim());
-    check(!(seen >> d & 1), "permute: expected every dimension once, got duplicate dims");
-    seen |= uint64_t{1} << d;
+    check(!seen[at(d)], "permute: expected every dimension once, got duplicate dims: ", dims);
+    seen[at(d)] = 1;
     g.sizes[i] = self.size(d);
     g.strides[i] = self.stride(d);
   }
@@ -125,10 +125,12 @@ ViewGeometry expand(const Tensor& self, IntArrayRef size) {
 
 namespace {
 
-ViewGeometry squeeze_mask(const Tensor& self, uint64_t mask) {
+// Drops the dimensions of size 1 for which `wanted` holds.
+template <typename Wanted>
+ViewGeometry squeezed(const Tensor& self, const Wanted& wanted) {
   ViewGeometry g{{}, {}, self.storage_offset()};
   for (int64_t d = 0; d < self.dim(); ++d) {
-    if ((mask >> d & 1) && self.size(d) == 1) continue;
+    if (self.size(d) == 1 && wanted(d)) continue;
     g.sizes.push_back(self.size(d));
     g.strides.push_back(self.stride(d));
   }
@@ -137,14 +139,18 @@ ViewGeometry squeeze_mask(const Tensor& self, uint64_t mask) {
 
 }  // namespace
 
-ViewGeometry squeeze(const Tensor& self) { return squeeze_mask(self, ~uint64_t{0}); }
+ViewGeometry squeeze(const Tensor& self) {
+  return squeezed(self, [](int64_t) { return true; });
+}
 
 ViewGeometry squeeze_dim(const Tensor& self, int64_t dim) {
-  return squeeze_mask(self, uint64_t{1} << wrap_dim(dim, self.dim()));
+  const int64_t only = wrap_dim(dim, self.dim());
+  return squeezed(self, [only](int64_t d) { return d == only; });
 }
 
 ViewGeometry squeeze_dims(const Tensor& self, IntArrayRef dim) {
-  return squeeze_mask(self, dim_mask(dim, self.dim()));
+  const uint64_t mask = dim_mask(dim, self.dim());
+  return squeezed(self, [mask](int64_t d) { return (mask >> d & 1) != 0; });
 }
 
 ViewGeometry unsqueeze(const Tensor& self, int64_t dim) {

@@ -43,9 +43,9 @@ FLAMBEAU_WIDE_VECTORS void log_softmax(int64_t rows, int64_t n, const void* in, 
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; ++i) sum += vec::exp_nonpositive(x[i] - top);
-    const T shift = top + vec::log(sum);
+    const T shift = vec::log(sum);  // top + shift would round away what tells near elements apart
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift;
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) - shift;
   }
 }
 
@@ -126,12 +126,12 @@ FLAMBEAU_WIDE_VECTORS void log_softmax_columns(const Columns& c, const void* in,
         [from = x + i * c.step, &top](int64_t j) { return vec::exp_nonpositive(from[j] - top[j]); };
   });
 #pragma omp simd
-  for (int64_t j = 0; j < c.width; ++j) top[j] += vec::log(sum[j]);
+  for (int64_t j = 0; j < c.width; ++j) sum[j] = vec::log(sum[j]);
   for (int64_t i = 0; i < c.n; ++i) {
     const T* from = x + i * c.step;
     T* to = static_cast<T*>(out) + i * c.step;
 #pragma omp simd
-    for (int64_t j = 0; j < c.width; ++j) to[j] = from[j] - top[j];
+    for (int64_t j = 0; j < c.width; ++j) to[j] = (from[j] - top[j]) - sum[j];
   }
 }
 

@@ -37,8 +37,9 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalise each channel by the batch's (training) or the running statistics, scale and shift."""
-    if eps <= 0.0:
-        raise ValueError(f"batch_norm eps must be positive, but got {eps}")
+    if eps < 0.0 or (training and eps == 0.0):
+        wanted = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}")
     if training:
         _check_values_per_channel(input.size())
     return flambeau.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -55,8 +56,6 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalise each channel of each sample by its own or the running statistics, scale and shift."""
-    if eps <= 0.0:
-        raise ValueError(f"instance_norm eps must be positive, but got {eps}")
     if use_input_stats:
         spatial = 1
         for n in input.size()[2:]:
