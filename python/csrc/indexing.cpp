@@ -16,8 +16,23 @@
 namespace flambeau::python {
 namespace {
 
+// Texts count as sequences, whose items are refused as data.
 bool is_sequence_index(PyObject* o) {
-  return PyList_Check(o) || PyObject_HasAttrString(o, "__array_interface__") || PyRange_Check(o);
+  return PyList_Check(o) || PyObject_HasAttrString(o, "__array_interface__") || PyRange_Check(o) ||
+         PyUnicode_Check(o) || PyBytes_Check(o);
+}
+
+// As in old NumPy: x[[slice(None), [2, 3]]] is x[:, [2, 3]]. A short list of anything but numbers
+// stands for a tuple.
+bool stands_for_tuple(PyObject* o) {
+  constexpr Py_ssize_t kMost = 32;
+  if (!PyList_Check(o) || PyList_GET_SIZE(o) >= kMost) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
+    PyObject* item = PyList_GET_ITEM(o, i);
+    const bool place = item == Py_None || item == Py_Ellipsis || PySlice_Check(item);
+    if (place || is_tensor(item) || PySequence_Check(item)) return true;
+  }
+  return false;
 }
 
 // Bytes are masks, too.
@@ -57,11 +72,11 @@ class Indexer {
   std::vector<Tensor> gathers;  // by dimension of `result`; undefined: all of it
 
   void apply(PyObject* index) {
-    if (!PyTuple_Check(index)) {
+    if (PyTuple_Check(index) || stands_for_tuple(index)) {
+      apply_all(PySequence_Fast_ITEMS(index), PySequence_Fast_GET_SIZE(index));
+    } else {
       PyObject* one[] = {index};
       apply_all(one, 1);
-    } else {
-      apply_all(PySequence_Fast_ITEMS(index), PyTuple_GET_SIZE(index));
     }
   }
   bool gathers_any() const {
@@ -77,14 +92,9 @@ class Indexer {
 
   void apply_all(PyObject** items, Py_ssize_t n) {
     int64_t used = 0;
-    int ellipses = 0;
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      used += dims_used(items[i]);
-      ellipses += items[i] == Py_Ellipsis;
-    }
+    for (Py_ssize_t i = 0; i < n; ++i) used += dims_used(items[i]);
     check_index(used <= result.dim(), "too many indices: the tensor has ", result.dim(),
                 " dimensions");
-    check_index(ellipses <= 1, "expected one ellipsis ('...') at most");
     const int64_t free = result.dim() - used;
     for (Py_ssize_t i = 0; i < n; ++i) apply_one(items[i], free);
   }
@@ -93,7 +103,7 @@ class Indexer {
     if (o == Py_None) {
       result = ops::unsqueeze::call(result, dim_++);
     } else if (o == Py_Ellipsis) {
-      dim_ += free;
+      dim_ += free;  // a second one passes over as many again: nothing may follow it
     } else if (PySlice_Check(o)) {
       slice(o);
     } else if (PyBool_Check(o)) {
@@ -112,7 +122,13 @@ class Indexer {
     }
   }
 
+  // Not after a second ellipsis.
+  void check_place() const {
+    check_index(dim_ < result.dim(), "too many indices: one stands behind all dimensions");
+  }
+
   void select(int64_t i) {
+    check_place();
     const int64_t size = result.size(dim_);
     check_index(i >= -size && i < size, OutOfBounds{i, dim_, size});
     result = ops::select_int::call(result, dim_, i);
@@ -131,6 +147,7 @@ class Indexer {
     const auto* s = reinterpret_cast<PySliceObject*>(o);
     const int64_t step = bound(s->step, 1);
     check_value(step > 0, "slice: expected a step above 0");
+    check_place();
     const int64_t size = result.size(dim_);
     const int64_t start = bound(s->start, 0);
     const int64_t stop = bound(s->stop, INT64_MAX);
@@ -153,6 +170,7 @@ class Indexer {
   }
 
   void gather(const Tensor& t) {
+    check_place();
     // One entry per index: dimensions that an earlier mask covered have none of their own.
     for (int64_t d = covered_; d < dim_; ++d) gathers.emplace_back();
     gathers.push_back(t);
