@@ -105,7 +105,7 @@ def _checked_attn_mask(
 
 def _heads(x: Tensor, batch: int, heads: int) -> Tensor:
     """(length, batch, heads * width) to (batch * heads, length, width)."""
-    return x.reshape(x.shape[0], batch * heads, -1).transpose(0, 1)
+    return x.reshape(x.shape[0], batch * heads, x.shape[2] // heads).transpose(0, 1)
 
 
 def _checked_heads(x: Tensor, name: str, q: Tensor) -> Tensor:
@@ -239,10 +239,11 @@ def _attended(
     mask, weights, target = masks.merged(k.size(1)), None, q.size(1)
     if need_weights:
         output, weights = _with_weights(q, k, v, mask, dropout_p)
-        weights = weights.reshape(masks.batch, masks.heads, target, -1)
+        weights = weights.reshape(masks.batch, masks.heads, target, weights.size(-1))
     else:
         output = scaled_dot_product_attention(q, k, v, mask, dropout_p)
-    return output.transpose(0, 1).reshape(target, masks.batch, -1), weights
+    features = masks.heads * output.size(-1)
+    return output.transpose(0, 1).reshape(target, masks.batch, features), weights
 
 
 def _shaped(
