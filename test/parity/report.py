@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 CAUSES = Path(__file__).with_name("causes.json")  # why entries differ: for readers, no check looks at it
+INTENDED = CAUSES.with_name("intended.md")
 FORMS = ("function", "method", "inplace", "out")
 CHECKS = {
     "forward": "(operator, dtype) pairs: value, shape, dtype, all forms",
@@ -135,7 +136,7 @@ def markdown(table: dict[str, Any]) -> str:
             lines.append(f"- `{name}`: {where}: {_shortened(causes[0])}")
             if name in known:
                 lines.append(f"  {known[name]}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", INTENDED.read_text()])
 
 
 def _shortened(cause: str) -> str:
