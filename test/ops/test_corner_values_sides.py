@@ -90,6 +90,19 @@ def integers_to_powers_of_tensors(torch):
 
 
 @scenario
+def remainders_by_infinity(torch):
+    found = []
+    values = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3e4, INF, -INF, NAN)
+    pairs = [p for p in itertools.product(values, (INF, -INF, 2.0, -2.0)) if p[0] == p[0]]
+    for name in ("float64", "float32", "float16", "bfloat16"):
+        a, b = (torch.tensor(side, dtype=getattr(torch, name)) for side in zip(*pairs, strict=True))
+        for operator in (torch.fmod, torch.remainder, torch.floor_divide):
+            out = operator(a, b)
+            found.append([out, out.signbit() & ~out.isnan()])
+    return found
+
+
+@scenario
 def in_place_results_must_fit_the_dtype(torch):
     phrase = "can't be cast"
     x = torch.tensor([1, 2])

@@ -219,9 +219,11 @@ template <Integer T>
 // --- remainders of floats: exact
 
 [[gnu::always_inline]] inline float fmod(float a, float b) {
-  // Below 2^28 the quotient in double is off by at most one and every product is exact.
+  // Below 2^28 the quotient in double is off by at most one and every product is exact, but that
+  // of 0 and an infinite divisor.
   const double quotient = static_cast<double>(a) / b;
-  if (!(__builtin_fabs(quotient) < 0x1p28)) return __builtin_fmodf(a, b);
+  const bool exact = __builtin_fabs(quotient) < 0x1p28 && __builtin_fabsf(b) <= 3.40282347e38f;
+  if (!exact) return __builtin_fmodf(a, b);
   const double wide = b;
   double rest = a - __builtin_trunc(quotient) * wide;
   if (rest != 0 && (rest < 0) != (a < 0)) rest += (a < 0) == (b < 0) ? wide : -wide;

@@ -98,7 +98,9 @@ inline T sign(T z) {
 
 template <Complex T>
 inline T exp2(T z) {
-  return exp(z * T(static_cast<real_t<T>>(0.693147180559945309417)));
+  // Each part is scaled: a complex product has NaN where a part is infinite.
+  const auto ln2 = static_cast<real_t<T>>(0.693147180559945309417);
+  return exp(T(z.re * ln2, z.im * ln2));
 }
 // e^z - 1 = (expm1(x) cos y - 2 sin^2(y/2)) + i e^x sin y
 template <Complex T>

@@ -331,7 +331,7 @@ template <Floating T>
 }
 template <Floating T>
 [[gnu::always_inline]] inline T log_sigmoid(T x) {
-  return -softplus(-x);
+  return (x < T(0) ? x : T(0)) - log1p(exp(-abs(x))) + (x != x ? x : T(0));
 }
 
 // log(e^a + e^b). Equal infinities give themselves.
