@@ -167,17 +167,13 @@ class CpuAllocator final : public Allocator {
       empty_cache();
       data = map_huge(rounded);
     }
-    if (!data) {
-      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate ", bytes, " bytes");
-    }
+    if (!data) small_blocks::fail_memory(bytes);
     count(static_cast<int64_t>(bytes), hit);
     return data;
   }
 
   static void check_size(size_t bytes) {
-    if (bytes > (size_t{1} << 62)) {
-      fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate ", bytes, " bytes");
-    }
+    if (bytes > (size_t{1} << 62)) small_blocks::fail_memory(bytes);
   }
 
   void count(int64_t bytes, bool hit) {

@@ -43,10 +43,6 @@ void* pop(FreeBlock*& head, uint32_t& count) {
   return block;
 }
 
-[[noreturn]] void fail_memory(size_t bytes) {
-  fail(ErrorKind::OutOfMemory, "CPU allocator: can't allocate ", bytes, " bytes");
-}
-
 void* system_allocate(int index) {
   void* p = std::aligned_alloc(64, class_bytes(index));
   if (!p) {
@@ -94,6 +90,11 @@ struct ThreadEnd {
   }
 };
 }  // namespace
+
+void fail_memory(size_t bytes) {
+  fail(ErrorKind::OutOfMemory, "out of memory: DefaultCPUAllocator: can't allocate memory of ",
+       bytes, " bytes");
+}
 
 ThreadLists* start_thread_lists() {
   if (thread_ended) return nullptr;

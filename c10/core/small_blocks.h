@@ -69,6 +69,9 @@ int64_t cached_bytes();
 // fn(context, lists) for each living thread and for the sums of the ended ones.
 void for_each_thread(void (*fn)(void* context, const ThreadLists& lists), void* context);
 
+// Throws Error(OutOfMemory) with the words that programs look for before they try less.
+[[noreturn]] void fail_memory(size_t bytes);
+
 // 64-byte aligned; throws Error(OutOfMemory). `bytes` in [1, kMaxSmallBytes].
 inline void* allocate(size_t bytes) {
   if constexpr (!kReuse) return allocate_exact(bytes);

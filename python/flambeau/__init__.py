@@ -105,6 +105,7 @@ from flambeau._determinism import (  # noqa: E402
     use_deterministic_algorithms,
 )
 from flambeau._einsum import einsum, tensordot  # noqa: E402
+from flambeau._errors import OutOfMemoryError as OutOfMemoryError  # noqa: E402
 from flambeau._grouping import unique, unique_consecutive  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
     is_complex,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from flambeau import _C
+from flambeau._errors import OutOfMemoryError as OutOfMemoryError
 
 
 def is_available() -> bool:
@@ -92,7 +93,3 @@ class device:
 
     def __exit__(self, *exc: object) -> None:
         return None
-
-
-class OutOfMemoryError(RuntimeError):
-    """Raised when a device has no memory left."""

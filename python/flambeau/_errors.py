@@ -1,0 +1,10 @@
+"""Exceptions of the package that are not Python's own."""
+
+from __future__ import annotations
+
+
+class OutOfMemoryError(RuntimeError):
+    """Raised when an accelerator has no memory left; the CPU raises RuntimeError with the same words."""
+
+
+OutOfMemoryError.__module__ = "flambeau"
