@@ -313,7 +313,7 @@ void check_inplace_grad(const Tensor& self, bool records) {
           ", got ", self.dtype());
   }
   check(!requires_grad(self) || !is_leaf(self),
-        "in-place operation on leaf Variable that requires grad: compute under no_grad(), or on a "
+        "in-place operation on a leaf Variable that requires grad: compute under no_grad(), or on a "
         "copy");
 }
 

@@ -39,7 +39,7 @@ ScalarType from_array_type(PyObject* typestr) {
 
 void check_exportable(const Tensor& t, const char* what) {
   check(!t.requires_grad(), "Can't call ", what,
-        ": the tensor requires grad; call it on its detach()");
+        " on Tensor that requires grad: call it on its detach()");
   check(!t.is_conj(), "Can't call ", what,
         ": the tensor is a view with its conjugate bit set; call it on its resolve_conj()");
   check(!t.is_neg(), "Can't call ", what,

@@ -72,7 +72,9 @@ def is_distributed(input: Tensor) -> bool:
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
     if input.numel() != 1:
-        raise RuntimeError("the Boolean value of several elements is ambiguous; any() and all() reduce them")
+        raise RuntimeError(
+            "Boolean value of Tensor with more than one value is ambiguous; any() and all() reduce it"
+        )
     return bool(input)
 
 

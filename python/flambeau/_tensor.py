@@ -277,7 +277,9 @@ class _TensorMethods:
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
-            raise RuntimeError("deepcopy: expected a leaf; copy the detach() of a computed tensor")
+            raise RuntimeError(
+                "deepcopy: expected a tensor created explicitly by the user; copy detach() of a computed one"
+            )
         if id(self) in memo:
             return memo[id(self)]
         import copy

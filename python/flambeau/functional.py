@@ -26,6 +26,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     flambeau.Size([2, 3])
     """
     rows = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    if any(not isinstance(size, int) for row in rows for size in row):
+        raise TypeError(f"broadcast_shapes: expected sizes of type int, got {shapes}")
     result = [1] * max(map(len, rows), default=0)
     for row in rows:
         for place, size in enumerate(row, start=len(result) - len(row)):
@@ -91,6 +93,13 @@ def block_diag(*tensors: Tensor) -> Tensor:
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """Return a row for each way to take one element of each vector; a single vector stays as it is."""
     given = _listed(tensors)
+    for place, vector in enumerate(given):
+        if not isinstance(vector, _C.Tensor):
+            raise TypeError(
+                f"cartesian_prod: expected Tensor as element {place}, got {type(vector).__name__}"
+            )
+        if vector.dim() != 1:
+            raise RuntimeError(f"cartesian_prod: expected vectors, got shape {list(vector.shape)}")
     if len(given) == 1:
         return given[0]
     return _C._functions.stack([grid.reshape(-1) for grid in meshgrid(*given)], -1)
@@ -109,7 +118,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     (tensor([1]), tensor([2]))
     """
     if indices.is_complex() or indices.is_floating_point() or indices.dtype is _C.bool:
-        raise ValueError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
+        raise TypeError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
     if not isinstance(shape, int | _C.Tensor) and not all(isinstance(n, int) for n in shape):
         raise TypeError(f"unravel_index: expected ints as shape, got {type(shape)}")
     sizes = [shape] if isinstance(shape, int) else list(shape)

@@ -110,7 +110,7 @@ TEST(pointwise_inplace_and_out) {
   expect_sum(a, before, row, 1);
   Tensor small = counting({5}, ScalarType::Float32, 0);
   EXPECT(testing::throws(
-      ErrorKind::Runtime, "of shape [5] cannot take a result of shape [4, 5]",
+      ErrorKind::Runtime, "of shape [5] cannot take a result of broadcast shape [4, 5]",
       [&] { pointwise_inplace(kAdd, small, {Operand(small), Operand(before)}, kOne); }));
   Tensor ints = counting({4, 5}, ScalarType::Int32, 0);
   EXPECT(testing::throws(ErrorKind::Runtime, "can't be cast to out's type Int", [&] {

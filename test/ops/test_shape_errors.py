@@ -104,5 +104,7 @@ def test_the_operator_that_was_called_is_named_where_another_one_fails():
 
 
 def test_indexing_is_named():
-    with pytest.raises(IndexError, match=r"index: shape of the mask \[3\].*\n  in __getitem__\(float32\[2\]"):
+    with pytest.raises(
+        IndexError, match=r"index: The shape of the mask \[3\].*\n  in __getitem__\(float32\[2\]"
+    ):
         fb.zeros(2)[fb.zeros(3, dtype=fb.bool)]

@@ -26,8 +26,8 @@ void check_matrices(const char* op, const Tensor& t, const char* name) {
 
 void check_square(const char* op, const Tensor& t, const char* name) {
   check_matrices(op, t, name);
-  check(t.size(-1) == t.size(-2), op, ": expected square matrices as ", name, ", got ", t.size(-2),
-        " by ", t.size(-1));
+  check(t.size(-1) == t.size(-2), op, ": ", name, " must be batches of square matrices, got ",
+        t.size(-2), " by ", t.size(-1));
 }
 
 void check_square_lapack(const char* op, const Tensor& t, const char* name) {

@@ -24,7 +24,7 @@ ViewGeometry view(const Tensor& self, IntArrayRef size) {
   ViewGeometry g{infer_size(size, self.numel()), {}, self.storage_offset()};
   const auto strides = view_strides(self.sizes(), self.strides(), g.sizes);
   check(strides.has_value(),
-        "view: this size is not compatible with the strides; reshape() copies where it must");
+        "view size is not compatible with the strides; reshape() copies where it must");
   g.strides = *strides;
   return g;
 }

@@ -163,7 +163,7 @@ def _given_weights(results: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[
     given = []
     for result, weight in zip(results, weights, strict=True):
         if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
-            raise RuntimeError("grad can be implicitly created for one element only")
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
         given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
     return tuple(given)
 
@@ -181,7 +181,8 @@ def _of_edges(
     grads = _C._autograd_edges(roots, _given_weights(results, weights), captures, retain, create, False)
     if not allow and any(g is None for g in grads):
         raise RuntimeError(
-            "an input was not used to compute the outputs; pass allow_unused=True to get None for it"
+            "an input appears to not have been used in the graph of the outputs; "
+            "pass allow_unused=True to get None for it"
         )
     return grads
 
@@ -199,7 +200,7 @@ def _check_batched(results: tuple[Any, ...], weights: tuple[Any, ...]) -> int:
             )
         sizes.add(weight.shape[0])
     if not sizes:
-        raise RuntimeError("grad can be implicitly created for one element only, got a batch")
+        raise RuntimeError("grad can be implicitly created only for scalar outputs, got a batch")
     if len(sizes) > 1:
         raise ValueError(f"vmap: expected mapped dimensions of equal size, got {sorted(sizes)}")
     return int(sizes.pop())

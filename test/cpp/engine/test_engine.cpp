@@ -106,7 +106,7 @@ TEST(engine_frees_saved_tensors) {
   const Tensor x = vector_of({2}, true);
   const Tensor y = mul(x, x);
   backward(y);
-  EXPECT(throws(ErrorKind::Runtime, "backward through the graph for a second time",
+  EXPECT(throws(ErrorKind::Runtime, "backward through the graph a second time",
                 [&] { backward(y); }));
 }
 

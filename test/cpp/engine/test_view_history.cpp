@@ -93,7 +93,7 @@ TEST(history_retained_gradient_of_a_view_that_changes) {
 
 TEST(history_refuses_ambiguous_changes) {
   Tensor leaf = vector_of({1, 2}, true);
-  EXPECT(throws(ErrorKind::Runtime, "on leaf Variable that requires grad",
+  EXPECT(throws(ErrorKind::Runtime, "on a leaf Variable that requires grad",
                 [&] { mul_inplace(leaf, vector_of({1})); }));
   Tensor view = slice(leaf, 0, 1);
   EXPECT(throws(ErrorKind::Runtime, "on a view of a leaf",

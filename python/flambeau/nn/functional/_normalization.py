@@ -23,7 +23,12 @@ def _check_values_per_channel(size: Sequence[int]) -> None:
     for n in size[2:]:
         count *= n
     if count == 1:
-        raise ValueError(f"training needs several values per channel, got input of size {size}")
+        raise ValueError(f"Expected more than 1 value per channel in training, got input of size {size}")
+
+
+def _check_both(running_mean: Tensor | None, running_var: Tensor | None) -> None:
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("expected both running_mean and running_var, or neither")
 
 
 def batch_norm(
@@ -40,6 +45,7 @@ def batch_norm(
     if eps < 0.0 or (training and eps == 0.0):
         wanted = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}")
+    _check_both(running_mean, running_var)
     if training:
         _check_values_per_channel(input.size())
     return flambeau.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -56,6 +62,7 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalise each channel of each sample by its own or the running statistics, scale and shift."""
+    _check_both(running_mean, running_var)
     if use_input_stats:
         spatial = 1
         for n in input.size()[2:]:

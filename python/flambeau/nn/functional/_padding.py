@@ -41,6 +41,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         value: of constant padding, 0 by default.
     Raises: RuntimeError for padding that does not fit, NotImplementedError for an unknown mode.
     """
+    if not isinstance(input, Tensor) or isinstance(pad, str) or not isinstance(mode, str):
+        raise TypeError(f"pad: expected a Tensor, lengths and the name of a mode, got {input}, {pad}, {mode}")
     if len(pad) % 2:
         raise RuntimeError("pad: expected an even number of lengths")
     if len(pad) > 2 * input.dim():
