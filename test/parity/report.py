@@ -21,6 +21,7 @@ CHECKS = {
     "tangent": "  forward mode",
     "vmap": "operators that PyTorch's vmap takes: vmap against a loop",
     "error": "error inputs: same type of exception",
+    "wrong": "samples made wrong in one argument: same type of exception",
 }
 
 
@@ -49,7 +50,7 @@ def _counted(name: str, cells: dict[str, Any]) -> list[tuple[str, bool]]:
     dtypes: dict[str, dict[str, bool]] = {}
     for key, cell in cells.items():
         check, dtype = key.split()
-        if check == "error":
+        if check in ("error", "wrong"):
             found += [(check, True)] * cell["passed"] + [(check, False)] * cell["failed"]
         elif check in FORMS:
             dtypes.setdefault(dtype, {})[check] = not cell["failed"]
@@ -102,6 +103,10 @@ at is equal and the call does not ask for `stable` order; tangents agree if they
 gradients imply; memory that nobody wrote to is not compared.
 An entry counts as failing also where PyTorch is in error itself; the cause says so.
 
+Wrong calls are samples with one argument replaced: by None, text, a number, a tensor of another rank, size,
+dtype or device, lists of other lengths, numbers out of range. A quarter of them, drawn with a seed, is tried
+(`FLAMBEAU_WRONG_CALLS=1`: all); `make parity` names those that differ.
+
 This page is written by `python -m parity --page`; causes are those of `test/parity/causes.json`.
 
 | | agree | of | |
@@ -127,7 +132,7 @@ def markdown(table: dict[str, Any]) -> str:
         failing: dict[str, list[str]] = {}
         causes: list[str] = []
         for key, cell in cells.items():
-            if key != "crashed" and cell["failed"]:
+            if key != "crashed" and cell["failed"] and not key.startswith("wrong"):
                 check, dtype = key.split()
                 failing.setdefault(check, []).append(dtype)
                 causes += cell["causes"]

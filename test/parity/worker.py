@@ -10,7 +10,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from workers import serve
 
-from . import batches, checks, derivatives
+from . import batches, checks, derivatives, wrong_calls
 
 
 def _verdicts(op: Any) -> dict[str, Any]:
@@ -22,6 +22,8 @@ def _verdicts(op: Any) -> dict[str, Any]:
     plan += [(batches.batched, name) for name in batches.DTYPES]
     plan.append((checks.errors, "float32"))
     supported = op.supported_dtypes("cpu")
+    first = next((name for name in checks.DTYPES if getattr(torch, name) in supported), "float32")
+    plan.append((wrong_calls.wrong, first))
     for run, name in plan:
         dtype = getattr(torch, name)
         if dtype not in supported and run is not checks.errors:
