@@ -146,6 +146,46 @@ def _exact_outs(op: Operator, form: Form, results: Iterable[str]) -> Iterator[st
             yield f"require_dtype({_shown_name(op)}, {out}, {result});"
 
 
+def _inputs(form: Form) -> str:
+    """All tensors that a form reads, also those in lists, as an ArrayRef of pointers."""
+    outs = _written(form) if form.kind is FormKind.OUT else []
+    read = [arg for arg in form.schema.args if slots.is_tensor_like(arg.type) and arg not in outs]
+    read = [arg for arg in read if not isinstance(getattr(arg.type, "elem", None), ListType)]
+    single = ", ".join(f"&{spelling.local(a.name)}" for a in read if not isinstance(a.type, ListType))
+    lists = ", ".join(spelling.local(a.name) for a in read if isinstance(a.type, ListType))
+    if lists:
+        single = f"tensors_of({{{single}}}, {{{lists}}})"
+        return f"ArrayRef<const Tensor*>({single})"
+    return f"ArrayRef<const Tensor*>({{{single}}})"
+
+
+def _apart(op: Operator, form: Form) -> Iterator[str]:
+    """Refuse results that share memory: as they are given, and once more when they have their sizes."""
+    outs = _outs(form)
+    if form.kind is FormKind.OUT and len(outs) > 1:
+        pointers = ", ".join(f"&{out}" for out in outs)
+        yield f"check_apart({_shown_name(op)}, ArrayRef<const Tensor*>({{{pointers}}}));"
+
+
+def _sharing(op: Operator, form: Form) -> Iterator[str]:
+    """Refuse what shares memory with what is written, where the operator says so."""
+    derived = form.kind is FormKind.OUT or (form.kind is FormKind.INPLACE and not isinstance(op.body, View))
+    if not derived:
+        return
+    outs = _outs(form)
+    yield from _apart(op, form)
+    allowed = next((t for t in ("aligned_out", "apart_out") if t in op.tags), None)
+    if allowed is None or not form.schema.returns:
+        return
+    sharing = (
+        "Sharing::Aligned" if form.kind is FormKind.INPLACE or allowed == "aligned_out" else "Sharing::None"
+    )
+    if slots.is_declared_inplace(op):
+        yield f"check_written_once({_shown_name(op)}, {outs[0]});"
+    for out in outs:
+        yield f"check_sharing({_shown_name(op)}, {out}, {_inputs(form)}, {sharing});"
+
+
 def _pointwise(op: Operator, form: Form, body: Pointwise, meta: bool) -> Iterator[str]:
     operands = ", ".join(f"Operand({spelling.local(name)})" for name in body.operands)
     params = ", ".join(f"Scalar({spelling.local(name)})" for name in body.params)
@@ -234,7 +274,8 @@ def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[st
     kernel = dict(body.by_backend).get("CPU")
     function = slots.functional_form(op, form).schema
     inputs = [spelling.local(arg.name) for arg in function.args]
-    mixes = sum(slots.is_tensor_like(arg.type) for arg in function.args) > 1
+    tensors = [arg.type for arg in function.args if slots.is_tensor_like(arg.type)]
+    mixes = len(tensors) > 1 or any(isinstance(type_, ListType) for type_ in tensors)
     if slots.is_declared_inplace(op):
         if not meta:
             yield f"ops::{kernel}({', '.join(inputs)});"
@@ -271,16 +312,13 @@ def _into_outs(op: Operator, form: Form, calls: str) -> Iterator[str]:
     function = slots.functional_form(op, form).schema
     inputs = [spelling.local(arg.name) for arg in function.args]
     outs = _outs(form)
-    tensors = [spelling.local(a.name) for a in function.args if a.type == slots.TENSOR]
     yield from _exact_outs(op, form, (f"spec[{i}].dtype" for i in range(len(outs))))
-    sources = ", ".join(f"&{name}" for name in tensors)
+    sources = _inputs(form) if calls else "{}"  # without data nothing is read
     for i, out in enumerate(outs):
         if form.kind is FormKind.INPLACE:
             yield f"check_inplace({_shown_name(op)}, {out}, spec[{i}]);"
-        yield (
-            f"OutTarget target{i}({_shown_name(op)}, {out}, spec[{i}], "
-            f"ArrayRef<const Tensor*>({{{sources}}}));"
-        )
+        yield (f"OutTarget target{i}({_shown_name(op)}, {out}, spec[{i}], {sources});")
+    yield from _apart(op, form)
     if calls:
         yield calls.format(", ".join([*inputs, *(f"target{i}.target()" for i in range(len(outs)))]))
         yield from (f"target{i}.commit();" for i in range(len(outs)))
@@ -309,9 +347,12 @@ def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
         return
     sources = [f"std::get<{i}>({result})" if len(outs) > 1 else result for i in range(len(outs))]
     yield from _exact_outs(op, form, (f"{source}.dtype()" for source in sources))
+    if len(outs) > 1:
+        given, made = (", ".join(f"&{name}" for name in names) for names in (outs, sources))
+        yield f"keep_results(ArrayRef<const Tensor*>({{{given}}}), ArrayRef<Tensor*>({{{made}}}));"
     for out, source in zip(outs, sources, strict=True):
         yield f"assign_out({_shown_name(op)}, {out}, {source});"
-    yield from (*_bump(form), _return_outs(form))
+    yield from (*_apart(op, form), *_bump(form), _return_outs(form))
 
 
 def _cuts_graph(op: Operator) -> bool:
@@ -416,7 +457,8 @@ def _lines(model: Model, op: Operator, form: Form, suffix: str) -> Iterator[str]
 
 def body_of(model: Model, op: Operator, form: Form, suffix: str) -> FunctionDecl:
     """Spell the function with this suffix (slots.backends) behind a dispatcher entry."""
-    return _signature(form, suffix, (*_checks(model, op, form), *_lines(model, op, form, suffix)))
+    sharing = () if suffix == "meta" else _sharing(op, form)
+    return _signature(form, suffix, (*_checks(model, op, form), *sharing, *_lines(model, op, form, suffix)))
 
 
 def _checks(model: Model, op: Operator, form: Form) -> Iterator[str]:

@@ -17,6 +17,10 @@ inline constexpr const char* kWrittenTwice =
 inline constexpr const char* kReadAndWritten =
     "unsupported operation: an input shares memory with the written tensor; pass its clone()";
 
+// Two results of one call share memory.
+inline constexpr const char* kWrittenByTwo =
+    "unsupported operation: two results would be written to the same memory";
+
 struct OutOfBounds {
   int64_t index, dim, size;
 };

@@ -21,11 +21,22 @@ void resize_output(Tensor& out, const OutSpec& spec) {
   out.impl()->set_geometry(spec.sizes, strides, out.storage_offset());
 }
 
+// The wrapper of a batched value.
+bool has_no_memory(const Tensor& t) { return t.impl()->wrapper() != nullptr; }
+
 bool overlaps_any(const Tensor& out, ArrayRef<const Tensor*> inputs) {
   for (const Tensor* input : inputs) {
     if (input && input->defined() && overlap_of(out, *input) != Overlap::No) return true;
   }
   return false;
+}
+
+void check_sharing(const char* op, const Tensor& written, const Tensor& input, Sharing allowed) {
+  if (!input.defined() || has_no_memory(written) || has_no_memory(input)) return;
+  const Overlap overlap = overlap_of(written, input);
+  const bool refused =
+      overlap == Overlap::Partial || (overlap == Overlap::Full && allowed == Sharing::None);
+  check(!refused, op, ": ", kReadAndWritten);
 }
 
 bool has_strides_of(const Tensor& out, const OutSpec& spec) {
@@ -40,6 +51,43 @@ Tensor allocate(const OutSpec& spec) {
   return empty_strided_tensor(spec.sizes, spec.strides, spec.dtype, spec.device);
 }
 
+void check_sharing(const char* op, const Tensor& written, ArrayRef<const Tensor*> inputs,
+                   Sharing allowed) {
+  for (const Tensor* input : inputs) {
+    if (input) check_sharing(op, written, *input, allowed);
+  }
+}
+
+void check_written_once(const char* op, const Tensor& written) {
+  check(has_no_memory(written) || !has_internal_overlap(written), op, ": ", kWrittenTwice);
+}
+
+void check_apart(const char* op, ArrayRef<const Tensor*> results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      const Tensor &a = *results[i], &b = *results[k];
+      if (!a.defined() || !b.defined() || has_no_memory(a) || has_no_memory(b)) continue;
+      check(!a.is_same(b) && overlap_of(a, b) == Overlap::No, op, ": ", kWrittenByTwo);
+    }
+  }
+}
+
+std::vector<const Tensor*> tensors_of(ArrayRef<const Tensor*> single, ArrayRef<TensorList> lists) {
+  std::vector<const Tensor*> all = single.vec();
+  for (const TensorList& list : lists) {
+    for (const Tensor& t : list) all.push_back(&t);
+  }
+  return all;
+}
+
+bool grows_under(const Tensor& out, const OutSpec& spec, ArrayRef<const Tensor*> inputs) {
+  if (out.sizes() == spec.sizes.ref()) return false;
+  for (const Tensor* input : inputs) {
+    if (input && input->defined() && input->storage() == out.storage()) return true;
+  }
+  return false;
+}
+
 void prepare_out(const char* op, Tensor& out, const OutSpec& spec) {
   check_castable(spec.dtype, out.dtype());
   check(out.device() == spec.device, op, ": expected out on device ", spec.device, ", got ",
@@ -48,12 +96,16 @@ void prepare_out(const char* op, Tensor& out, const OutSpec& spec) {
     resize_output(out, spec);
     return;
   }
-  check(!has_internal_overlap(out), op, ": ", kWrittenTwice);
+  check_written_once(op, out);
 }
 
 OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec,
                      ArrayRef<const Tensor*> inputs)
-    : out_(out) {
+    : op_(op), out_(out), spec_(spec) {
+  if (grows_under(out, spec, inputs)) {
+    target_ = allocate(spec);
+    return;
+  }
   prepare_out(op, out, spec);
   const bool fits =
       out.dtype() == spec.dtype && has_strides_of(out, spec) && !overlaps_any(out, inputs);
@@ -61,13 +113,15 @@ OutTarget::OutTarget(const char* op, Tensor& out, const OutSpec& spec,
 }
 
 void OutTarget::commit() {
-  if (!target_.is_same(out_)) copy_into(out_, target_);
+  if (target_.is_same(out_)) return;
+  prepare_out(op_, out_, spec_);
+  copy_into(out_, target_);
 }
 
 void check_inplace(const char* op, const Tensor& self, const OutSpec& spec) {
   check(self.sizes() == spec.sizes.ref(), op, ": ", WrongOutputShape{self.sizes(), spec.sizes});
   check_castable(spec.dtype, self.dtype());
-  check(!has_internal_overlap(self), op, ": ", kWrittenTwice);
+  check_written_once(op, self);
 }
 
 }  // namespace flambeau

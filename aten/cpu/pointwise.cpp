@@ -349,6 +349,22 @@ Tensor& pointwise_inplace(const PointwiseOp& op, Tensor& self, ArrayRef<Operand>
 Tensor& pointwise_out(const PointwiseOp& op, Tensor& out, ArrayRef<Operand> operands,
                       ArrayRef<Scalar> params) {
   const OutSpec spec = pointwise_spec(op, operands);
+  SmallVector<const Tensor*, kMaxOperands> inputs;
+  for (const Operand& o : operands) {
+    if (!o.tensor) continue;
+    inputs.push_back(o.tensor);
+    check(!o.tensor->is_same(out) || out.sizes() == spec.sizes.ref(), op.name, ": ",
+          WrongOutputShape{out.sizes(), spec.sizes});
+  }
+  const ArrayRef<const Tensor*> tensors(inputs.data(), inputs.size());
+  check_written_once(op.name, out);
+  check_sharing(op.name, out, tensors, Sharing::Aligned);
+  if (grows_under(out, spec, tensors)) {
+    const Tensor result = pointwise(op, operands, params);
+    prepare_out(op.name, out, spec);
+    copy_into(out, result);
+    return out;
+  }
   prepare_out(op.name, out, spec);
   run_over(op, out, operands, params);
   return out;

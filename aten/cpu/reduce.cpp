@@ -478,13 +478,15 @@ Tensor& reduce_out(const ReduceOp& op, Tensor& out, ArrayRef<const Tensor*> oper
                    const std::optional<IntArrayRef>& dim, bool keepdim,
                    std::optional<ScalarType> dtype, ArrayRef<Scalar> params) {
   const OutSpec spec = reduce_spec(op, operands, dim, keepdim, dtype, params);
-  prepare_out(op.name, out, spec);
-  for (const Tensor* t : operands) {
-    if (overlap_of(out, *t) == Overlap::No) continue;
+  bool shares = grows_under(out, spec, operands);
+  for (const Tensor* t : operands) shares |= overlap_of(out, *t) != Overlap::No;
+  if (shares) {
     const Tensor result = reduce(op, operands, dim, keepdim, dtype, params);
+    prepare_out(op.name, out, spec);
     copy_into(out, result);
     return out;
   }
+  prepare_out(op.name, out, spec);
   reduce_into(op, out, operands, dim, dtype, params);
   return out;
 }

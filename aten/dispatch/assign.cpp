@@ -2,6 +2,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
+#include "aten/core/shape.h"
 #include "aten/core/tensor_text.h"
 #include "aten/dispatch/operator_entry.h"
 
@@ -14,6 +15,8 @@ void assign_inplace(Tensor& self, const Tensor& result) {
   check(self.sizes() == result.sizes(), WrongOutputShape{self.sizes(), result.sizes()});
   check(can_cast(result.dtype(), self.dtype()), "result type ", pytorch_name_of(result.dtype()),
         " can't be cast to the type of self, ", pytorch_name_of(self.dtype()));
+  // Under a transform the geometry is not that of memory.
+  check(self.impl()->wrapper() || !has_internal_overlap(self), kWrittenTwice);
   const DispatchKeySet keys = effective_keys(keys_of(self) | keys_of(result));
   reinterpret_cast<Copy>(copy->lookup(keys))(keys, self, result, false);
 }
@@ -23,6 +26,18 @@ void assign_out(const char* op, Tensor& out, const Tensor& result) {
   OutTarget target(op, out, spec, {&result});
   if (!result.is_meta()) copy_into(target.target(), result);
   target.commit();
+}
+
+void keep_results(ArrayRef<const Tensor*> outs, ArrayRef<Tensor*> results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    Tensor& result = *results[i];
+    for (size_t k = 0; k < outs.size(); ++k) {
+      if (k == i || !result.defined() || overlap_of(*outs[k], result) == Overlap::No) continue;
+      const Tensor copy = empty_tensor(result.sizes(), result.dtype());
+      copy_into(copy, result);
+      result = copy;
+    }
+  }
 }
 
 void require_dtype(const char* op, const Tensor& out, ScalarType dtype) {
@@ -52,8 +67,10 @@ void require_meta(const char* op, ArrayRef<OutSpec> results) {
 void assign_outs(const char* op, TensorList outs, TensorList results) {
   check(outs.size() == results.size(), op, ": expected out= to be ", results.size(),
         " tensors, got ", outs.size());
+  for (const Tensor& out : outs)
+    check(out.defined(), op, ": expected tensors as elements of out=, got None");
+  check_apart(op, tensors_of({}, {outs}));
   for (size_t i = 0; i < outs.size(); ++i) {
-    check(outs[i].defined(), op, ": expected a tensor as element ", i, " of out=, got None");
     Tensor out = outs[i];
     assign_out(op, out, results[i]);
     out.impl()->bump_version();

@@ -12,6 +12,8 @@ void assign_inplace(Tensor& self, const Tensor& result);
 void assign_out(const char* op, Tensor& out, const Tensor& result);
 // The same for each tensor of a list, whose length must be that of the results; bumps versions.
 void assign_outs(const char* op, TensorList outs, TensorList results);
+// Copies each result that shares memory with the destination of another one.
+void keep_results(ArrayRef<const Tensor*> outs, ArrayRef<Tensor*> results);
 // For operators whose out= is not cast to: RuntimeError unless it has the result's dtype.
 void require_dtype(const char* op, const Tensor& out, ScalarType dtype);
 // One tensor on Meta brings a call here; what it would give on another device has no values.

@@ -19,6 +19,8 @@ from typing import Any
 import flambeau as fb
 import numpy as np
 
+from codegen.keys import OUT_TAGS
+
 DATA = Path(__file__).resolve().parents[2] / "torchgen_out" / "tests"
 CATEGORIES = {
     "bool": ["bool"],
@@ -94,7 +96,7 @@ class Op:
     @property
     def is_fixed(self) -> bool:
         """Whether the arguments' values decide the result, whatever their strides and from call to call."""
-        return not set(self.record["tags"]) - {"exact_out"}
+        return not set(self.record["tags"]) - set(OUT_TAGS)
 
     def dtypes(self) -> list[str]:
         """Every dtype that the operator claims."""
