@@ -174,7 +174,10 @@ def inplace_trials(op: Op, call: Call, sample: int, dtype: str) -> Iterator[Tria
         def run(fw: Any) -> Pair:
             built = _built(fw, arguments)
             own = pattern(fw, built["self"])
-            if own is None:
+            sums = pattern is aliasing.expanded and arguments.get(
+                "accumulate"
+            )  # one element gets all addends
+            if own is None or sums:
                 raise NotApplicable
             if pattern is aliasing.expanded:
                 own[(0,) * own.dim()] = 1
