@@ -124,6 +124,34 @@ void for_each_row(Sequences s, const RowPlan<T>& plan, const Body& body) {
   });
 }
 
+// Contiguous sequences of even length by vectors of their own elements, where there is a plan.
+template <typename T>
+bool transform_real_rows(const T* real_in, T* out, Sequences s, T scale) {
+  const int64_t half = s.n / 2, complex_size = half + 1;
+  const auto row = s.inner == 1 && s.n % 2 == 0 ? RowPlan<T>::of(half) : nullptr;
+  if (!row) return false;
+  const auto roots = real_roots<T>(s.n);
+  for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
+    T* const to = out + 2 * o * complex_size;
+    row->execute(real_in + o * s.n, to, true, T(1), work);
+    row_loops<T>().unpack_row(half, roots->data(), scale, to);
+  });
+  return true;
+}
+template <typename T>
+bool transform_rows_to_real(const T* in, T* real_out, Sequences s, T scale) {
+  const int64_t half = s.n / 2, complex_size = half + 1;
+  const auto row = s.inner == 1 && s.n % 2 == 0 ? RowPlan<T>::of(half) : nullptr;
+  if (!row) return false;
+  const auto roots = real_roots<T>(s.n);
+  for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
+    T* const to = real_out + o * s.n;
+    row_loops<T>().pack_row(half, roots->data(), in + 2 * o * complex_size, to);
+    row->execute(to, to, false, scale, work);
+  });
+  return true;
+}
+
 // Long sequences of odd length, as complex ones.
 template <typename T>
 void transform_real_as_complex(const T* real_in, T* out, Sequences s, T scale) {
@@ -187,15 +215,7 @@ template <typename T>
 void transform_real(const T* real_in, T* out, Sequences s, T scale) {
   const int64_t half = s.n / 2, kept = half + 1;
   const bool even = s.n % 2 == 0;
-  if (const auto row = s.inner == 1 && even ? RowPlan<T>::of(half) : nullptr) {
-    const auto roots = real_roots<T>(s.n);
-    for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
-      T* const to = out + 2 * o * kept;
-      row->execute(real_in + o * s.n, to, true, T(1), work);
-      row_loops<T>().unpack_row(half, roots->data(), scale, to);
-    });
-    return;
-  }
+  if (transform_real_rows(real_in, out, s, scale)) return;
   if (!even && goes_by_rows<T>(s.n, s)) return transform_real_as_complex(real_in, out, s, scale);
   if (even && goes_by_rows<T>(half, s)) {
     for_rows(real_in, s.n, 1, out, kept, 2, s,
@@ -225,15 +245,7 @@ template <typename T>
 void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
   const int64_t half = s.n / 2, given = half + 1;
   const bool even = s.n % 2 == 0;
-  if (const auto row = s.inner == 1 && even ? RowPlan<T>::of(half) : nullptr) {
-    const auto roots = real_roots<T>(s.n);
-    for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
-      T* const to = real_out + o * s.n;
-      row_loops<T>().pack_row(half, roots->data(), in + 2 * o * given, to);
-      row->execute(to, to, false, scale, work);
-    });
-    return;
-  }
+  if (transform_rows_to_real(in, real_out, s, scale)) return;
   if (!even && goes_by_rows<T>(s.n, s)) return transform_complex_to_real(in, real_out, s, scale);
   if (even && goes_by_rows<T>(half, s)) {
     for_rows(in, given, 2, real_out, s.n, 1, s,
