@@ -194,11 +194,10 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _step_group(self, group: Group) -> None:
-        grads = [p.grad for p in group["params"]]
-        tensors = [p for p, g in zip(group["params"], grads, strict=True) if g is not None]
-        if not tensors:
+        pairs = [(p, g) for p in group["params"] if (g := p.grad) is not None]
+        if not pairs:
             return
-        grads = [g for g in grads if g is not None]
+        tensors, grads = [p for p, _ in pairs], [g for _, g in pairs]
         if group.get("capturable") and not all(p.is_cuda for p in tensors):
             raise AssertionError(
                 f"{type(self).__name__}: capturable=True needs parameters on supported devices: cuda; "
@@ -209,9 +208,9 @@ class RuleOptimizer(Optimizer):
         first = self._first_steps(tensors, slots, group)
         if self._is_fused(tensors, grads, group):
             for new in set(first):
-                members = [i for i, is_first in enumerate(first) if is_first is new]
-                states = [self.state[tensors[i]] if slots else {} for i in members]
-                self.fused([tensors[i] for i in members], [grads[i] for i in members], states, numbers, new)
+                places = [i for i, is_first in enumerate(first) if is_first is new]
+                states = [self.state[tensors[i]] if slots else {} for i in places]
+                self.fused([tensors[i] for i in places], [grads[i] for i in places], states, numbers, new)
         elif group.get("foreach") and not group.get("differentiable"):
             for key, members in self._buckets(tensors, first).items():
                 self._move(members, key[-1], numbers)
