@@ -25,7 +25,6 @@ from codegen.derivative_entries import (
 )
 from codegen.diagnostics import Collector, Diagnostic
 from codegen.entries import Draft, check_families, derive_forms, read_entries
-from codegen.inplace_views import check_inplace_views
 from codegen.kernel_scan import Sources, check_sources
 from codegen.lets import report_unused
 from codegen.model import (
@@ -42,7 +41,7 @@ from codegen.model import (
 )
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
-from codegen.recursion import check_recursion
+from codegen.recursion import check_composites
 from codegen.source import Loaded, Node, Text, load_entries
 from codegen.source import Mapping as MapNode
 from codegen.test_spec import read_test
@@ -119,8 +118,7 @@ def read_files(native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Pat
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
     usable = [d for d in drafts if bodies[d.name] is not None]
     given = _derivatives(entries, usable, dtypes, context, formulas, {d.name for d in drafts})
-    check_recursion(drafts, bodies, context)
-    check_inplace_views(drafts, bodies, context)
+    check_composites(drafts, bodies, context)
     check_sources(drafts, bodies, Sources(root or source_root(native)), context)
     operators = tuple(_operators(drafts, bodies, dtypes, given, context))
     for draft in drafts:

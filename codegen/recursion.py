@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from codegen.context import Context
 from codegen.entries import Draft
+from codegen.inplace_views import check_inplace_views
 from codegen.model import Body, Call, Composite, Expr, If, Reduce
 from codegen.pyexpr import children
 
@@ -24,6 +25,13 @@ def surely_called(expr: Expr) -> set[str]:
     for child in children(expr):
         found |= surely_called(child)
     return found
+
+
+def check_composites(drafts: Iterable[Draft], bodies: Mapping[str, Body | None], context: Context) -> None:
+    """Report composites that always call themselves, or whose in-place form would move elements."""
+    drafts = tuple(drafts)
+    check_recursion(drafts, bodies, context)
+    check_inplace_views(drafts, bodies, context)
 
 
 def check_recursion(drafts: Iterable[Draft], bodies: Mapping[str, Body | None], context: Context) -> None:
