@@ -176,9 +176,9 @@ def test_programs_end_however_they_do(tmp_path, ending):
         *(f"    {line}" for line in ENDINGS[ending]),
     )
     out, errors = process.communicate(timeout=HANG)
-    # A thread that waits for a batch is told that the workers have ended.
-    told = "exited unexpectedly" in errors if ending == "has a thread that waits" else errors == ""
-    assert (process.returncode, told) == (0, True), errors
+    assert process.returncode == 0, errors
+    # A thread that waits for a batch may still be told, before it ends, that the workers have ended.
+    assert errors == "" or ending == "has a thread that waits"
     wait_until_gone([int(pid) for pid in out.split()])
 
 
