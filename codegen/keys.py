@@ -14,8 +14,8 @@ CATEGORIES = ("bool", "integral", "floating", "complex")
 # random: values come from a Generator; uninitialized: they are whatever memory holds; both cannot have a
 # reference. nondeterministic: the order of accumulation may differ from run to run on some backend.
 # layout: the result depends on the strides of the inputs. exact_out: out= is not cast to. aligned_out: what
-# is written may share memory with an input only element by element. apart_out: not at all. lazy: conjugate and
-# negative views are taken as they are. numbers: as a function it takes Python numbers for all of its tensors.
+# is written may share memory with an input only element by element. apart_out: not at all. lazy: conjugate
+# and negative views are taken as they are. numbers: as a function it takes Python numbers for its tensors.
 OUT_TAGS = ("exact_out", "aligned_out", "apart_out")
 TAGS = ("random", "uninitialized", "nondeterministic", "layout", *OUT_TAGS, "lazy", "numbers")
 BACKENDS = ("CPU", "CUDA", "Meta")

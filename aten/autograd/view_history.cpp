@@ -312,9 +312,10 @@ void check_inplace_grad(const Tensor& self, bool records) {
           "in-place operation on a view with another dtype: expected ", view->base.dtype(),
           ", got ", self.dtype());
   }
-  check(!requires_grad(self) || !is_leaf(self),
-        "in-place operation on a leaf Variable that requires grad: compute under no_grad(), or on a "
-        "copy");
+  check(
+      !requires_grad(self) || !is_leaf(self),
+      "in-place operation on a leaf Variable that requires grad: compute under no_grad(), or on a "
+      "copy");
 }
 
 void rebase_history(const Tensor& self, Node& node) {

@@ -1,6 +1,6 @@
-// CRC-32 of large records (polynomial 0x04C11DB7, reflected, as in zip files), 64 bytes at a time by
-// carry-less multiplication. zlib makes 1 GB/s, less than a disk.
-// Source: Gopal et al. 2009, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ".
+// CRC-32 of large records (polynomial 0x04C11DB7, reflected, as in zip files), 64 bytes at a time
+// by carry-less multiplication. zlib makes 1 GB/s, less than a disk. Source: Gopal et al. 2009,
+// "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ".
 #include "python/csrc/checksum.h"
 
 #include <array>

@@ -57,7 +57,8 @@ TEST(allocator_reuses_and_empties) {
 }
 
 TEST(allocator_refuses_the_impossible) {
-  EXPECT(testing::throws(ErrorKind::OutOfMemory, "can't allocate memory of 1152921504606846976 bytes",
+  EXPECT(testing::throws(ErrorKind::OutOfMemory,
+                         "can't allocate memory of 1152921504606846976 bytes",
                          [] { cpu_allocator()->allocate(size_t{1} << 60); }));
 }
 

@@ -106,7 +106,8 @@ TEST(reference_counts) {
 
 TEST(shapes) {
   EXPECT(broadcast_sizes({3, 1}, {4}) == DimVector({3, 4}));
-  EXPECT(throws(ErrorKind::Runtime, "at dimension 1 the size of tensor a (3) must match the size of tensor b (4)",
+  EXPECT(throws(ErrorKind::Runtime,
+                "at dimension 1 the size of tensor a (3) must match the size of tensor b (4)",
                 [] { broadcast_sizes({2, 3}, {2, 4}); }));
   EXPECT(infer_size({2, -1}, 6) == DimVector({2, 3}));
   EXPECT(throws(ErrorKind::Runtime,

@@ -20,8 +20,9 @@ void append_mask(const Tensor& self, const Tensor& mask, std::vector<Tensor>* po
   check_index(dim + mask.sizes().size() <= self.sizes().size(),
               TooManyIndices{static_cast<size_t>(dim) + mask.sizes().size(), self.dim()});
   for (size_t d = 0; d < mask.sizes().size(); ++d) {
-    check_index(mask.sizes()[d] == self.sizes()[dim + d], "index: The shape of the mask ", mask.sizes(),
-                " differs from that of the tensor, ", self.sizes(), ", at dimension ", dim + d);
+    check_index(mask.sizes()[d] == self.sizes()[dim + d], "index: The shape of the mask ",
+                mask.sizes(), " differs from that of the tensor, ", self.sizes(), ", at dimension ",
+                dim + d);
   }
   const Tensor rows = nonzero_cpu(mask);
   for (int64_t d = 0; d < mask.dim(); ++d) {

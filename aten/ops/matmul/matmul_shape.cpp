@@ -7,8 +7,8 @@ namespace flambeau::shape {
 namespace {
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == b.dtype(), op, ": expected operands of the same dtype, got ", a.dtype(), " and ",
-        b.dtype());
+  check(a.dtype() == b.dtype(), op, ": expected operands of the same dtype, got ", a.dtype(),
+        " and ", b.dtype());
   if (a.dtype() == ScalarType::Bool)
     fail(ErrorKind::NotImplemented, op, ": not implemented for bool");
 }

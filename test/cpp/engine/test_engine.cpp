@@ -106,8 +106,8 @@ TEST(engine_frees_saved_tensors) {
   const Tensor x = vector_of({2}, true);
   const Tensor y = mul(x, x);
   backward(y);
-  EXPECT(throws(ErrorKind::Runtime, "backward through the graph a second time",
-                [&] { backward(y); }));
+  EXPECT(
+      throws(ErrorKind::Runtime, "backward through the graph a second time", [&] { backward(y); }));
 }
 
 TEST(engine_checks_versions_of_saved_tensors) {
