@@ -73,8 +73,8 @@ def test_a_slip_in_the_specification_is_one_message(part: int, tmp_path: Path):
     places = entries(text)
     one = [m for m in MUTATIONS if m.one]
     tried = 0
-    for number in range(part, 40, 4):
-        entry = places[number * len(places) // 40]
+    for number in range(part, 8, 4):
+        entry = places[number * len(places) // 8]
         rotated = one[number % len(one) :] + one[: number % len(one)]
         change = next(c for m in rotated if (c := mutated(text, entry, m)) is not None)
         found = found_in(tmp_path, change[0], DERIVATIVES, ROOT)
@@ -82,7 +82,7 @@ def test_a_slip_in_the_specification_is_one_message(part: int, tmp_path: Path):
         assert len(found) == 1, f"{where}\n{shown(found)}"
         assert found[0].line in change[1], f"{where}\n{shown(found)}"
         tried += 1
-    assert tried == 10
+    assert tried == 2
 
 
 # --- files -----------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ TEST(engine_grad_touches_nothing_else) {
 TEST(engine_reports_unused_inputs) {
   const Tensor x = vector_of({2}, true), unused = vector_of({3}, true);
   const Tensor y = exp(x);
-  EXPECT(throws(ErrorKind::Runtime, "input 0 was not used", [&] { grad(y, unused); }));
+  EXPECT(throws(ErrorKind::Runtime, "not have been used in the graph", [&] { grad(y, unused); }));
 }
 
 TEST(engine_double_backward) {
