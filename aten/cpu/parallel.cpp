@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "c10/core/check.h"
+#include "c10/core/fork_mutex.h"
 #include "c10/core/interrupt.h"
 #include "c10/core/thread_state.h"
 
@@ -63,7 +64,7 @@ void set_blas_threads(int n) { scipy_openblas_set_num_threads(n); }
 void set_blas_threads(int) {}
 #endif
 
-std::mutex serial_blas_mutex;
+ForkMutex serial_blas_mutex;
 int serial_blas_users = 0;
 
 // --- fork ----------------------------------------------------------------------------------------
@@ -74,19 +75,18 @@ int serial_blas_users = 0;
 bool pool_is_busy = false;
 
 void before_fork() {
-  serial_blas_mutex.lock();
   pool_is_busy = omp_in_parallel() != 0 || omp_pause_resource_all(omp_pause_soft) != 0;
 }
-void after_fork_in_parent() { serial_blas_mutex.unlock(); }
 void after_fork_in_child() {
-  serial_blas_mutex.unlock();
   if (!pool_is_busy) return;
   pool_is_lost = true;
   omp_set_num_threads(1);  // for the libraries
 }
 
+// The pool's threads take fork mutexes when they end. A fork runs what was registered last first,
+// and serial_blas_mutex has registered the taking of those mutexes above.
 [[maybe_unused]] const bool fork_is_watched = [] {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  pthread_atfork(before_fork, nullptr, after_fork_in_child);
   return true;
 }();
 
