@@ -25,7 +25,11 @@ def _value(name: str, key: Key) -> Json:
 
 
 def _shape(name: str, shape: str, key: Key) -> Json:
-    scalar: Json = {"enum": list(key.values)} if key.values else dict(_SCALAR)
+    scalar: Json = (
+        {"enum": [True if value == "true" else value for value in key.values]}
+        if key.values
+        else dict(_SCALAR)
+    )
     if shape == "text":
         return scalar
     if shape == "list":

@@ -23,11 +23,7 @@ ScalarType TypePromotion::dtype_of_number(ScalarType held) {
 }
 
 ScalarType TypePromotion::result() const {
-  // A number's category counts, not the precision of the tensor that carries it.
-  ScalarType number = number_;
-  if (is_floating_type(number)) number = default_dtype();
-  if (is_complex_type(number)) number = default_complex_dtype();
-  return combine(dimensioned_, combine(zero_dim_, number));
+  return combine(dimensioned_, combine(zero_dim_, number_));
 }
 
 }  // namespace flambeau

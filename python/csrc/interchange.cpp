@@ -323,7 +323,11 @@ PyObject* from_buffer(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *source, *dtype_object;
     Py_ssize_t count, offset;
-    if (!PyArg_ParseTuple(args, "OOnn", &source, &dtype_object, &count, &offset)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OOnn", &source, &dtype_object, &count, &offset)) {
+      if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return nullptr;
+      PyErr_Clear();
+      fail(ErrorKind::Value, "frombuffer: expected a count and an offset of at most 64 bits");
+    }
     ScalarType dtype;
     check_type(scalar_type_from(dtype_object, &dtype), "frombuffer: expected a dtype");
     View view = view_of(source);

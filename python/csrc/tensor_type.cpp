@@ -196,9 +196,10 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
   return compare_tensors(a, tensor.get(), op);
 }
 
-// other / tensor is tensor.reciprocal() * other, which asks `other` once more.
+// other / tensor is tensor.reciprocal() * other, which rounds twice, as in PyTorch, and asks
+// `other` once more.
 PyObject* divide(PyObject* a, PyObject* b) {
-  PyObject* result = divide_tensors(a, b);
+  PyObject* result = is_number(a) ? Py_NewRef(Py_NotImplemented) : divide_tensors(a, b);
   if (!result || !is_unanswered(result) || is_tensor(a)) return result;
   const Ref inverse = Ref(PyObject_CallMethod(b, "reciprocal", nullptr));
   PyObject* product = inverse ? PyNumber_Multiply(inverse.get(), a) : nullptr;

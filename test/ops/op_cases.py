@@ -168,7 +168,7 @@ class Call:
             key = f"{self.op.name}/{name}/{seed}"
             made = np.asarray(make_array(value, dtype, interval, key, **how))
             for step in value.steps:
-                made = step(made)
+                made = np.asarray(step(made))
             return made
         if isinstance(value, list | tuple) and any(isinstance(v, Shape) for v in value):
             return [self._value(f"{name}", v, dtype, seed + i + 1, how) for i, v in enumerate(value)]
@@ -257,7 +257,7 @@ def to_tensor(value: Any, dtype: str) -> Any:
 def to_array(value: Any) -> Any:
     """Tensors become NumPy arrays; halves become float32."""
     if isinstance(value, fb.Tensor):
-        plain = value.detach()
+        plain = value.detach().resolve_conj().resolve_neg()
         wider = {fb.bfloat16: fb.float32, fb.float16: fb.float32, fb.complex32: fb.complex64}
         return plain.to(wider.get(plain.dtype, plain.dtype)).numpy()
     return value

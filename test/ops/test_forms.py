@@ -103,7 +103,7 @@ def test_inplace(name: str):
         others = [v for v in positional if v is not own]
         version = own._version
         method = getattr(own, op.inplace)
-        if not fits and op.kind != "view":
+        if not fits and "-> Tensor(a)" not in op.schema:  # a view's sizes are taken over
             with pytest.raises(RuntimeError):
                 method(*others, **keywords)
             written += 1

@@ -101,7 +101,7 @@ def test_pieces_that_cannot_be_had_are_refused(split):
     ],
 )
 def test_memory_that_cannot_be_had_is_named(make):
-    with pytest.raises(RuntimeError, match=r"can't allocate \d+ bytes"):
+    with pytest.raises(RuntimeError, match=r"can't allocate memory of \d+ bytes"):
         make()
 
 

@@ -83,7 +83,7 @@ def test_windows_that_step_over_the_input_have_no_maximum(dtype, memory_format):
 
 
 def maxima_by_definition(x, kernel, stride, padding, dilation):
-    """First maximum of each window in the order of memory; the first NaN wins."""
+    """First maximum of each window in the order of memory; of several NaN the last."""
     height, width = x.shape[-2:]
     rows, columns = (
         (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size in x.shape[-2:]
@@ -98,7 +98,7 @@ def maxima_by_definition(x, kernel, stride, padding, dilation):
                 for c in range(j * stride - padding, j * stride - padding + dilation * kernel, dilation)
                 if 0 <= r < height and 0 <= c < width
             ]
-            found = next(((v, at) for v, at in window if np.isnan(v)), None)
+            found = next(((v, at) for v, at in reversed(window) if np.isnan(v)), None)
             found = found or max(window, key=lambda pair: (pair[0], -pair[1]))
             values[(*plane, i, j)], places[(*plane, i, j)] = found
     return values, places

@@ -109,7 +109,7 @@ def gradients(torch):
 
 def test_a_count_whose_bytes_overflow_is_refused():
     for count in (2**61, 2**62, 2**63 - 1):
-        with pytest.raises(ValueError, match="requested buffer length"):
+        with pytest.raises(ValueError, match="at most"):
             fb.frombuffer(bytearray(32), dtype=fb.int64, count=count)
 
 

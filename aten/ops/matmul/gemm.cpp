@@ -178,11 +178,13 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
 }
 
 // Partial sums go through the result's dtype, which is too coarse for them if it is a half type.
+// Those of float32 would be oneDNN's: its product that accumulates (3.2, AVX-512) writes outside of
+// its memory when a signal arrives meanwhile, so few rows of float32 are not cut.
 void multiply_rows(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                    bool accumulate) {
   const int64_t width = static_cast<int64_t>(element_size(dtype));
   const int64_t fitting = kPanelWork / (a.rows * b.cols * weight_of(dtype));
-  const bool whole = width < 4 || fitting * 2 >= a.cols;
+  const bool whole = width < 4 || dtype == ScalarType::Float32 || fitting * 2 >= a.cols;
   const int64_t terms = whole ? a.cols : std::max(fitting, kLeastPanel);
   for (int64_t first = 0; first < a.cols; first += terms) {
     check_interrupt();

@@ -53,16 +53,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _move(descriptor: int, nameless: bool, name: Path, target: Path) -> None:
-    while True:
-        if nameless:
-            _give_name(descriptor, name)
-        try:
-            name.replace(target)
-        except FileNotFoundError:  # another process took the name meanwhile
-            if not nameless or not target.parent.exists():
-                raise
-        else:
-            return
+    if not nameless:
+        name.replace(target)
+        return
+    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(directory, fcntl.LOCK_EX)  # a file that lost its name cannot get another
+        _give_name(descriptor, directory, name)
+        name.replace(target)
+    finally:
+        os.close(directory)
 
 
 def _replaceable(path: str | bytes) -> Path | None:
@@ -132,16 +133,12 @@ def _opened(directory: Path, name: Path) -> tuple[int, bool]:
         os.close(descriptor)  # renamed by the process that had the lock
 
 
-def _give_name(descriptor: int, name: Path) -> None:
-    """Link a nameless file; what has the name already is another process's complete file, or litter."""
-    directory = os.open(name.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        while True:
-            try:
-                # With a directory's descriptor, Python follows the link in /proc.
-                os.link(f"/proc/self/fd/{descriptor}", name.name, dst_dir_fd=directory, follow_symlinks=True)
-                return
-            except FileExistsError:
-                name.unlink(missing_ok=True)
-    finally:
-        os.close(directory)
+def _give_name(descriptor: int, directory: int, name: Path) -> None:
+    """Link a nameless file; what has the name already was left by a process that was killed."""
+    while True:
+        try:
+            # With a directory's descriptor, Python follows the link in /proc.
+            os.link(f"/proc/self/fd/{descriptor}", name.name, dst_dir_fd=directory, follow_symlinks=True)
+            return
+        except FileExistsError:
+            name.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 // Maxima over windows of planes and their places, compiled once per instruction set. First the
 // largest element of every column of a band of windows, all columns at once, then each window's
-// among its columns. NaN wins, ties go to the lower place: among columns that is part of the order.
+// among its columns. Ties go to the lower place, of several NaN
+// the one at the highest is taken: among columns that is part of the order.
 #include "aten/cpu/loop_support.h"
 #include "aten/ops/pool/pool_loops.h"
 
@@ -14,11 +15,11 @@ using pool::Windows;
 template <typename T>
 using Place = typename PlaceOf<T>::type;
 
-// Whether x at `place` comes before the best so far, which may lie at a higher place.
+// Whether x at `place` is taken instead of the best so far, which may lie at a higher place.
 template <typename T>
 [[gnu::always_inline]] inline bool comes_first(T x, Place<T> place, T top, Place<T> best) {
   const bool nan = x != x, top_nan = top != top;
-  return (x > top) | (nan & !top_nan) | (((x == top) | (nan & top_nan)) & (place < best));
+  return (x > top) | (nan & (!top_nan | (place > best))) | ((x == top) & (place < best));
 }
 
 // Of each of the columns.
