@@ -154,4 +154,6 @@ def _sampled(draft: Draft) -> set[str]:
 
 
 def _is_under_test(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("t", "tp")
+    return (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in "t tp".split()
+    )

@@ -18,8 +18,8 @@ from codegen.oracle_names import Functions, Oracles
 from codegen.overloads import INT, TENSOR, plain
 from codegen.schema import DTYPE_NAMES, ENUMERATORS, show_schema, show_type
 
-MAKERS = ("t", "tp", "ti", "tb", "tc")
-METHODS = ("t", "definite", "factor", "sorted")
+MAKERS = tuple("t tp ti tb tc".split())
+METHODS = tuple("t definite factor sorted".split())
 _NAMES = (*MAKERS, "fb", "bool", "int", "float", "inf", "nan", *DTYPE_NAMES, *ENUMERATORS["MemoryFormat"])
 _NUMBERS = ("Scalar", "float", "int", "SymInt", "bool")
 # What a Python number may be given for.

@@ -231,4 +231,4 @@ def _tensor_to_torch(value: flambeau.Tensor) -> torch.Tensor:
         return torch.empty(tuple(value.shape), dtype=dtype, device=value.device.type)
     if value.numel() == 0:
         return torch.empty(tuple(value.shape), dtype=dtype)
-    return torch.from_dlpack(value.detach().contiguous()).clone()
+    return torch.from_dlpack(value.detach().resolve_conj().resolve_neg().contiguous()).clone()
