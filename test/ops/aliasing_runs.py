@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aliasing
@@ -145,18 +146,20 @@ def out_trials(op: Op, call: Call, sample: int, dtype: str) -> Iterator[Trial]:
     yield Trial(f"{sample}: one_memory out", one_memory)
 
 
+def _written_in_place(op: Op, built: dict[str, Any]) -> Any:
+    positional, keywords = split_arguments(op, built)
+    keywords.pop("input", None)
+    name = op.call if op.declared_inplace else op.inplace
+    getattr(positional[0], name)(*positional[1:], **keywords)
+    return built["self"]
+
+
 def inplace_trials(op: Op, call: Call, sample: int, dtype: str) -> Iterator[Trial]:
     """All patterns of the in-place form for one sample call: against each other input, and alone."""
     arguments = call.materialise(dtype)
     if not isinstance(arguments.get("self"), np.ndarray):
         return
-    name = op.call if op.declared_inplace else op.inplace
-
-    def write(built: dict[str, Any]) -> Any:
-        positional, keywords = split_arguments(op, built)
-        keywords.pop("input", None)
-        getattr(positional[0], name)(*positional[1:], **keywords)
-        return built["self"]
+    write = partial(_written_in_place, op)
 
     def with_input(pattern: Any, place: aliasing.Place) -> Run:
         def run(fw: Any) -> Pair:
@@ -174,10 +177,8 @@ def inplace_trials(op: Op, call: Call, sample: int, dtype: str) -> Iterator[Tria
         def run(fw: Any) -> Pair:
             built = _built(fw, arguments)
             own = pattern(fw, built["self"])
-            sums = pattern is aliasing.expanded and arguments.get(
-                "accumulate"
-            )  # one element gets all addends
-            if own is None or sums:
+            # With `accumulate` one element gets all addends.
+            if own is None or (pattern is aliasing.expanded and arguments.get("accumulate")):
                 raise NotApplicable
             if pattern is aliasing.expanded:
                 own[(0,) * own.dim()] = 1

@@ -215,8 +215,7 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
 void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,
                       const Matrix& b, int64_t b_step, void* out, int64_t out_step, int64_t ldc,
                       bool accumulate) {
-  if (count == 0) return;
-  const bool empty = a.rows == 0 || b.cols == 0 || a.cols == 0;
+  const bool empty = count == 0 || a.rows == 0 || b.cols == 0 || a.cols == 0;
   if (!empty && is_small(dtype, a.rows, b.cols, a.cols)) {
     return multiply_small(
         dtype, small_products(count, a, a_step, b, b_step, out, out_step, ldc, accumulate));
