@@ -180,12 +180,10 @@ def inplace_trials(op: Op, call: Call, sample: int, dtype: str) -> Iterator[Tria
             # With `accumulate` one element gets all addends.
             if own is None or (pattern is aliasing.expanded and arguments.get("accumulate")):
                 raise NotApplicable
-            if pattern is aliasing.expanded:
-                own[(0,) * own.dim()] = 1
-            else:
-                own.copy_(built["self"])
-            wanted = write(_copied(built | {"self": own}))
-            written = write(built | {"self": own})
+            is_one = pattern is aliasing.expanded
+            own[(0,) * own.dim()] = 1 if is_one else own.copy_(built["self"])[(0,) * own.dim()]
+            built |= {"self": own}
+            wanted, written = write(_copied(built)), write(built)
             return _one_of(written, wanted) if pattern is aliasing.expanded else ([written], [wanted])
 
         return run
