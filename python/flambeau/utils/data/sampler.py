@@ -49,12 +49,12 @@ class RandomSampler(Sampler):
         num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
-        if num_samples is not None and num_samples <= 0:
-            raise ValueError(f"num_samples: expected an int above 0, got {num_samples}")
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(f"RandomSampler: expected num_samples above 0, got {self.num_samples!r}")
 
     @property
     def num_samples(self) -> int:
@@ -64,18 +64,18 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         count = len(self.data_source)
         generator = _seeded(self.generator)
+        # Blocks of 32 and a last permutation of which nothing may be taken: PyTorch draws the same numbers,
+        # so that a generator which serves several passes gives equal orders in all of them.
         if self.replacement:
-            # Drawn 32 at a time, as PyTorch does, so that equal seeds give equal orders.
-            left = self.num_samples
-            while left > 0:
-                block = flambeau.randint(count, (32,), dtype=flambeau.int64, generator=generator)
-                yield from block.tolist()[: min(left, 32)]
-                left -= 32
+            for at in range(0, self.num_samples, 32):
+                size = min(32, self.num_samples - at)
+                block = flambeau.randint(count, (size,), dtype=flambeau.int64, generator=generator)
+                yield from block.tolist()
             return
-        left = self.num_samples
-        while left > 0:
-            yield from flambeau.randperm(count, generator=generator).tolist()[:left]
-            left -= count
+        whole, rest = divmod(self.num_samples, count)
+        for _ in range(whole):
+            yield from flambeau.randperm(count, generator=generator).tolist()
+        yield from flambeau.randperm(count, generator=generator).tolist()[:rest]
 
     def __len__(self) -> int:
         return self.num_samples
