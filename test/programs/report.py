@@ -1,0 +1,40 @@
+"""The page docs/programs.md."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+HEAD = """# Programs and libraries that run
+
+`make programs` installs the libraries below, as pinned in `pyproject.toml`, into an environment without PyTorch and
+runs each program twice: with flambeau under `python -m flambeau.compat`, and with PyTorch 2.13. A program returns
+numbers: a loss curve that must fall, or outputs. **equal** means that they agree to one part in a thousand of
+the largest, **differs** that they do not, **fails** that an exception ended the program. The programs are in
+`test/programs/cases`. The loss curves of the programs in `examples/training` are compared by `make test`.
+
+"""
+
+
+def page(table: dict[str, tuple[str, dict[str, Any]]]) -> str:
+    """The page for a table of outcomes and results by program."""
+    by_library: dict[str, list[str]] = defaultdict(list)
+    for name in table:
+        by_library[name.partition("/")[0]].append(name)
+    good = sum(what in ("equal", "runs") for what, _ in table.values())
+    lines = [f"**{good} of {len(table)}** programs run and agree.", "", "| library | programs | agree |", "|---|---|---|"]
+    for library, members in by_library.items():
+        agree = sum(table[name][0] in ("equal", "runs") for name in members)
+        lines.append(f"| {library} | {len(members)} | {agree} |")
+    rest = [name for name in table if table[name][0] not in ("equal", "runs")]
+    if rest:
+        lines += ["", "## What does not", "", "| program | outcome | cause |", "|---|---|---|"]
+        lines += [f"| {name} | {table[name][0]} | {_cause(table[name][1])} |" for name in rest]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _cause(result: dict[str, Any]) -> str:
+    if "error" in result:
+        text = result["error"].splitlines()[0][:160]
+        return str(text.replace("|", "\\|"))
+    return f"largest difference {result['difference']:.2g}"
