@@ -48,7 +48,21 @@ class OverloadPacket:
         self._function = function
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
+        try:
+            return self._function(*args, **kwargs)
+        except TypeError as error:  # PyTorch tells arguments that do not fit from those that are wrong
+            if self._takes(args, kwargs):
+                raise
+            raise RuntimeError(
+                f"aten::{self.__name__}: the arguments failed to match any schema: {error}"
+            ) from error
+
+    def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether an overload's schema takes the arguments; functions written in Python have none."""
+        schemas = [_schemas().get((self.__name__, name)) for name in self.overloads()]
+        return None in schemas or any(
+            _fits(parameters_of(schema), args, kwargs) for schema in schemas if schema is not None
+        )
 
     def __getattr__(self, name: str) -> Overload:
         if name.startswith("__") or (name != "default" and name not in self.overloads()):
@@ -144,6 +158,17 @@ def _bound(
             break
         bound.append(kwargs.pop(parameter.name))
     return bound
+
+
+def _fits(parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    places = [p for p in parameters if not p.keyword_only]
+    given = {p.name: value for p, value in zip(places, args, strict=False)} | kwargs
+    required = {p.name for p in parameters if p.required}
+    return (
+        len(args) <= len(places)
+        and required <= given.keys() <= {p.name for p in parameters}
+        and all(p.name not in given or _takes(p.type, given[p.name]) for p in parameters)
+    )
 
 
 _NUMBER = (bool, int, float, complex)

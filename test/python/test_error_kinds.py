@@ -39,4 +39,19 @@ def results_in_print(torch):
     return [repr(result).replace(torch.__name__, "torch") for result in shown]
 
 
+@scenario
+def operators_by_name_match_a_schema(torch):
+    """What no schema takes is told from what an operator refuses."""
+    aten, x = torch.ops.aten, torch.ones(2, 3)
+    return [
+        raised("match any schema", aten._softmax_backward_data, x, x, 0.5, torch.float32),
+        raised("match any schema", aten._softmax_backward_data, x, "x", 0, torch.float32),
+        raised("match any schema", aten._softmax_backward_data, x, x, 0, torch.float32, no_such=1),
+        raised("match any schema", aten.add, x),
+        raised("match any schema", aten.add, x, x, x, x),
+        raised("", aten.sum, x, 5)[0],
+        aten.add(x, 1),
+    ]
+
+
 test_as_in_pytorch = scenario.test()
