@@ -23,7 +23,7 @@ _known: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 def position(index: Any, size: int) -> int:
     """Return an index, which may count from the end, as one from the beginning."""
     if not -size <= index < size:
-        raise IndexError(f"index {index} out of range for storage of size {size}")
+        raise IndexError(f"storage: index {index} is out of range, there are {size} elements")
     return int(index) % size
 
 
@@ -123,7 +123,7 @@ class UntypedStorage:
         """Take over another storage's bytes, of which there must be as many."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
-                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+                f"copy_: size does not match: expected {self.nbytes()} bytes in src, got {source.nbytes()}"
             )
         self.tensor.copy_(source.untyped().tensor)
         return self
@@ -198,16 +198,18 @@ class UntypedStorage:
         needed = dtype not in (_C.uint8, _C.int8) or byte_order is not None
         if needed and byte_order not in ("big", "little", "native"):
             if byte_order is None:
-                raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
-            raise ValueError(f"invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")
+                raise RuntimeError(f"from_buffer: expected a byte_order for {dtype}")
+            raise ValueError(f"from_buffer: expected byte_order big, little or native, got {byte_order!r}")
         data, width = memoryview(buffer).cast("B"), dtype.itemsize
         if offset < 0 or offset > len(data):
-            raise ValueError(f"offset must be non-negative and no greater than buffer length ({len(data)})")
+            raise ValueError(f"from_buffer: expected an offset from 0 to {len(data)}, got {offset}")
         if count < 0 and (len(data) - offset) % width:
-            raise ValueError(f"buffer size ({len(data)}) must be a multiple of element size ({width})")
+            raise ValueError(
+                f"from_buffer: expected elements of {width} bytes, got {len(data) - offset} bytes"
+            )
         have = (len(data) - offset) // width
         if count > have:
-            raise ValueError(f"buffer has only {have} elements after offset {offset}, but {count} are wanted")
+            raise ValueError(f"from_buffer: expected a count up to {have} after offset {offset}, got {count}")
         end = offset + (have if count < 0 else count) * width
         out = from_bytes(data[offset:end])
         if byte_order == "big" and sys.byteorder == "little":
@@ -231,7 +233,7 @@ class UntypedStorage:
         if isinstance(index, slice):
             return _part(self, index)
         if not isinstance(index, int):
-            raise TypeError(f"can't index a flambeau.UntypedStorage with {type(index).__name__}")
+            raise TypeError(f"UntypedStorage: expected an integer or slice index, got {type(index).__name__}")
         return int(self.tensor[position(index, self.nbytes())])
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -289,7 +291,7 @@ def _part(storage: UntypedStorage, index: slice) -> UntypedStorage:
     """Return consecutive bytes as a storage over the same memory."""
     begin, end, step = index.indices(storage.nbytes())
     if step != 1:
-        raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+        raise RuntimeError(f"UntypedStorage: expected a slice with a step of 1, got a step of {step}")
     if end <= begin:
         return UntypedStorage(0)
     whole: Any = storage.tensor  # offers its memory, which stubs can say from Python 3.12 on

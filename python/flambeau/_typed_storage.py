@@ -40,7 +40,7 @@ class TypedStorage:
         if args and isinstance(args[0], TypedStorage | UntypedStorage | Tensor):
             raise TypeError(f"{cls.__name__}: expected a number or a sequence, got {type(args[0]).__name__}")
         if wrap_storage is not None and dtype is None and cls._class_dtype is None:
-            raise RuntimeError(f"{cls.__name__}: argument 'dtype' must be specified with wrap_storage")
+            raise RuntimeError(f"{cls.__name__}: argument 'dtype' must be specified: wrap_storage has none")
         out = object.__new__(TypedStorage)
         out.dtype = dtype or cls._class_dtype or _C.get_default_dtype()
         if wrap_storage is None:
@@ -183,14 +183,18 @@ class TypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+            raise RuntimeError(f"{type(self).__name__}: slices are only supported in UntypedStorage")
         if not isinstance(index, int):
-            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected an integer index, got {type(index).__name__}"
+            )
         return self._elements()[position(index, self.size())].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, int | slice):
-            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected an integer index, got {type(index).__name__}"
+            )
         self._elements()[index] = value
 
     def __iter__(self) -> Iterator[Any]:
