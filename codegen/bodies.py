@@ -265,7 +265,7 @@ def _composite(draft: Draft, context: Context) -> Body | None:
 
 def _check_cpp(draft: Draft, context: Context, text: Text) -> None:
     """The compiler would find a missing operator too, minutes later."""
-    known = raw_cpp.forms_by_struct(tuple(context.forms.by_name))
+    known = raw_cpp.forms_by_struct(context.forms.every())
     for offset, name in raw_cpp.structs(text.value):
         if name not in known and not any(name.startswith(call) for call in context.unusable.calls):
             hint = did_you_mean(name, known) or "ops::<name>_<overload>::call names an operator form"

@@ -407,7 +407,7 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
 def _view_in_place(model: Model, op: Operator, body: Composite) -> Iterator[str]:
     """Call the in-place form of each view that the composite is made of."""
     chain = view_chain(body.expr, model.find)
-    assert chain is not None, f"{op.name}: reported by check_inplace_views"
+    assert chain is not None, f"{op.name}: reported by check_inplace_view"
     writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     for name, call in chain:
         given = ", ".join(["self", *map(writer.write, call.args[1:])])

@@ -17,6 +17,7 @@ from codegen.entries import Draft
 from codegen.model import Body, Call, Composite, DTypeRule, Expr, If, Kind, Number, Prop, Reduce, Var
 from codegen.overloads import is_tensor, type_of
 from codegen.pyexpr import children
+from codegen.reading import Reading
 
 _ORDER = ("bool", "integral", "floating", "complex")
 _RULES = {"compare": "bool", "logical": "bool"}
@@ -99,16 +100,12 @@ def _claims(draft: Draft) -> bool:
     return draft.kind in (Kind.POINTWISE, Kind.REDUCE) or draft.fields.node.get("dtypes") is not None
 
 
-def check_claims(
-    drafts: Mapping[str, Draft],
-    bodies: Mapping[str, Body | None],
-    dtypes: Mapping[str, DTypeRule],
-    context: Context,
-) -> None:
+def check_claims(drafts: Mapping[str, Draft], readings: Mapping[str, Reading], context: Context) -> None:
     """Report each category that an entry claims and one of its parts refuses."""
     owners = {form.name: draft for draft in drafts.values() for form in draft.forms}
+    dtypes = {name: reading.dtype for name, reading in readings.items()}
     for draft in drafts.values():
-        exprs = _parts(bodies[draft.name])
+        exprs = _parts(readings[draft.name].body)
         given = draft.fields.choices("dtypes", keys.CATEGORIES) or ()
         if not exprs or not given or draft.is_derived:
             continue

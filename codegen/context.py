@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +37,6 @@ class Context:
     primitives: Mapping[str, Primitive]
     table: InfixTable
     forms: Forms
-    infix: Mapping[str, Sequence[str]]
     unusable: Unusable  # what entries with mistakes would have declared
     memory: Memory
     oracles: Oracles
@@ -57,10 +56,10 @@ class Context:
         for draft in drafts:
             if draft.infix and draft.schema.name.base not in infix.setdefault(draft.infix, []):
                 infix[draft.infix].append(draft.schema.name.base)
-        forms = Forms([form for draft in drafts for form in draft.forms])
+        forms = Forms([form for draft in drafts for form in draft.forms], infix)
         memory = Memory("tests", ("test_spec", "sample_check", "oracle_names", "schema", "overloads"))
         oracles = Oracles(ROOT / "test" / "ops", memory)
-        return cls(collector, primitives, InfixTable(primitives), forms, infix, unusable, memory, oracles)
+        return cls(collector, primitives, InfixTable(primitives), forms, unusable, memory, oracles)
 
     def scope(
         self, variables: Mapping[str, ExprType], draft: Draft, reader: str, inplace_allowed: bool = False
@@ -68,6 +67,4 @@ class Context:
         """Return the scope of a tensor expression in the entries of one operator."""
         lets = draft.fields.map("let")
         texts = {} if lets is None else {k.value: v.value for k, v in lets.node.items if isinstance(v, Text)}
-        return Scope(
-            self.forms, self.infix, variables, reader, inplace_allowed, self.unusable, texts, draft.name
-        )
+        return Scope(self.forms, variables, reader, inplace_allowed, self.unusable, texts, draft.name)

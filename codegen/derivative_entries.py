@@ -69,7 +69,7 @@ def match_entries(nodes: Iterable[Node], drafts: Mapping[str, Draft], context: C
 
 
 def _stranger(name: Text, drafts: Mapping[str, Draft], context: Context) -> None:
-    form = context.forms.by_name.get(name.value)
+    form = context.forms.find(name.value)
     message = f"derivative of an unknown operator '{name.value}'"
     hint = did_you_mean(name.value, drafts) or "declare the operator in native_functions.yaml"
     if form is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from codegen.context import Context
 from codegen.entries import Draft
@@ -32,15 +32,13 @@ def view_chain(expr: Expr | None, find: Callable[[str], Form | None]) -> tuple[t
     return None if inner is None or find(name) is None else (*inner, (name, expr))
 
 
-def check_inplace_views(drafts: Iterable[Draft], bodies: Mapping[str, Body | None], context: Context) -> None:
-    """Report composite views with an in-place form that cannot be made of in-place views."""
-    for draft in drafts:
-        body = bodies[draft.name]
-        wanted = any(form.kind is FormKind.INPLACE for form in draft.forms)
-        if not isinstance(body, Composite) or not wanted or not is_view(draft.schema):
-            continue
-        if view_chain(body.expr, context.forms.by_name.get) is None:
-            at = draft.fields.key_position("variants")
-            message = f"variant inplace: {draft.name} is a view that no in-place views make"
-            hint = "compose views of self that have in-place forms, or name a rule with `view:`"
-            context.collector.add(at, "FB0208", message, hint)
+def check_inplace_view(draft: Draft, body: Body | None, context: Context) -> None:
+    """Report a composite view with an in-place form that cannot be made of in-place views."""
+    wanted = any(form.kind is FormKind.INPLACE for form in draft.forms)
+    if not isinstance(body, Composite) or not wanted or not is_view(draft.schema):
+        return
+    if view_chain(body.expr, context.forms.find) is None:
+        at = draft.fields.key_position("variants")
+        message = f"variant inplace: {draft.name} is a view that no in-place views make"
+        hint = "compose views of self that have in-place forms, or name a rule with `view:`"
+        context.collector.add(at, "FB0208", message, hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from codegen.context import Context
@@ -11,11 +11,14 @@ from codegen.cpp_scan import Definition, definitions, normal_type
 from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.handwritten import Function, functions
-from codegen.memory import Memory
-from codegen.model import Body, Kernels
+from codegen.memory import Memory, digest
+from codegen.model import Body, Position
 from codegen.source import Text
 
 _BACKEND_SUFFIX = re.compile(r".*_(cpu|cuda)")
+
+
+_END = Definition("", "", Position("", 0, 0), "", ())
 
 
 class Sources:
@@ -26,6 +29,8 @@ class Sources:
         self.memory = Memory("sources", ("cpp_scan",))
         self._files: dict[Path, list[Definition]] = {}
         self._families: dict[str, list[Definition]] = {}
+        self._states: dict[str, str] = {}
+        self.generic = root / "aten" / "core" / "shape_rules.cpp"
 
     def _scan(self, path: Path) -> list[Definition]:
         if path not in self._files:
@@ -33,37 +38,46 @@ class Sources:
             self._files[path] = definitions(path, shown, self.memory) if path.is_file() else []
         return self._files[path]
 
+    def state(self, family: str) -> str:
+        """Return a hash of all definitions among which the functions of a family's entries are looked for."""
+        if family not in self._states:
+            found = (*self.family(family), _END, *self.family("view"), _END, *self.generic_rules())
+            shown = (f"{d.namespace}::{d.name} {d.returns} {d.types}" for d in found)
+            self._states[family] = digest(*shown).hex()
+        return self._states[family]
+
+    def _paths(self, family: str) -> list[Path]:
+        folder = self.root / "aten" / "ops" / family
+        return sorted(p for suffix in ("cpp", "cu", "cuh") for p in folder.glob(f"*.{suffix}"))
+
     def family(self, family: str) -> list[Definition]:
         """Return what a family's sources define."""
         if family not in self._families:
-            folder = self.root / "aten" / "ops" / family
-            paths = sorted(p for suffix in ("cpp", "cu", "cuh") for p in folder.glob(f"*.{suffix}"))
-            self._families[family] = [d for path in paths for d in self._scan(path)]
+            self._families[family] = [d for path in self._paths(family) for d in self._scan(path)]
         return self._families[family]
 
     def generic_rules(self) -> list[Definition]:
         """Return the shape rules that serve many families."""
-        return self._scan(self.root / "aten" / "core" / "shape_rules.cpp")
+        return self._scan(self.generic)
 
 
-def check_sources(
-    drafts: Iterable[Draft], bodies: Mapping[str, Body | None], sources: Sources, context: Context
+def check_functions(draft: Draft, body: Body | None, sources: Sources, context: Context) -> bool:
+    """Report declared but undefined kernels and rules of one entry; return whether all are defined."""
+    found = [
+        _check(draft, function, text, sources, context)
+        for function in (functions(draft.schema, body) if draft.family else ())
+        if (text := _declared_at(draft, function)) is not None
+    ]
+    return all(found)
+
+
+def check_strays(
+    drafts: Iterable[Draft], families: Iterable[str], sources: Sources, context: Context
 ) -> None:
-    """Report declared but undefined kernels and rules, and defined but undeclared kernels."""
-    declared = set(context.unusable.kernels)
-    families: set[str] = set()
-    incomplete: set[str] = set()  # where a kernel is missing, an undeclared one is the same mistake
-    for draft in drafts:
-        body = bodies.get(draft.name)
-        declared |= _named(draft)
-        families |= {draft.family} if isinstance(body, Kernels) else set()
-        for function in functions(draft.schema, body) if draft.family else ():
-            text = _declared_at(draft, function)
-            if text is not None and not _check(draft, function, text, sources, context):
-                incomplete.add(draft.family)
-    for family in sorted(families - incomplete - {""}):
+    """Report kernels in the sources of these families that no entry declares."""
+    declared = context.unusable.kernels.union(*(_named(draft) for draft in drafts))
+    for family in sorted(families):
         _check_strays(family, declared, sources, context)
-    sources.memory.keep()
 
 
 def _named(draft: Draft) -> set[str]:
@@ -136,7 +150,7 @@ def _difference(have: Definition, returns: str, types: tuple[str, ...]) -> str:
     return f"parameter {index + 1}: expected {types[index]}, got {have.types[index]}"
 
 
-def _check_strays(family: str, declared: set[str], sources: Sources, context: Context) -> None:
+def _check_strays(family: str, declared: Collection[str], sources: Sources, context: Context) -> None:
     for definition in sources.family(family):
         in_ops = definition.namespace.split("::")[-1] == "ops"
         if in_ops and _BACKEND_SUFFIX.fullmatch(definition.name) and definition.name not in declared:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
 from codegen import keys
-from codegen.autodiff import complete
-from codegen.batch_rules import read_batching
-from codegen.bodies import build_body, read_dtype
-from codegen.checks import read_checks
 from codegen.claims import check_claims
 from codegen.consequences import Owners, without_consequences
 from codegen.context import Context
@@ -18,33 +14,21 @@ from codegen.derivative_entries import (
     Entry,
     match_entries,
     needs_derivative,
-    read_derivative,
     report_absent,
     report_missing,
     strangers,
 )
 from codegen.diagnostics import Collector, Diagnostic
 from codegen.entries import Draft, check_families, derive_forms, read_entries
-from codegen.kernel_scan import Sources, check_sources
-from codegen.lets import report_unused
-from codegen.model import (
-    BatchRule,
-    Body,
-    Check,
-    Derivative,
-    DTypeRule,
-    Model,
-    Operator,
-    Position,
-    Primitive,
-    TestSpec,
-)
+from codegen.kernel_scan import Sources
+from codegen.known import Known
+from codegen.model import Body, Model, Operator, Position, Primitive
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
-from codegen.recursion import check_composites
-from codegen.source import Loaded, Node, Text, load_entries
+from codegen.reading import Reader, Reading
+from codegen.recursion import check_recursion
+from codegen.source import Loaded, Node, Text, load_entries, plain
 from codegen.source import Mapping as MapNode
-from codegen.test_spec import read_test
 from codegen.unusable import Unusable
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,10 +57,11 @@ class Read:
     operators: tuple[Operator, ...] = ()  # those that are sound
     drafts: Sequence[Draft] = ()
 
-    @property
-    def forms(self) -> int:
-        """How many forms the entries have."""
-        return sum(len(draft.forms) for draft in self.drafts)
+
+def counts(declared: Sequence[Draft] | Sequence[Operator], primitives: Sized) -> str:
+    """Return how large a specification is, without what the generator makes for itself."""
+    forms = sum(len(operator.forms) for operator in declared)
+    return f"{len(declared)} operators, {forms} forms, {len(primitives)} primitives"
 
 
 def load(
@@ -89,17 +74,25 @@ def load(
 
     `keep_going`: give a model of the operators without mistakes instead of none.
     """
+    from codegen.autodiff import complete  # `check` does without it
+
     read = read_files(native, derivatives, root)
     if (read.found and not keep_going) or not read.drafts:
         return None, read.found
     return complete(Model(read.operators, read.primitives)), read.found
 
 
-def read_files(native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Path | None = None) -> Read:
+def read_files(
+    native: Path = NATIVE,
+    derivatives: Path = DERIVATIVES,
+    root: Path | None = None,
+    known: Known | None = None,
+) -> Read:
     """Read and validate both files.
 
     `root` holds aten/, whose kernels and rules are compared with what the entries declare; by
-    default the folder of `native` if it has one, else the repository.
+    default the folder of `native` if it has one, else the repository. Entries that are `known` to be
+    sound are not read to the end, and have no operators in the answer.
     """
     collector = Collector()
     primitives = load_primitives(collector)
@@ -111,19 +104,16 @@ def read_files(native: Path = NATIVE, derivatives: Path = DERIVATIVES, root: Pat
         return Read(collector.sorted(), primitives)
     drafts, faulty = _drafts(loaded, collector)
     context = Context.of(drafts, primitives, collector, Unusable.of((*loaded.unreadable, *faulty)))
-    bodies = {d.name: None if d.broken else build_body(d, context) for d in drafts}
-    dtypes = {d.name: read_dtype(d, context, bodies[d.name]) for d in drafts}
-    check_claims({d.name: d for d in drafts}, bodies, dtypes, context)
     formulas = load_entries(derivatives, shown_path(derivatives), collector)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
-    usable = [d for d in drafts if bodies[d.name] is not None]
-    given = _derivatives(entries, usable, dtypes, context, formulas, {d.name for d in drafts})
-    check_composites(drafts, bodies, context)
-    check_sources(drafts, bodies, Sources(root or source_root(native)), context)
-    operators = tuple(_operators(drafts, bodies, dtypes, given, context))
-    for draft in drafts:
-        report_unused(draft, context, bodies[draft.name])
-    context.memory.keep()
+    reader = Reader(drafts, entries, Sources(root or source_root(native)), context, known)
+    readings = {draft.name: reader.read(draft) for draft in drafts}
+    check_claims({d.name: d for d in drafts}, readings, context)
+    _check_derivatives(drafts, readings, entries, formulas, context)
+    check_recursion(drafts, {name: reading.calls for name, reading in readings.items()}, context)
+    reader.check_strays()
+    reader.keep()
+    operators = tuple(_operators(drafts, readings))
     found = _mistakes(collector, loaded, formulas, drafts, entries)
     if collector.found:
         places = [(d.name, d.position) for d in drafts]
@@ -206,95 +196,57 @@ def _check_forms(drafts: Iterable[Draft], collector: Collector) -> None:
                 collector.add(draft.func.at(0), "FB0209", message, hint, len(draft.name), group=group)
 
 
-def _derivatives(
-    entries: Mapping[str, Entry],
+def _check_derivatives(
     drafts: Sequence[Draft],
-    dtypes: Mapping[str, DTypeRule],
-    context: Context,
+    readings: Mapping[str, Reading],
+    entries: Mapping[str, Entry],
     formulas: Loaded,
-    names: Container[str],
-) -> dict[str, Derivative]:
-    """Read all derivative entries, and report operators that lack one."""
+    context: Context,
+) -> None:
+    """Report operators that lack a derivative."""
     unreadable = Unusable.of(text.replace("name:", "func:") for text in formulas.unreadable).operators
-    found: dict[str, Derivative] = {}
-    for name, entry in entries.items():
-        if entry.draft.broken:
-            continue
-        derivative = read_derivative(entry, dtypes[name], context)
-        if derivative is not None:
-            found[name] = derivative
     needed = [
         draft
         for draft in drafts
-        if not draft.broken
+        if readings[draft.name].has_body
         and draft.name not in entries
         and draft.name not in unreadable
-        and needs_derivative(draft, dtypes[draft.name])
+        and needs_derivative(draft, readings[draft.name].dtype)
     ]
     if formulas.is_absent:
         report_absent(needed, formulas.place, context)
     else:
-        report_missing(needed, strangers(formulas.entries, names), context)
-    return found
+        report_missing(needed, strangers(formulas.entries, {d.name for d in drafts}), context)
 
 
-def _operators(
-    drafts: Iterable[Draft],
-    bodies: Mapping[str, Body | None],
-    dtypes: Mapping[str, DTypeRule],
-    given: Mapping[str, Derivative],
-    context: Context,
-) -> Iterator[Operator]:
-    """Read what is left of each entry, and yield the operators that have a body."""
+def _operators(drafts: Iterable[Draft], readings: Mapping[str, Reading]) -> Iterator[Operator]:
+    """Yield the operators that have a body."""
     for draft in drafts:
-        test = read_test(draft, context)
-        batching = () if draft.broken else read_batching(draft, context)
-        checks = () if draft.broken else read_checks(draft, context)
-        body = bodies[draft.name]
-        if body is not None:
-            derivative = given.get(draft.name)
-            yield _operator(draft, body, dtypes[draft.name], derivative, test, batching, checks)
+        reading = readings[draft.name]
+        if reading.body is not None:
+            yield _operator(draft, reading.body, reading)
 
 
-def _operator(
-    draft: Draft,
-    body: Body,
-    dtype: DTypeRule,
-    derivative: Derivative | None,
-    test: TestSpec,
-    batching: tuple[BatchRule, ...],
-    checks: tuple[Check, ...],
-) -> Operator:
-    extra = tuple((key, _plain_value(draft.fields.node.get(key))) for key in keys.EXTRA)
+def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
+    extra = tuple((key, plain(draft.fields.node.get(key))) for key in keys.EXTRA)
     return Operator(
         schema=draft.schema,
         family=draft.family,
         kind=draft.kind,
         body=body,
-        dtype=dtype,
+        dtype=reading.dtype,
         forms=draft.forms,
-        derivative=derivative,
+        derivative=reading.derivative,
         namespace=draft.namespace,
         infix=draft.infix,
         doc=draft.doc,
-        test=test,
+        test=reading.test,
         extra=tuple((key, value) for key, value in extra if value is not None),
         internal=False,
         position=draft.position,
         tags=draft.tags,
         aliases=draft.aliases,
         orders=draft.orders,
-        batching=batching,
-        checks=checks,
+        batching=reading.batching,
+        checks=reading.checks,
     )
-
-
-def _plain_value(node: Node | None) -> object:
-    """Return plain, hashable Python data of keys that are passed through."""
-    if node is None:
-        return None
-    if isinstance(node, Text):
-        return node.value
-    if isinstance(node, MapNode):
-        return tuple((key.value, _plain_value(value)) for key, value in node.items)
-    return tuple(_plain_value(item) for item in node.items)

@@ -29,30 +29,42 @@ def digest(*parts: str) -> bytes:
 class Memory:
     """Facts of one kind. `modules` are those that work them out: another version of them knows nothing."""
 
-    def __init__(self, name: str, modules: Iterable[str], folder: Path | None = None) -> None:
+    def __init__(
+        self, name: str, modules: Iterable[str], folder: Path | None = None, most: int = _MOST
+    ) -> None:
         texts = [(_HERE / f"{module}.py").read_text(encoding="utf-8") for module in sorted(modules)]
         version = digest(sys.version, *texts).hex()
         self._path = (folder or FOLDER) / f"{name}-{version[:16]}.bin"
         self._known: dict[bytes, Any] = _read(self._path)
         self._used: dict[bytes, Any] = {}
         self._is_new = False
+        self._most = most  # facts that are kept beside those of this run
+
+    def find(self, key: bytes) -> Any:
+        """Return the fact, None if it is not known."""
+        if key in self._known:
+            self._used[key] = self._known[key]
+        return self._known.get(key)
+
+    def put(self, key: bytes, value: Any) -> None:
+        """Remember plain data under a key, in place of what stood there."""
+        self._used[key] = self._known[key] = value
+        self._is_new = True
 
     def recall(self, key: bytes, work_out: Callable[[], Any]) -> Any:
         """Return the fact; `work_out` gives plain data, or None for what shall not be kept."""
-        if key in self._known:
-            self._used[key] = self._known[key]
-            return self._known[key]
-        value = work_out()
-        if value is not None:
-            self._used[key] = self._known[key] = value
-            self._is_new = True
+        value = self.find(key)
+        if value is None:
+            value = work_out()
+            if value is not None:
+                self.put(key, value)
         return value
 
     def keep(self) -> None:
         """Write what is new; a folder that cannot be written to is no mistake."""
         if not self._is_new:
             return
-        facts = self._known if len(self._known) <= _MOST else self._used
+        facts = self._known if len(self._known) <= self._most else self._used
         with contextlib.suppress(OSError):
             _write(self._path, marshal.dumps(facts))
         self._is_new = False

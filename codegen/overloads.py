@@ -195,24 +195,50 @@ class Bound:
     args: tuple[Expr, ...]
 
 
+ALL = "*every*"
+
+
 class Forms:
     """All forms of all operators by the name that expressions call them by."""
 
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self.by_name: dict[str, Form] = {form.name: form for form in forms}
+    def __init__(self, forms: Sequence[Form], infix: Mapping[str, Sequence[str]]) -> None:
+        self._by_name: dict[str, Form] = {form.name: form for form in forms}
+        self._infix = infix
         self._by_call: dict[str, list[Form]] = {}
         for form in forms:
             if form.kind is not FormKind.OUT:
                 name = form.schema.name
                 self._by_call.setdefault(name.base + "_" * name.inplace, []).append(form)
+        self.asked: set[str] = set()  # the names and symbols that answers were given for; ALL: every one
 
     def named(self, call_name: str) -> list[Form]:
         """Return the forms that `call_name(...)` may mean."""
+        self.asked.add(call_name)
         return self._by_call.get(call_name, [])
+
+    def written(self, symbol: str) -> list[Form]:
+        """Return the forms that an infix symbol may mean."""
+        self.asked.add(symbol)
+        return [form for base in self._infix.get(symbol, ()) for form in self.named(base)]
+
+    def find(self, name: str) -> Form | None:
+        """Return the form of this name, with its overload."""
+        self.asked.add(name.split(".")[0])
+        return self._by_name.get(name)
+
+    def every(self) -> tuple[str, ...]:
+        """Return the name of every form."""
+        self.asked.add(ALL)
+        return tuple(self._by_name)
 
     def names(self) -> list[str]:
         """Return every callable name."""
+        self.asked.add(ALL)
         return list(self._by_call)
+
+    def bases(self, symbol: str) -> Sequence[str]:
+        """Return the operators that a symbol stands for."""
+        return self._infix.get(symbol, ())
 
 
 def resolve(

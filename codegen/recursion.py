@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from codegen.context import Context
 from codegen.entries import Draft
-from codegen.inplace_views import check_inplace_views
 from codegen.model import Body, Call, Composite, Expr, If, Reduce
 from codegen.pyexpr import children
 
@@ -27,24 +26,19 @@ def surely_called(expr: Expr) -> set[str]:
     return found
 
 
-def check_composites(drafts: Iterable[Draft], bodies: Mapping[str, Body | None], context: Context) -> None:
-    """Report composites that always call themselves, or whose in-place form would move elements."""
-    drafts = tuple(drafts)
-    check_recursion(drafts, bodies, context)
-    check_inplace_views(drafts, bodies, context)
+def called_in_any_case(body: Body | None) -> frozenset[str]:
+    """Return the forms that an operator calls whatever its arguments are."""
+    return frozenset().union(*(surely_called(expr) for expr in _parts(body)))
 
 
-def check_recursion(drafts: Iterable[Draft], bodies: Mapping[str, Body | None], context: Context) -> None:
-    """Report each composite that lies on a cycle of calls."""
+def check_recursion(drafts: Sequence[Draft], called: Mapping[str, Collection[str]], context: Context) -> None:
+    """Report each composite that lies on a cycle of calls; `called`: forms by operator."""
     owners = {form.name: draft.name for draft in drafts for form in draft.forms}
-    calls = {
-        draft.name: {owners[f] for expr in _parts(bodies[draft.name]) for f in surely_called(expr)}
-        for draft in drafts
-    }
+    calls = {name: {owners[form] for form in forms} for name, forms in called.items()}
     for draft in drafts:
-        text = draft.fields.scalar(draft.kind_key)
         path = _cycle(draft.name, calls)
-        if path and text is not None:
+        text = draft.fields.scalar(draft.kind_key) if path else None
+        if text is not None:
             message = f"composite calls itself: {' -> '.join(path)}"
             hint = "no condition ends the recursion: call another operator, or add `if ... else`"
             context.collector.add(text.at(0), "FB0310", message, hint, text.length)

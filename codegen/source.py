@@ -233,6 +233,17 @@ class Mapping:
 Node = Text | Sequence | Mapping
 
 
+def plain(node: Node | None) -> object:
+    """Return a node as hashable Python data."""
+    if node is None:
+        return None
+    if isinstance(node, Text):
+        return node.value
+    if isinstance(node, Mapping):
+        return tuple([(key.value, plain(value)) for key, value in node.items])
+    return tuple([plain(item) for item in node.items])
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A file's entries, and the text of those that YAML could not read."""

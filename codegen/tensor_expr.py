@@ -84,7 +84,6 @@ class Scope:
     """What an expression may refer to."""
 
     forms: Forms
-    infix: Mapping[str, Sequence[str]]  # "+" -> base names of operators
     variables: Mapping[str, AnyType]
     reader: str  # for messages: "logsumexp", "the gradient of mm"
     inplace_allowed: bool = False
@@ -213,7 +212,7 @@ class TensorParser:
             self.source.error(node, "FB0307", "`not` of a Tensor is not known when expressions run", hint)
             return None
         position = self.source.position(node)
-        forms = [f for base in self.scope.infix.get(symbol, ()) for f in self.scope.forms.named(base)]
+        forms = self.scope.forms.written(symbol)
         forms = [f for f in forms if f.kind is FormKind.FUNCTIONAL and _arity(f.schema.args) == len(args)]
         silent = symbol in self.scope.unusable.infix
         if not forms and not silent:
@@ -239,7 +238,7 @@ class TensorParser:
         mirrored = symbol if symbol in _COMMUTES else _MIRRORED.get(symbol)
         if mirrored is None:
             return None
-        forms = [f for base in self.scope.infix.get(mirrored, ()) for f in self.scope.forms.named(base)]
+        forms = self.scope.forms.written(mirrored)
         result = resolve(forms, args[::-1], {}, position)
         return result if isinstance(result, Bound) else None
 

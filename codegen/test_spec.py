@@ -18,13 +18,13 @@ from codegen.schema import show_schema
 from codegen.source import Sequence, Text
 from codegen.tensor_expr import unknown
 
-_EMPTY = TestSpec((), (), None, None, None, ())
+EMPTY = TestSpec((), (), None, None, None, ())
 
 
 def read_test(draft: Draft, context: Context) -> TestSpec:
     """Read `test:`; operators whose samples cannot be derived must give some."""
     fields = draft.fields.map("test")
-    spec = _EMPTY if fields is None else _read(draft, fields, context)
+    spec = EMPTY if fields is None else _read(draft, fields, context)
     if draft.is_internal or draft.kind is Kind.POINTWISE or draft.broken:
         return spec
     at = draft.fields.key_position("test")

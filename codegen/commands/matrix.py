@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from codegen.commands.check import print_text
-from codegen.load import ROOT, load
+from codegen.load import ROOT, counts, load
 from codegen.model import Model
 from codegen.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
 
@@ -67,11 +67,13 @@ def _rows(model: Model, names: list[str]) -> Iterator[str]:
 
 def _totals(model: Model, table: dict[str, dict[str, int]]) -> Iterator[str]:
     yield f"{'artefact':<12}{GIVEN:>9}{DERIVED:>9}{MISSING:>9}"
-    for name, counts in table.items():
-        yield f"{name:<12}{counts[GIVEN]:>9}{counts[DERIVED]:>9}{counts[MISSING]:>9}"
+    for name, row in table.items():
+        yield f"{name:<12}{row[GIVEN]:>9}{row[DERIVED]:>9}{row[MISSING]:>9}"
     yield from _missing(model)
-    raw = sum(1 for op in model.operators if getattr(op.body, "cpp", None))
-    yield f"{len(model.operators)} operators, {raw} of them composites in raw C++"
+    declared = [op for op in model.operators if not op.internal]
+    raw = sum(1 for op in declared if getattr(op.body, "cpp", None))
+    yield counts(declared, model.primitives)
+    yield f"{raw} composites in raw C++; {len(model.operators) - len(declared)} more operators for gradients"
 
 
 def _missing(model: Model) -> Iterator[str]:

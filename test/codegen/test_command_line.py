@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -409,3 +410,25 @@ def test_loading_reads_the_repository_by_default():
     model, found = load(keep_going=True)
     assert model is not None and len(model.operators) > 100
     assert isinstance(found, list)
+
+
+def test_another_generator_knows_nothing(repository: Path):
+    """A changed generator or primitive is never answered by what an earlier one found."""
+    assert run_in(repository, "check").stdout.startswith("ok: ")
+    bodies = repository / "codegen" / "bodies.py"
+    text = bodies.read_text()
+    assert "if name not in set(read):" in text
+    bodies.write_text(text.replace("if name not in set(read):", "if name:"))
+    assert "is never read" in run_in(repository, "check").stdout
+    bodies.write_text(text)
+    assert run_in(repository, "check").returncode == 0
+    table = repository / "codegen" / "primitives.yaml"
+    assert "- name: exp\n" in table.read_text()
+    table.write_text(table.read_text().replace("- name: exp\n", "- name: exponential\n"))
+    assert "unknown primitive 'exp'" in run_in(repository, "check").stdout
+
+
+def test_check_and_matrix_count_alike():
+    counts = codegen("check").stdout.removeprefix("ok: ").strip()
+    assert re.fullmatch(r"\d+ operators, \d+ forms, \d+ primitives", counts)
+    assert counts in codegen("matrix").stdout

@@ -70,7 +70,7 @@ def tensor(value: str) -> Expr:
     for op in model.operators:
         if op.infix:
             infix.setdefault(op.infix, []).append(op.schema.name.base)
-    scope = Scope(Forms([f for op in model.operators for f in op.forms]), infix, VARIABLES, "test")
+    scope = Scope(Forms([f for op in model.operators for f in op.forms], infix), VARIABLES, "test")
     expr = TensorParser(scope, collector).parse(text_of(value))
     assert not collector.sorted(), collector.sorted()
     assert expr is not None

@@ -1,0 +1,105 @@
+"""One entry beyond its schema: body, derivative, tests, vmap rules and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from codegen.batch_rules import read_batching
+from codegen.bodies import build_body, read_dtype
+from codegen.checks import read_checks
+from codegen.context import Context
+from codegen.derivative_entries import Entry, read_derivative
+from codegen.entries import Draft
+from codegen.inplace_views import check_inplace_view
+from codegen.kernel_scan import Sources, check_functions, check_strays
+from codegen.known import Facts, Known
+from codegen.lets import report_unused
+from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Kernels, Kind, TestSpec
+from codegen.recursion import called_in_any_case
+from codegen.test_spec import EMPTY, read_test
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an entry says beside its schema; of a known one only what others need."""
+
+    dtype: DTypeRule
+    calls: frozenset[str]  # forms that are called in any case
+    has_body: bool
+    body: Body | None = None
+    derivative: Derivative | None = None
+    test: TestSpec = EMPTY
+    batching: tuple[BatchRule, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+class Reader:
+    """Reads the entries that are not known; nothing that is read of one changes with another's reading."""
+
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        entries: Mapping[str, Entry],
+        sources: Sources,
+        context: Context,
+        known: Known | None,
+    ) -> None:
+        self._drafts, self._entries, self._sources = drafts, entries, sources
+        self._context, self._known = context, known
+        self._families: set[str] = set()  # with kernels
+        self._incomplete: set[str] = set()  # where one is missing, an undeclared one is the same mistake
+        self._fresh: list[tuple[bytes, frozenset[str], Facts]] = []
+        if known is not None:
+            known.begin(context.forms, drafts)
+
+    def read(self, draft: Draft) -> Reading:
+        """Read an entry, or recall that it is sound."""
+        if self._known is None or draft.broken:
+            return self._read(draft)
+        entry = self._entries.get(draft.name)
+        formulas = None if entry is None else entry.fields.node
+        sources = self._sources.state(draft.family)
+        key = self._known.key(draft, formulas, sources, self._context.oracles.key)
+        facts = self._known.recall(key)
+        if facts is not None:
+            if draft.kind is Kind.KERNELS:
+                self._families.add(draft.family)
+            return Reading(facts.dtype, facts.calls, True)
+        forms = self._context.forms
+        forms.asked = set()
+        reading = self._read(draft)
+        self._fresh.append((key, frozenset(forms.asked), Facts(reading.dtype, reading.calls)))
+        return reading
+
+    def _read(self, draft: Draft) -> Reading:
+        context = self._context
+        body = None if draft.broken else build_body(draft, context)
+        dtype = read_dtype(draft, context, body)
+        entry = self._entries.get(draft.name)
+        derivative = None if entry is None or draft.broken else read_derivative(entry, dtype, context)
+        check_inplace_view(draft, body, context)
+        if not check_functions(draft, body, self._sources, context):
+            self._incomplete.add(draft.family)
+        if isinstance(body, Kernels):
+            self._families.add(draft.family)
+        test = read_test(draft, context)
+        batching = () if draft.broken else read_batching(draft, context)
+        checks = () if draft.broken else read_checks(draft, context)
+        report_unused(draft, context, body)
+        calls, has_body = called_in_any_case(body), body is not None
+        return Reading(dtype, calls, has_body, body, derivative, test, batching, checks)
+
+    def check_strays(self) -> None:
+        """Report kernels that no entry declares."""
+        families = self._families - self._incomplete - {""}
+        check_strays(self._drafts, families, self._sources, self._context)
+
+    def keep(self) -> None:
+        """Remember what was found out for the next run."""
+        self._context.memory.keep()
+        self._sources.memory.keep()
+        if self._known is not None and not self._context.collector.found:
+            for key, asked, facts in self._fresh:
+                self._known.put(key, asked, facts)
+            self._known.keep()
