@@ -129,6 +129,14 @@ ROUNDING = {
 _DRAWS = 6
 
 
+def _once_rounded(result: np.ndarray, dtype: str) -> np.ndarray:
+    """The error of rounding a result once; exact ones have none."""
+    if result.dtype.kind not in "fc":
+        return np.zeros(result.shape)
+    size = np.abs(result)
+    return ROUNDING[dtype] * np.where(np.isfinite(size), size, 0)
+
+
 def rounding_of_parts(
     reference: Callable[[dict[str, Any]], list[Any]], arguments: dict[str, Any], parts: int, dtype: str
 ) -> list[np.ndarray]:
@@ -138,10 +146,11 @@ def rounding_of_parts(
     error analysis, Higham 2002, 1.5). To first order these errors add up along a chain of parts, so the
     bound is the length of the longest chain times the change of the result under such a change of all
     operands, which is measured: it includes the loss of digits where near numbers are subtracted, which
-    no fixed tolerance knows.
+    no fixed tolerance knows. A result that does not follow its operands, as x / |x| of one element, is
+    still rounded by each part: no change counts as less than one rounding of the result.
     """
     exact = [np.asarray(result) for result in reference(arguments)]
-    largest = [np.zeros(result.shape) for result in exact]
+    largest = [_once_rounded(result, dtype) for result in exact]
     rng = generator(f"rounding/{dtype}/{parts}")
 
     def rounded(value: Any) -> Any:
