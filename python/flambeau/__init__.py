@@ -74,6 +74,7 @@ _warn_if_stale(_C.__file__, getattr(_C, "_spec_hash", ""))
 globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})
 
 from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
+from flambeau._assertion import _assert  # noqa: E402
 from flambeau._calculus import gradient  # noqa: E402
 from flambeau._conversion import (  # noqa: E402
     as_tensor,
@@ -204,7 +205,7 @@ legacy_contiguous_format = _C.contiguous_format
 # Imported when they are first used, so that `import flambeau` stays quick.
 _SUBMODULES = frozenset(
     (
-        "accelerator array_api autograd backends compat cuda distributions fft func linalg masked mps "
+        "accelerator array_api autograd backends compat cuda distributions fft func fx linalg masked mps "
         "multiprocessing nn ops optim random return_types serialization signal special testing types utils "
         "version xpu"
     ).split()

@@ -121,7 +121,7 @@ class _TrustingUnpickler(pickle.Unpickler):
             return _layer(module.removeprefix("torch.nn.modules."), name)
         root, _, rest = module.partition(".")
         target = f"flambeau.{rest}".rstrip(".") if root == "torch" else module
-        return getattr(import_module(target), name)
+        return super().find_class(target, name)  # knows the names of Python 2, which protocol 2 uses
 
     def persistent_load(self, pid: Any) -> TypedStorage:
         return self.storages(pid)

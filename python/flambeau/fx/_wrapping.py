@@ -1,0 +1,123 @@
+"""Functions that are recorded as one call instead of being looked into."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_MISSING = object()
+# (id of a module's globals, name) -> those globals.
+_registered: dict[tuple[int, str], dict[str, Any]] = {}
+GENERATED_NAMES = "__fx_wrapped__"  # in the globals of generated code: the names that it wraps
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Record calls of a function as one node. To be called, or used as a decorator, at the top of a module.
+
+    Args:
+        fn_or_name: the function, or the name under which the module sees it, such as "len".
+    Raises: NotImplementedError below the top level of a module, RuntimeError for another type.
+
+    >>> wrap("len")
+    'len'
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError(
+            f"wrap: Unsupported type {type(fn_or_name).__name__}: expected a function or its name"
+        )
+    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
+    frame = sys._getframe(1)
+    if frame.f_code.co_name != "<module>":
+        raise NotImplementedError("wrap must be called at the top level of a module")
+    if GENERATED_NAMES in frame.f_globals:
+        frame.f_globals[GENERATED_NAMES].add(name)
+    else:
+        _registered[id(frame.f_globals), name] = frame.f_globals
+    return fn_or_name
+
+
+def registered() -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield globals and names of all wrapped functions."""
+    for (_, name), scope in list(_registered.items()):
+        yield scope, name
+
+
+def generated_names(function: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the names that the generated code of a function wraps."""
+    scope = getattr(function, "__globals__", {})
+    for name in scope.get(GENERATED_NAMES, ()):
+        yield scope, name
+
+
+def found_in(scope: dict[str, Any], name: str) -> Any:
+    """What a name stands for in a module, or None."""
+    return scope.get(name, getattr(builtins, name, None))
+
+
+def is_wrapped(function: Any) -> bool:
+    """Whether code that calls the function has to wrap it, to be traced again as it is."""
+    if getattr(function, "__module__", None) == "math":
+        return True
+    for scope, name in registered():
+        found = found_in(scope, name)
+        if found is function or getattr(found, "__wrapped__", _MISSING) is function:
+            return True
+    return False
+
+
+def recording(function: Callable[..., Any], find_proxy: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return what stands for a function while a program is traced.
+
+    Args:
+        function: the function.
+        find_proxy: gives a proxy inside arguments, or None.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        proxy = find_proxy((args, kwargs))
+        if proxy is None:
+            return function(*args, **kwargs)
+        return proxy.tracer.create_proxy("call_function", function, args, kwargs)
+
+    call.__dict__["_is_recording"] = True
+    return call
+
+
+class Patches:
+    """Replaced names, which are put back at the end of the block, the last one first."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any]] = []
+        self._done: set[tuple[int, str]] = set()
+
+    def __enter__(self) -> Patches:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._undo:
+            place, name, before = self._undo.pop()
+            if isinstance(place, dict):
+                if before is _MISSING:
+                    place.pop(name, None)
+                else:
+                    place[name] = before
+            else:
+                setattr(place, name, before)
+
+    def in_scope(self, scope: dict[str, Any], name: str, value: Any) -> None:
+        """Replace a name of a module's globals, unless that was done already."""
+        if (id(scope), name) not in self._done:
+            self._done.add((id(scope), name))
+            self._undo.append((scope, name, scope.get(name, _MISSING)))
+            scope[name] = value
+
+    def attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Replace an attribute of a class or module."""
+        if (id(owner), name) not in self._done:
+            self._done.add((id(owner), name))
+            self._undo.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)

@@ -1,0 +1,1 @@
+"""Passes that belong to one set of operators."""

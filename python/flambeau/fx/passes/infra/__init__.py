@@ -1,0 +1,1 @@
+"""How passes are put together."""
