@@ -65,6 +65,7 @@ from flambeau._C import (
 )
 from flambeau._dtypes import *  # noqa: F403
 from flambeau._info import finfo, iinfo
+from flambeau._lazy import attributes as _attributes
 from flambeau._size import Size
 from flambeau._staleness import warn_if_stale as _warn_if_stale
 
@@ -202,29 +203,21 @@ has_lapack = has_openmp = has_spectral = True
 has_mkl = False
 legacy_contiguous_format = _C.contiguous_format
 
-# Imported when they are first used, so that `import flambeau` stays quick.
-_SUBMODULES = frozenset(
-    (
-        "accelerator array_api autograd backends compat cuda distributions fft func fx linalg masked mps "
-        "multiprocessing nn ops optim random return_types serialization signal special testing types utils "
-        "version xpu"
-    ).split()
+# Submodules are imported when they are first used, so that `import flambeau` stays quick.
+_attribute, __dir__ = _attributes(
+    __name__,
+    {
+        "UntypedStorage": "flambeau._storage",
+        "TypedStorage": "flambeau._typed_storage",
+        "load_ipython_extension": "flambeau.compat",
+        "vmap": "flambeau.func",
+    },
 )
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _SUBMODULES:
-        return _import_module(f"flambeau.{name}")
-    if name == "vmap":
-        return _import_module("flambeau.func").vmap
-    if name == "UntypedStorage":
-        return _import_module("flambeau._storage").UntypedStorage
-    if name.endswith("Storage"):
-        storages = _import_module("flambeau._typed_storage")
-        if name == "TypedStorage" or name in storages.CLASSES:
-            return storages.CLASSES.get(name, storages.TypedStorage)
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES, "vmap", "UntypedStorage"})
+    if name.endswith("Storage") and name not in ("UntypedStorage", "TypedStorage"):
+        classes = _import_module("flambeau._typed_storage").CLASSES
+        if name in classes:
+            return classes[name]
+    return _attribute(name)

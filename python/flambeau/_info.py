@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau import _C
+from flambeau import _C, _naming
 
 # dtype -> mantissa bits (without the hidden one), largest and smallest exponents of normal numbers.
 _FLOATING = {
@@ -22,7 +22,7 @@ class finfo:
 
     def __init__(self, type: _C.dtype | None = None) -> None:
         wanted = _C.get_default_dtype() if type is None else type
-        name = str(wanted.to_real()).removeprefix("flambeau.")
+        name = _naming.short(wanted.to_real())
         if name not in _FLOATING:
             raise TypeError(f"finfo(): expected a floating dtype, got '{wanted}'; iinfo is for integers")
         mantissa, high, low = _FLOATING[name]
@@ -50,12 +50,12 @@ class iinfo:
 
     def __init__(self, type: _C.dtype) -> None:
         if type is _C.bool:
-            raise TypeError("flambeau.bool is not supported by flambeau.iinfo")
+            raise TypeError(f"{type} is not supported by {_naming.root}.iinfo")
         if type.is_floating_point or type.is_complex:
             raise TypeError(
                 f"iinfo(): expected an integer dtype, got '{type}'; finfo is for floating numbers"
             )
-        self.dtype = str(type).removeprefix("flambeau.")
+        self.dtype = _naming.short(type)
         self.bits = type.itemsize * 8
         signed = int(type.is_signed)
         self.max = 2 ** (self.bits - signed) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
-from flambeau import _C
+from flambeau import _C, _naming
 
 
 class Size(tuple[int, ...]):
@@ -18,7 +18,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"flambeau.Size({list(self)})"
+        return f"{_naming.root}.Size({list(self)})"
 
     def numel(self) -> int:
         """Return the number of elements of a tensor of this shape."""

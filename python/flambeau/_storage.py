@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from flambeau import _C, _typed
+from flambeau import _C, _naming, _typed
 from flambeau._C import Tensor
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class UntypedStorage:
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the name of the class, or a storage of another dtype."""
-        return "flambeau.UntypedStorage" if dtype is None else self._converted(_typed.dtype_of(dtype))
+        return f"{_naming.root}.UntypedStorage" if dtype is None else self._converted(_typed.dtype_of(dtype))
 
     def _converted(self, dtype: _C.dtype) -> TypedStorage:
         from flambeau._typed_storage import TypedStorage

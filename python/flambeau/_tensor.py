@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flambeau import _C, _typed
+from flambeau import _C, _naming, _typed
 from flambeau._C import Tensor, device, dtype
 from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
@@ -155,7 +155,7 @@ class _TensorMethods:
     def type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the name of the type, or convert to another dtype."""
         if dtype is None:
-            return f"flambeau.{_typed.NAMES[str(self.dtype).removeprefix('flambeau.')]}Tensor"
+            return f"{_naming.root}.{_typed.NAMES[_naming.short(self.dtype)]}Tensor"
         return self.to(_typed.dtype_of(dtype))
 
     def type_as(self: Any, other: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau import _C
+from flambeau import _C, _naming
 from flambeau._C import Tensor
 
 Nested = Any  # numbers, or lists of them
@@ -15,7 +15,7 @@ Nested = Any  # numbers, or lists of them
 
 def described(tensor: Tensor) -> str:
     """Return a tensor as messages show it: "float32[2, 3]"."""
-    return f"{str(tensor.dtype).removeprefix('flambeau.')}{list(tensor.shape)}"
+    return f"{_naming.short(tensor.dtype)}{list(tensor.shape)}"
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from flambeau import _C, _typed
+from flambeau import _C, _naming, _typed
 from flambeau._C import Tensor
 from flambeau._storage import UntypedStorage, position
 
@@ -111,7 +111,7 @@ class TypedStorage:
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the name of the class for the dtype, or the elements converted to another dtype."""
         if dtype is None:
-            return f"flambeau.{CLASS_OF_DTYPE.get(self.dtype, 'TypedStorage')}"
+            return f"{_naming.root}.{CLASS_OF_DTYPE.get(self.dtype, 'TypedStorage')}"
         name = dtype.replace("Storage", "Tensor") if isinstance(dtype, str) else dtype
         return self._converted(getattr(dtype, "_class_dtype", None) or _typed.dtype_of(name))
 
@@ -234,7 +234,7 @@ class _OfDtype(type):
 
 
 def _class_for(dtype: _C.dtype, name: str) -> Any:
-    namespace = {"__doc__": f"A storage of {dtype}.", "__module__": "flambeau", "_class_dtype": dtype}
+    namespace = {"__doc__": f"A storage of {dtype}.", "__module__": _naming.root, "_class_dtype": dtype}
     return _OfDtype(name, (TypedStorage,), {**namespace, "dtype": dtype})
 
 

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from functools import cache
 from typing import Any
 
-from flambeau import _C
+from flambeau import _C, _naming
 from flambeau._C import Tensor
 from flambeau._size import Size
 from flambeau._tensor import _rebuild_tensor
@@ -159,7 +159,7 @@ def _allowed() -> dict[tuple[str, str], Any]:
         ("collections", "OrderedDict"): OrderedDict,
         ("collections", "Counter"): Counter,
         **{("torch", name): dtype for dtype, name in CLASS_OF_DTYPE.items()},
-        **{("torch", str(dtype).removeprefix("flambeau.")): dtype for dtype in dtypes},
+        **{("torch", _naming.short(dtype)): dtype for dtype in dtypes},
         **{("builtins", t.__name__): t for t in (set, frozenset, complex, bytearray)},
         ("_codecs", "encode"): as_bytes,
         ("torch.serialization", "_get_layout"): layout,

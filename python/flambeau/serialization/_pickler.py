@@ -6,7 +6,7 @@ import pickle
 from collections import OrderedDict
 from typing import IO, Any
 
-from flambeau import _C
+from flambeau import _C, _naming
 from flambeau._C import Tensor
 from flambeau._size import Size
 from flambeau._storage import Storage
@@ -62,7 +62,7 @@ class Pickler(pickle._Pickler):
         if isinstance(obj, _C.device):
             return _Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, _C.layout):
-            return _Global("torch.serialization", "_get_layout"), (str(obj).replace("flambeau", "torch"),)
+            return _Global("torch.serialization", "_get_layout"), (f"torch.{_naming.short(obj)}",)
         if not isinstance(obj, Tensor) or hasattr(obj, "cls_to_become"):
             return NotImplemented  # a lazy parameter has no values yet
         state = {name: value for name, value in vars(obj).items() if name != "grad"}
@@ -78,7 +78,7 @@ class Pickler(pickle._Pickler):
         own: Any = self  # the class's stubs leave out what subclasses may use
         base: Any = super()
         if isinstance(obj, _C.dtype):
-            obj = _Global("torch", str(obj).removeprefix("flambeau."))
+            obj = _Global("torch", _naming.short(obj))
         if isinstance(obj, _Global):
             own.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
             return

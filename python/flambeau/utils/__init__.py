@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from flambeau._lazy import attributes
 
-# Imported when they are first used.
-_SUBMODULES = frozenset(("checkpoint", "data", "deterministic", "dlpack", "hooks"))
-
-
-def __getattr__(name: str) -> Any:
-    if name == "swap_tensors":
-        return import_module("flambeau.utils._swap").swap_tensors
-    if name in _SUBMODULES:
-        return import_module(f"flambeau.utils.{name}")
-    raise AttributeError(f"module 'flambeau.utils' has no attribute '{name}'")
+__getattr__, __dir__ = attributes(__name__, {"swap_tensors": "flambeau.utils._swap"})

@@ -141,7 +141,7 @@ def _node_type(tree: Any) -> Any:
         return None
     if is_namedtuple_class(cls):
         return namedtuple
-    if cls.__module__ == "flambeau.return_types" and is_structseq_class(cls):
+    if cls.__module__.endswith(".return_types") and is_structseq_class(cls):
         SUPPORTED_NODES[cls] = _structseq_node(cls)
         return cls
     return None
