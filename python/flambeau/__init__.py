@@ -68,7 +68,9 @@ from flambeau._info import finfo, iinfo
 from flambeau._lazy import attributes as _attributes
 from flambeau._size import Size
 from flambeau._staleness import warn_if_stale as _warn_if_stale
+from flambeau._surface import install as _install_surface
 
+_install_surface()
 _warn_if_stale(_C.__file__, getattr(_C, "_spec_hash", ""))
 
 # Every function that the specification puts at the top level; what follows may wrap one of them.

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from flambeau import _surface
+
 _SUFFIXES = (".py", ".so")
 
 
@@ -21,6 +23,14 @@ def submodules(package: ModuleType) -> set[str]:
             if entry.suffix in _SUFFIXES or (entry / "__init__.py").is_file():
                 found.add(entry.name.partition(".")[0])
     return found - {"__init__", "__main__"}
+
+
+def every_submodule(module: ModuleType) -> set[str]:
+    """Return the names of modules in a package's folders and in the tables."""
+    spoken = module.__name__
+    return submodules(module) | _surface.submodules_of(
+        "flambeau" + spoken[spoken.find(".") :] * ("." in spoken)
+    )
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -49,7 +59,7 @@ def missing(module: Any, name: str) -> str:
     """Return what an error says about a name that a module does not have."""
     spoken = module.__name__
     provider = "" if spoken.startswith("flambeau") else " (answered by flambeau)"
-    names = {*vars(module), *submodules(module), *getattr(module, "__dir__", list)()}
+    names = {*vars(module), *every_submodule(module), *getattr(module, "__dir__", list)()}
     return f"module '{spoken}'{provider} has no attribute '{name}'{nearest(name, names)}"
 
 
@@ -90,6 +100,11 @@ def attributes(
             folder.update(submodules(module))
         if name in folder:
             return import_module(f"{module_name}.{name}")
+        if name in _surface.submodules_of(module_name):
+            return import_module(f"{module_name}.{name}")
+        value = import_module("flambeau._surface.places").find(module_name, name)
+        if value is not None:
+            return vars(module).setdefault(name, value)
         refuse(module, name)
 
     def __dir__() -> list[str]:

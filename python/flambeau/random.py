@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau import _generator as _generator  # gives Generator its methods
 from flambeau._C import Generator, Tensor, default_generator
+from flambeau._lazy import attributes
 
 
 def manual_seed(seed: int) -> Generator:
@@ -73,3 +74,5 @@ def _state_of(generator: Generator) -> tuple[Any, tuple[Tensor]]:
 
 
 copyreg.pickle(Generator, _state_of)
+
+__getattr__, __dir__ = attributes(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
+from flambeau._lazy import attributes
 
 # rtol and atol that a dtype's precision justifies; exact for integers and bool.
 _TOLERANCES = {
@@ -244,3 +245,6 @@ def _doubled_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+__getattr__, __dir__ = attributes(__name__)

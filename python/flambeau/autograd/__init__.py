@@ -15,6 +15,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._lazy import attributes
 from flambeau.autograd import forward_ad, functional, graph
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function
@@ -240,3 +241,6 @@ class Variable(metaclass=_VariableMeta):
         """Return a tensor over the same data."""
         made = data.detach() if data.is_leaf else data
         return made.requires_grad_(requires_grad) if requires_grad else made
+
+
+__getattr__, __dir__ = attributes(__name__)

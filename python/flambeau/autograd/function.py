@@ -11,6 +11,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import FunctionCtx, Tensor
+from flambeau._lazy import attributes
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -158,3 +159,6 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         return refusing[0] if single else refusing
 
     return wrapper
+
+
+__getattr__, __dir__ = attributes(__name__)

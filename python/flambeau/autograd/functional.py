@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
+from flambeau._lazy import attributes
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -365,3 +366,6 @@ def hessian(
         return _same_structure(is_tuple, _slopes(scalar(*xs), xs, strict))
 
     return jacobian(slopes, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+
+
+__getattr__, __dir__ = attributes(__name__)

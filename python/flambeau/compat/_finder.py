@@ -125,7 +125,7 @@ def _refuse(fullname: str) -> None:
     if frame.f_code.co_name != "_find_and_load_unlocked":
         return
     parent, _, name = fullname.rpartition(".")
-    near = _lazy.nearest(name, _lazy.submodules(sys.modules[parent]))
+    near = _lazy.nearest(name, _lazy.every_submodule(sys.modules[parent]))
     raise ModuleNotFoundError(f"No module named '{fullname}' (answered by flambeau){near}", name=fullname)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from flambeau import _C
 from flambeau._errors import OutOfMemoryError as OutOfMemoryError
+from flambeau._lazy import attributes
 
 
 def is_available() -> bool:
@@ -93,3 +94,6 @@ class device:
 
     def __exit__(self, *exc: object) -> None:
         return None
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -6,6 +6,7 @@ import multiprocessing as _multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from flambeau import _shared_memory
+from flambeau._lazy import attributes
 from flambeau.multiprocessing._spawn import (
     ProcessContext,
     ProcessException,
@@ -50,3 +51,5 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 _shared_memory.register()
+
+__getattr__, __dir__ = attributes(__name__)

@@ -1,5 +1,6 @@
 """Networks: layers, losses, initial values and the functions behind them."""
 
+from flambeau._lazy import attributes as _attributes
 from flambeau.nn import attention, functional, grad, init, modules, utils
 from flambeau.nn.functional import LinearCrossEntropyOptions
 from flambeau.nn.modules.activation import (
@@ -195,3 +196,5 @@ from flambeau.nn.parallel import DataParallel
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [name for name in dir() if not name.startswith("_")]
+
+__getattr__, __dir__ = _attributes(__name__)

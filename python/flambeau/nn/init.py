@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Generator, Tensor
+from flambeau._lazy import attributes
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -238,3 +239,5 @@ uniform, normal, constant, eye = _older(uniform_), _older(normal_), _older(const
 dirac, orthogonal, sparse = _older(dirac_), _older(orthogonal_), _older(sparse_)
 xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
 kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+
+__getattr__, __dir__ = attributes(__name__)

@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau._lazy import attributes
 
 
 class Parameter(Tensor):
@@ -129,3 +130,6 @@ class Buffer(metaclass=_BufferType):
         out = source.detach().requires_grad_(source.requires_grad)
         out.persistent, out._is_buffer = persistent, True  # type: ignore[attr-defined]
         return out
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.optim._lists import Value
 from flambeau.optim._rule import (
     Group,
@@ -256,3 +257,6 @@ class RAdam(RuleOptimizer):
             descend(p, rate * math.sqrt(scale * correction), s.exp_avg, denominator)
         else:
             descend(p, rate, s.exp_avg)
+
+
+__getattr__, __dir__ = attributes(__name__)

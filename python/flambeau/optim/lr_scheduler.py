@@ -9,12 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flambeau._lazy import attributes
 from flambeau.optim._cycle import CyclicLR, OneCycleLR
 from flambeau.optim._plateau import ReduceLROnPlateau
 from flambeau.optim._schedule import LRScheduler, MultipliedLR, set_group_value
 from flambeau.optim.optimizer import Optimizer
 
 Function = Callable[[int], float]
+
+
+class _LRScheduler(LRScheduler):
+    """The older name of `LRScheduler`, as a base class of programs."""
 
 
 class _FunctionLR(LRScheduler):
@@ -408,3 +413,5 @@ __all__ = [
     "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
     "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+__getattr__, __dir__ = attributes(__name__)

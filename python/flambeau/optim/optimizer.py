@@ -12,6 +12,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn.modules.module import RemovableHandle
 
 Hook = Callable[..., Any]
@@ -274,3 +275,6 @@ def _cast(value: Any, owner: Tensor | None, name: str) -> Any:
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
         return type(value)(_cast(v, owner, name) for v in value)
     return value
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.optim._lists import Value, each
 from flambeau.optim._rule import Group, Initial, RuleOptimizer, State, count, descend, scalar, zeros
 
@@ -193,3 +194,6 @@ def _choose(sign: Tensor, positive: float, negative: float, zero: float) -> Tens
 def _first_step_size(p: Tensor, group: Group) -> Tensor:
     lr = float(group["lr"])
     return flambeau.full_like(p, complex(lr, lr) if p.is_complex() else lr)
+
+
+__getattr__, __dir__ = attributes(__name__)

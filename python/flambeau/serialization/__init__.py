@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from flambeau import _C
+from flambeau._lazy import attributes
 from flambeau._storage import Storage, storage_of
 from flambeau._typed_storage import TypedStorage
 
@@ -99,14 +100,6 @@ def _writing(file: Any) -> Callable[[Any], None]:
     return write
 
 
-def _layer(file: str, name: str) -> Any:
-    """A class or function of PyTorch's layers, whose files are not all named as ours."""
-    modules = import_module("flambeau.nn.modules")
-    if isinstance(layer := getattr(modules, name, None), type):
-        return layer
-    return getattr(getattr(modules, file), name)
-
-
 class _TrustingUnpickler(pickle.Unpickler):
     """Python's own, with our names for PyTorch's."""
 
@@ -117,8 +110,6 @@ class _TrustingUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         with contextlib.suppress(pickle.UnpicklingError):
             return SafeRules(None).find(module, name)
-        if module.startswith("torch.nn.modules."):
-            return _layer(module.removeprefix("torch.nn.modules."), name)
         root, _, rest = module.partition(".")
         target = f"flambeau.{rest}".rstrip(".") if root == "torch" else module
         return super().find_class(target, name)  # knows the names of Python 2, which protocol 2 uses
@@ -247,3 +238,6 @@ def _placing(location: Any) -> Callable[[Storage, Any], Storage]:
         return lambda storage, source: storage.to(location.get(source, "cpu"))
     device = _C.device(location)
     return lambda storage, _: storage.to(device)
+
+
+__getattr__, __dir__ = attributes(__name__)

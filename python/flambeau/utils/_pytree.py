@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flambeau._C import Tensor
+from flambeau._lazy import attributes
 from flambeau.utils._pytree_spec import (
     _DICTS,
     _LEAF,
@@ -365,3 +366,6 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
     for key in kp:
         obj = key.get(obj)
     return obj
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -10,6 +10,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._lazy import attributes
 from flambeau.autograd.function import Function
 from flambeau.utils._recomputation import DETERMINISM_CHECKS, CheckpointError, Frame, random_state
 from flambeau.utils._selective import (
@@ -241,3 +242,6 @@ def checkpoint_sequential(
             part(first, first + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
         )
     return part(last, len(steps))(input)
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
+from flambeau._lazy import attributes
 from flambeau.backends import cuda
 
 WARN_FOR_UNFUSED_KERNELS = False
@@ -57,3 +58,5 @@ def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool 
 
 
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
+
+__getattr__, __dir__ = attributes(__name__)

@@ -18,6 +18,7 @@ from flambeau import conv_transpose1d as conv_transpose1d
 from flambeau import conv_transpose2d as conv_transpose2d
 from flambeau import conv_transpose3d as conv_transpose3d
 from flambeau._C._nn import linear as linear  # type: ignore[import-not-found]
+from flambeau._lazy import attributes as _attributes
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
 from flambeau.nn.functional._distance import *  # noqa: F403
@@ -33,10 +34,10 @@ from flambeau.nn.functional._padding import *  # noqa: F403
 from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 
+_attribute, __dir__ = _attributes(__name__)
+
 
 def __getattr__(name: str) -> Any:
     """Operators of the specification's namespace ``nn`` that need no translation, under their own names."""
     function = None if name.startswith("__") else getattr(_C._nn, name, None)
-    if function is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return function
+    return _attribute(name) if function is None else function

@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.functional_layer import REQUIRED, FunctionalLayer
 from flambeau.nn.modules.module import Module
@@ -237,3 +238,6 @@ class PReLU(Module):
 
     def extra_repr(self) -> str:
         return f"num_parameters={self.num_parameters}"
+
+
+__getattr__, __dir__ = attributes(__name__)

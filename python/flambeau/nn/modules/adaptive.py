@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.containers import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear
@@ -114,3 +115,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def predict(self, input: Tensor) -> Tensor:
         """Return the most probable class of each row."""
         return self.log_prob(input).argmax(-1)
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import fill_uniformly
 from flambeau.nn.modules.module import Module
@@ -283,3 +284,6 @@ class ConvTranspose2d(_ConvTranspose):
 class ConvTranspose3d(_ConvTranspose):
     __doc__ = _TRANSPOSED_DOC.format(N="3")
     dims = 3
+
+
+__getattr__, __dir__ = attributes(__name__)

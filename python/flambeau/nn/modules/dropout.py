@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.functional_layer import FunctionalLayer
 
@@ -64,3 +65,6 @@ class FeatureAlphaDropout(_Dropout):
     """AlphaDropout of whole channels."""
 
     function = staticmethod(F.feature_alpha_dropout)
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn.modules import conv, normalization
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
@@ -161,3 +162,5 @@ LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
     _lazy(base, _LazyNorm, defaults={"affine": True, "track_running_stats": True})
     for base in (normalization.InstanceNorm1d, normalization.InstanceNorm2d, normalization.InstanceNorm3d)
 )
+
+__getattr__, __dir__ = attributes(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
@@ -244,3 +245,5 @@ class Embedding(Table):
 
 # What PyTorch's attention says of its last layer, in pickles of whole layers.
 NonDynamicallyQuantizableLinear = Linear
+
+__getattr__, __dir__ = attributes(__name__)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.functional._reduction import named, number_of
 from flambeau.nn.modules.linear import Linear
@@ -22,6 +23,20 @@ class _Loss(Module):
         reduction = named(size_average, reduce, reduction)
         number_of(reduction)  # ValueError on other words
         self.reduction = reduction
+
+
+class _WeightedLoss(_Loss):
+    """A loss with a weight per class or element."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
 
 
 class MSELoss(_Loss):
@@ -72,7 +87,7 @@ class HuberLoss(_Loss):
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
-class NLLLoss(_Loss):
+class NLLLoss(_WeightedLoss):
     """Negative of the log probability (input) of the target class.
 
     Args:
@@ -90,8 +105,7 @@ class NLLLoss(_Loss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -105,7 +119,7 @@ class NLLLoss2d(NLLLoss):
     """NLLLoss under its older name for images."""
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(_WeightedLoss):
     """Cross entropy between class scores (logits) and class indices or probabilities.
 
     Args:
@@ -125,8 +139,7 @@ class CrossEntropyLoss(_Loss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
@@ -142,18 +155,8 @@ class CrossEntropyLoss(_Loss):
         )
 
 
-class BCELoss(_Loss):
+class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
@@ -270,3 +273,6 @@ class LinearCrossEntropyLoss(Module):
         kept = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         sizes = f"in_features={self.in_features}, num_classes={self.num_classes}"
         return f"{sizes}, out_features={self.out_features}, bias={self.linear.bias is not None}, {kept}"
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn.modules.hooks import (
     RemovableHandle,
     register_module_buffer_registration_hook,
@@ -466,3 +467,6 @@ class Module(StatefulModule):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -13,7 +13,7 @@ from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
 
-class _BatchNorm(Module):
+class _NormBase(Module):
     _version = 2  # since 2 the number of batches is part of the state
     allowed_dims: tuple[int, ...] = ()
 
@@ -76,6 +76,15 @@ class _BatchNorm(Module):
             wanted = " or ".join(f"{d}D" for d in self.allowed_dims)
             raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.affine and self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         self._check_input_dim(input)
@@ -89,13 +98,6 @@ class _BatchNorm(Module):
         keep = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if keep else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, use_batch, momentum, self.eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.affine and self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
 
 
 _BATCH_DOC = """Normalise each channel over the batch{where}, then scale and shift it.
@@ -350,7 +352,7 @@ _INSTANCE_DOC = """Normalise each channel of each sample over its {N} spatial di
 """
 
 
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,

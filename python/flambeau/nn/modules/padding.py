@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
@@ -80,3 +81,5 @@ ZeroPad1d, ZeroPad2d, ZeroPad3d = _layers("ZeroPad", _Pad, "constant")
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _layers("ReflectionPad", _Pad, "reflect")
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _layers("ReplicationPad", _Pad, "replicate")
 CircularPad1d, CircularPad2d, CircularPad3d = _layers("CircularPad", _CircularPad, "circular")
+
+__getattr__, __dir__ = attributes(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.conv import as_tuple
 from flambeau.nn.modules.module import Module
@@ -193,3 +194,6 @@ class AdaptiveAvgPool2d(_AdaptivePool):
 class AdaptiveAvgPool3d(_AdaptivePool):
     __doc__ = _ADAPTIVE_DOC.format(what="Mean", N=3)
     dims, kind = 3, "avg"
+
+
+__getattr__, __dir__ = attributes(__name__)

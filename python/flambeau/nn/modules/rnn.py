@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
@@ -362,3 +363,6 @@ class GRUCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state."""
         return self._step(flambeau.gru_cell, input, hx, 1)[0]
+
+
+__getattr__, __dir__ = attributes(__name__)

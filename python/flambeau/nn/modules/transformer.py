@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.attention import MultiheadAttention
@@ -321,3 +322,6 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """Return the causal mask: minus infinity above the diagonal, 0 elsewhere."""
         return flambeau.full((sz, sz), float("-inf"), device=device, dtype=dtype).triu(1)
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau._lazy import attributes
 from flambeau.nn.modules.module import Module
 
 
@@ -34,3 +35,6 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the layer."""
         return self.module(*inputs, **kwargs)
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -1,8 +1,6 @@
 """Work on the parameters of a network: limited gradients, one vector of all, other forms of weights."""
 
-from importlib import import_module
-from typing import Any
-
+from flambeau._lazy import attributes
 from flambeau.nn.utils import rnn
 from flambeau.nn.utils.fusion import (
     fuse_conv_bn_eval,
@@ -22,20 +20,13 @@ from flambeau.nn.utils.parameters import (
     vector_to_parameters,
 )
 
-# Imported when they are first used: they need modules, which need this package.
-_SUBMODULES = frozenset(("parametrizations", "parametrize", "prune", "stateless", "memory_format"))
-
-
-_CONVERTERS = frozenset(("convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"))
-
-
-def __getattr__(name: str) -> Any:
-    if name in _CONVERTERS:
-        return getattr(import_module("flambeau.nn.utils.memory_format"), name)
-    if name in _SUBMODULES:
-        return import_module(f"flambeau.nn.utils.{name}")
-    raise AttributeError(f"module 'flambeau.nn.utils' has no attribute '{name}'")
-
+__getattr__, __dir__ = attributes(
+    __name__,
+    {
+        "convert_conv2d_weight_memory_format": "flambeau.nn.utils.memory_format",
+        "convert_conv3d_weight_memory_format": "flambeau.nn.utils.memory_format",
+    },
+)
 
 __all__ = [
     "clip_grad_norm",

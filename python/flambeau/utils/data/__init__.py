@@ -1,5 +1,6 @@
 """Data sets, samplers and the loader that makes batches of them."""
 
+from flambeau._lazy import attributes
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import (
     ChainDataset,
@@ -43,3 +44,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+__getattr__, __dir__ = attributes(__name__)

@@ -20,7 +20,7 @@ class _Pass:
         loader: whose batches.
     """
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
         self._requests = loader.requests()
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class _Pass:
 class BatchesHere(_Pass):
     """Batches that are made in this process."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
         self._fetcher, self._dataset = loader.fetcher, loader.dataset
         self._batches = self._fetcher.batches(iter(self._dataset)) if self._fetcher.streams else None
@@ -65,7 +65,7 @@ class BatchesOfWorkers(_Pass):
         pool: the workers.
     """
 
-    def __init__(self, loader: DataLoader, pool: WorkerPool) -> None:
+    def __init__(self, loader: DataLoader[Any], pool: WorkerPool) -> None:
         super().__init__(loader)
         self._pool = pool
         self._in_order, self._keeps_workers = loader.in_order, pool is loader._pool

@@ -1,4 +1,4 @@
-"""The workers of a DataLoader, seen from the loader: started, asked, watched, ended."""
+"""The workers of a DataLoader[Any], seen from the loader: started, asked, watched, ended."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WorkerPool:
         seed: of the first worker; the next ones follow.
     """
 
-    def __init__(self, loader: DataLoader, seed: int) -> None:
+    def __init__(self, loader: DataLoader[Any], seed: int) -> None:
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
@@ -75,7 +75,7 @@ class WorkerPool:
             self, _end, (self.processes, self.links), exitpriority=100
         )
 
-    def _start(self, context: Any, loader: DataLoader, info: WorkerInfo) -> None:
+    def _start(self, context: Any, loader: DataLoader[Any], info: WorkerInfo) -> None:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.links.append(Link(mine))
         with theirs:

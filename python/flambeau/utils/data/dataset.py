@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import flambeau
 from flambeau import Generator, Tensor
+from flambeau._lazy import attributes
 
 Sample = TypeVar("Sample", covariant=True)
 
@@ -163,3 +164,6 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     order = flambeau.randperm(total, generator=generator).tolist()
     ends = list(accumulate(sizes))
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+__getattr__, __dir__ = attributes(__name__)

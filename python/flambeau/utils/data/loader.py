@@ -5,14 +5,14 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, Generic
 
 import flambeau
 from flambeau import Generator
 from flambeau.utils.data._passes import BatchesHere, BatchesOfWorkers
 from flambeau.utils.data._pool import WorkerPool
 from flambeau.utils.data.collate import default_collate
-from flambeau.utils.data.dataset import IterableDataset
+from flambeau.utils.data.dataset import IterableDataset, Sample
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from flambeau.utils.data.worker import Fetcher, get_worker_info
 
@@ -56,7 +56,7 @@ def _context_of(choice: Any, num_workers: int) -> Any:
     return choice
 
 
-class DataLoader:
+class DataLoader(Generic[Sample]):
     """Iterate over batches.
 
     Args:

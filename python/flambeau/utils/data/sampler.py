@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import flambeau
 from flambeau import Generator
+from flambeau._lazy import attributes
+
+Index = TypeVar("Index", covariant=True)
 
 
-class Sampler:
+class Sampler(Generic[Index]):
     """Yields indices; subclasses define ``__iter__`` and, if they know it, ``__len__``."""
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(f"{type(self).__name__} must define __iter__")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, ..."""
 
     def __init__(self, data_source: Sized) -> None:
@@ -39,7 +42,7 @@ def _seeded(generator: Generator | None) -> Generator:
     return fresh
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """All indices in random order, or `num_samples` drawn with replacement."""
 
     def __init__(
@@ -81,7 +84,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """The given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
@@ -96,7 +99,7 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` indices of another sampler; the last may be shorter or is dropped."""
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
@@ -121,7 +124,7 @@ class BatchSampler(Sampler):
         return int(count // self.batch_size if self.drop_last else -(-count // self.batch_size))
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """`num_samples` indices drawn with the given weights, with or without replacement.
 
     Args:
@@ -161,7 +164,7 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
 
-class DistributedSampler(Sampler):
+class DistributedSampler(Sampler[Any]):
     """The part of a data set that one of several processes visits.
 
     Every process makes the same permutation of seed and epoch, and takes each `num_replicas`-th index of it.
@@ -211,3 +214,6 @@ class DistributedSampler(Sampler):
     def set_epoch(self, epoch: int) -> None:
         """Say which permutation comes next."""
         self.epoch = epoch
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -1,0 +1,58 @@
+"""Modules of PyTorch's that are tables here: other places of what exists, and subsystems that are not built.
+
+`places` gives the names of files in which PyTorch defines something that lies elsewhere in flambeau, and the
+private names that programs in the wild import. `absent` makes the modules of subsystems that are not built.
+Nothing of this is imported before a program asks for such a module.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# The first that has a module gives it.
+_TABLES = ("flambeau._surface.places", "flambeau._surface.absent")
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, table: ModuleType) -> None:
+        self.table = table
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.table.fill(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Asked last: finds modules of flambeau that have no file."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        root, _, name = fullname.partition(".")
+        if root != "flambeau" or name.startswith("_surface"):
+            return None
+        for table in map(import_module, _TABLES):
+            if name in table.MODULES:
+                below = bool(submodules_of(fullname))
+                return ModuleSpec(fullname, _Loader(table), origin=table.__file__, is_package=below)
+        return None
+
+
+def submodules_of(name: str) -> set[str]:
+    """Return the names of modules directly below one that tables give."""
+    prefix = name.removeprefix("flambeau").removeprefix(".")
+    prefix = f"{prefix}." if prefix else ""
+    every = {entry for table in _TABLES for entry in import_module(table).MODULES}
+    return {entry[len(prefix) :].partition(".")[0] for entry in every if entry.startswith(prefix)}
+
+
+def install() -> None:
+    """Let the tables be asked for modules that have no file."""
+    sys.meta_path.append(_Finder())

@@ -1,0 +1,363 @@
+"""Names of distributed training."""
+
+from __future__ import annotations
+
+# What is missing -> module -> kind and names; `absent` says what the kinds mean.
+TABLES = {
+    "flambeau has no distributed communication": """
+distributed
+  class AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions
+      BroadcastOptions DeviceMesh FileStore GatherOptions GradBucket GroupMember GroupName HashStore Logger
+      P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer
+      ScatterOptions Store TCPStore Work group:WORLD=None
+  enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
+  enum DebugLevel OFF INFO DETAIL
+  enum ReduceOp SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM
+  error DistBackendError=RuntimeError DistError=RuntimeError DistNetworkError=RuntimeError
+      DistStoreError=RuntimeError QueueEmptyError=RuntimeError
+  def all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_gather_single all_reduce
+      all_reduce_coalesced all_to_all all_to_all_single barrier batch_isend_irecv breakpoint broadcast
+      broadcast_object_list destroy_process_group gather gather_object get_backend get_backend_config
+      get_debug_level get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
+      get_pg_count get_process_group_ranks get_rank get_world_size init_device_mesh init_process_group irecv
+      isend monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
+      recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor
+      register_rendezvous_handler rendezvous scatter scatter_object_list send send_object_list
+      set_debug_level set_debug_level_from_env shrink_group split_group supports_complex
+  answer is_available=False is_backend_available=False is_gloo_available=False is_initialized=False
+      is_mpi_available=False is_nccl_available=False is_torchelastic_launched=False is_ucc_available=False
+      is_xccl_available=False
+distributed.distributed_c10d
+  class AllgatherOptions
+  answer is_backend_available=False is_gloo_available=False is_initialized=False is_mpi_available=False
+      is_nccl_available=False is_ucc_available=False is_xccl_available=False
+  from AllToAllOptions=distributed AllreduceCoalescedOptions=distributed AllreduceOptions=distributed
+      Backend=distributed BackendConfig=distributed BarrierOptions=distributed BroadcastOptions=distributed
+      DebugLevel=distributed DistStoreError=distributed GatherOptions=distributed GroupMember=distributed
+      GroupName=distributed P2POp=distributed PrefixStore=distributed ProcessGroup=distributed
+      ProcessGroupGloo=distributed ReduceOp=distributed ReduceOptions=distributed
+      ReduceScatterOptions=distributed ScatterOptions=distributed Store=distributed Work=distributed
+      all_gather=distributed all_gather_coalesced=distributed all_gather_into_tensor=distributed
+      all_gather_object=distributed all_gather_single=distributed all_reduce=distributed
+      all_reduce_coalesced=distributed all_to_all=distributed all_to_all_single=distributed
+      barrier=distributed batch_isend_irecv=distributed broadcast=distributed
+      broadcast_object_list=distributed destroy_process_group=distributed gather=distributed
+      gather_object=distributed get_backend=distributed get_backend_config=distributed
+      get_debug_level=distributed get_default_backend_for_device=distributed get_global_rank=distributed
+      get_group_rank=distributed get_node_local_rank=distributed get_pg_count=distributed
+      get_process_group_ranks=distributed get_rank=distributed get_world_size=distributed group=distributed
+      init_process_group=distributed irecv=distributed isend=distributed monitored_barrier=distributed
+      new_group=distributed new_subgroups=distributed new_subgroups_by_enumeration=distributed
+      record_comm=distributed recv=distributed recv_object_list=distributed reduce=distributed
+      reduce_scatter=distributed reduce_scatter_single=distributed reduce_scatter_tensor=distributed
+      register_rendezvous_handler=distributed rendezvous=distributed scatter=distributed
+      scatter_object_list=distributed send=distributed send_object_list=distributed shrink_group=distributed
+      split_group=distributed supports_complex=distributed
+distributed.rendezvous
+  from FileStore=distributed Store=distributed TCPStore=distributed register_rendezvous_handler=distributed
+      rendezvous=distributed
+distributed.constants
+distributed.device_mesh
+  class C10dBackend
+  answer is_available=False is_initialized=False
+  from DeviceMesh=distributed GroupName=distributed ProcessGroup=distributed get_backend=distributed
+      get_process_group_ranks=distributed get_rank=distributed get_world_size=distributed
+      init_device_mesh=distributed init_process_group=distributed new_group=distributed
+      split_group=distributed
+distributed.algorithms
+  class Join JoinHook Joinable
+distributed.algorithms.join
+  from Join=distributed.algorithms JoinHook=distributed.algorithms Joinable=distributed.algorithms
+distributed.algorithms.ddp_comm_hooks
+  enum DDPCommHookType ALLREDUCE FP16_COMPRESS BF16_COMPRESS QUANTIZE_PER_TENSOR QUANTIZE_PER_CHANNEL
+      POWER_SGD POWER_SGD_RANK2 BATCHED_POWER_SGD BATCHED_POWER_SGD_RANK2 NOOP
+  def register_ddp_comm_hook
+distributed.algorithms.ddp_comm_hooks.default_hooks
+  def allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper
+distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+  class PowerSGDState
+  def batched_powerSGD_hook powerSGD_hook
+distributed.algorithms.ddp_comm_hooks.post_localSGD_hook
+  class PostLocalSGDState
+  def post_localSGD_hook
+distributed.algorithms.model_averaging
+distributed.algorithms.model_averaging.averagers
+  class ModelAverager PeriodicModelAverager
+distributed.algorithms._checkpoint
+distributed.algorithms._checkpoint.checkpoint_wrapper
+  class ActivationWrapper CheckpointWrapper OffloadWrapper
+  enum CheckpointImpl REENTRANT NO_REENTRANT
+  def apply_activation_checkpointing checkpoint_wrapper offload_wrapper
+distributed.autograd
+  class DistAutogradContext context
+  def backward get_gradients
+  answer is_available=False
+distributed.checkpoint
+  class BytesStorageMetadata ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner FileSystemReader
+      FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata
+      QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter
+      TensorStorageMetadata WriteItem
+  error CheckpointException=BaseException
+  def async_save load load_sharded_optimizer_state_dict load_state_dict save save_state_dict
+distributed.checkpoint.default_planner
+  class DTensor MetadataIndex StorageMeta
+  enum WriteItemType TENSOR SHARD BYTE_IO
+  def create_default_global_load_plan create_default_global_save_plan create_default_local_load_plan
+      create_default_local_save_plan dedup_save_plans find_state_dict_object flatten_state_dict
+      narrow_tensor_by_index set_element
+  from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
+      DefaultLoadPlanner=distributed.checkpoint DefaultSavePlanner=distributed.checkpoint
+      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      ReadItem=distributed.checkpoint SavePlan=distributed.checkpoint SavePlanner=distributed.checkpoint
+      TensorStorageMetadata=distributed.checkpoint WriteItem=distributed.checkpoint
+distributed.checkpoint.filesystem
+  class BlockingAsyncStager ExtensionRegistry FileSystem FileSystemBase StreamTransformExtension WriteResult
+  enum LoadItemType TENSOR BYTE_IO
+  enum SerializationFormat TORCH_SAVE SAFETENSORS
+  from FileSystemReader=distributed.checkpoint FileSystemWriter=distributed.checkpoint
+      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      ReadItem=distributed.checkpoint SavePlan=distributed.checkpoint SavePlanner=distributed.checkpoint
+      StorageMeta=distributed.checkpoint.default_planner StorageReader=distributed.checkpoint
+      StorageWriter=distributed.checkpoint WriteItem=distributed.checkpoint
+      WriteItemType=distributed.checkpoint.default_planner
+      narrow_tensor_by_index=distributed.checkpoint.default_planner
+distributed.checkpoint.format_utils
+  class BroadcastingTorchSaveReader DynamicMetaLoadPlanner TensorProperties
+  def dcp_to_torch_save torch_save_to_dcp
+  from DefaultLoadPlanner=distributed.checkpoint FileSystemReader=distributed.checkpoint
+      FileSystemWriter=distributed.checkpoint LoadItemType=distributed.checkpoint.filesystem
+      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      StorageReader=distributed.checkpoint TensorStorageMetadata=distributed.checkpoint
+      flatten_state_dict=distributed.checkpoint.default_planner
+      narrow_tensor_by_index=distributed.checkpoint.default_planner
+distributed.checkpoint.metadata
+  from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
+      Metadata=distributed.checkpoint MetadataIndex=distributed.checkpoint.default_planner
+      StorageMeta=distributed.checkpoint.default_planner
+      TensorProperties=distributed.checkpoint.format_utils TensorStorageMetadata=distributed.checkpoint
+distributed.checkpoint.optimizer
+  class ChunkShardingSpec Shard ShardTensorProperties ShardedTensor
+  def create_read_items_for_chunk_list unflatten_state_dict
+  from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
+      DTensor=distributed.checkpoint.default_planner DefaultLoadPlanner=distributed.checkpoint
+      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      MetadataIndex=distributed.checkpoint.default_planner StorageReader=distributed.checkpoint
+      TensorProperties=distributed.checkpoint.format_utils TensorStorageMetadata=distributed.checkpoint
+      load_sharded_optimizer_state_dict=distributed.checkpoint load_state_dict=distributed.checkpoint
+distributed.checkpoint.planner
+  class BytesIOWriteData TensorWriteData
+  from ChunkStorageMetadata=distributed.checkpoint LoadItemType=distributed.checkpoint.filesystem
+      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      MetadataIndex=distributed.checkpoint.default_planner ReadItem=distributed.checkpoint
+      SavePlan=distributed.checkpoint SavePlanner=distributed.checkpoint
+      StorageMeta=distributed.checkpoint.default_planner
+      TensorProperties=distributed.checkpoint.format_utils WriteItem=distributed.checkpoint
+      WriteItemType=distributed.checkpoint.default_planner
+distributed.checkpoint.state_dict
+  class FSDP FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig ShardedOptimStateDictConfig
+      ShardedStateDictConfig StateDictConfig StateDictOptions
+  enum StateDictType FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT
+  def get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict
+      set_optimizer_state_dict set_state_dict
+  from DTensor=distributed.checkpoint.default_planner ShardedTensor=distributed.checkpoint.optimizer
+distributed.checkpoint.stateful
+  class Stateful
+distributed.checkpoint.storage
+  from LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      MetadataIndex=distributed.checkpoint.default_planner SavePlan=distributed.checkpoint
+      SavePlanner=distributed.checkpoint StorageMeta=distributed.checkpoint.default_planner
+      StorageReader=distributed.checkpoint StorageWriter=distributed.checkpoint
+      WriteResult=distributed.checkpoint.filesystem
+distributed._composable
+  def checkpoint contract replicate
+distributed._functional_collectives
+  class AsyncCollectiveTensor
+  def all_gather_inplace all_gather_into_tensor_backward all_gather_into_tensor_coalesced
+      all_gather_into_tensor_coalesced_backward all_gather_into_tensor_coalesced_setup_context
+      all_gather_into_tensor_setup_context all_gather_single all_gather_single_autograd
+      all_gather_single_coalesced all_gather_tensor all_gather_tensor_autograd all_gather_tensor_inplace
+      all_reduce all_reduce_backward all_reduce_coalesced all_reduce_coalesced_backward
+      all_reduce_coalesced_setup_context all_reduce_inplace all_reduce_setup_context all_to_all_inplace
+      all_to_all_single all_to_all_single_autograd all_to_all_single_backward
+      all_to_all_single_setup_context allow_inflight_collective_as_graph_input_ctx backend_impl
+      batch_p2p_ops_inplace broadcast irecv_inplace isend_inplace legacy_all_gather legacy_all_gather_base
+      legacy_all_to_all_single legacy_allgather legacy_allgather_single legacy_allreduce
+      legacy_batch_p2p_ops legacy_irecv legacy_isend legacy_reduce_scatter_base legacy_reducescatter
+      legacy_reducescatter_single permute_tensor reduce_scatter_single reduce_scatter_single_autograd
+      reduce_scatter_single_coalesced reduce_scatter_tensor reduce_scatter_tensor_autograd
+      reduce_scatter_tensor_backward reduce_scatter_tensor_coalesced
+      reduce_scatter_tensor_coalesced_backward reduce_scatter_tensor_coalesced_setup_context
+      reduce_scatter_tensor_inplace reduce_scatter_tensor_setup_context wait_tensor wait_tensor_backward
+      wait_tensor_setup_context
+  from DeviceMesh=distributed
+distributed._shard
+  def load_with_process_group shard_module shard_parameter
+distributed._shard.sharded_tensor
+  class ShardMetadata ShardedTensorBase ShardedTensorMetadata TensorProperties
+  def allclose constant_ custom_sharded_op_impl empty equal full init_from_local_shards kaiming_uniform_
+      normal_ ones pre_load_state_dict_hook rand randn sharded_embedding sharded_embedding_bag
+      state_dict_hook uniform_ zeros
+  from Shard=distributed.checkpoint.optimizer ShardedTensor=distributed.checkpoint.optimizer
+distributed._tensor
+  class Partial Placement Replicate Shard
+  def distribute_module distribute_tensor empty full ones rand randn zeros
+  from DTensor=distributed.checkpoint.default_planner DeviceMesh=distributed init_device_mesh=distributed
+distributed.elastic
+distributed.elastic.events
+  class Event RdzvEvent
+  enum EventSource AGENT WORKER
+  enum NodeState INIT RUNNING SUCCEEDED FAILED
+  def construct_and_record_rdzv_event get_logging_handler record record_rdzv_event
+distributed.elastic.multiprocessing
+  class DefaultLogsSpecs LogsDest LogsSpecs MultiprocessContext PContext ProcessFailure RunProcsResult
+      SubprocessContext
+  enum Std NONE OUT ERR ALL
+  error SignalException=Exception
+  def get_logger start_processes to_map
+distributed.elastic.multiprocessing.errors
+  class ErrorHandler
+  error ChildFailedError=Exception
+  def get_error_handler
+  decorator record
+  from ProcessFailure=distributed.elastic.multiprocessing get_logger=distributed.elastic.multiprocessing
+distributed.elastic.rendezvous
+  class RendezvousHandler RendezvousHandlerRegistry RendezvousInfo RendezvousParameters RendezvousStoreInfo
+  error RendezvousClosedError=Exception RendezvousConnectionError=Exception RendezvousError=Exception
+      RendezvousGracefulExitError=Exception RendezvousStateError=Exception RendezvousTimeoutError=Exception
+distributed.elastic.agent
+distributed.elastic.agent.server
+  class ElasticAgent RunResult SimpleElasticAgent Worker WorkerGroup WorkerSpec
+  enum WorkerState UNKNOWN INIT HEALTHY UNHEALTHY STOPPED SUCCEEDED FAILED
+distributed.fsdp
+  class CPUOffload CPUOffloadPolicy DataParallelMeshDims FSDPModule FlatParameter FullyShardedDataParallel
+      LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy OffloadPolicy
+      StateDictSettings UnshardHandle
+  enum BackwardPrefetch BACKWARD_PRE BACKWARD_POST
+  enum OptimStateKeyType PARAM_NAME PARAM_ID
+  enum ShardingStrategy FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2
+  def fully_shard register_fsdp_forward_method share_comm_ctx
+  from FullOptimStateDictConfig=distributed.checkpoint.state_dict
+      FullStateDictConfig=distributed.checkpoint.state_dict
+      OptimStateDictConfig=distributed.checkpoint.state_dict
+      ShardedOptimStateDictConfig=distributed.checkpoint.state_dict
+      ShardedStateDictConfig=distributed.checkpoint.state_dict
+      StateDictConfig=distributed.checkpoint.state_dict StateDictType=distributed.checkpoint.state_dict
+distributed.fsdp.api
+  from BackwardPrefetch=distributed.fsdp CPUOffload=distributed.fsdp
+      FullOptimStateDictConfig=distributed.checkpoint.state_dict
+      FullStateDictConfig=distributed.checkpoint.state_dict LocalOptimStateDictConfig=distributed.fsdp
+      LocalStateDictConfig=distributed.fsdp MixedPrecision=distributed.fsdp
+      OptimStateDictConfig=distributed.checkpoint.state_dict
+      ShardedOptimStateDictConfig=distributed.checkpoint.state_dict
+      ShardedStateDictConfig=distributed.checkpoint.state_dict ShardingStrategy=distributed.fsdp
+      StateDictConfig=distributed.checkpoint.state_dict StateDictSettings=distributed.fsdp
+      StateDictType=distributed.checkpoint.state_dict
+distributed.fsdp.fully_sharded_data_parallel
+  class CustomPolicy FlatParamHandle ModuleWrapPolicy
+  enum HandleTrainingState IDLE FORWARD BACKWARD_PRE BACKWARD_POST SUMMON_FULL_PARAMS
+  enum TrainingState IDLE FORWARD_BACKWARD SUMMON_FULL_PARAMS
+  from ActivationWrapper=distributed.algorithms._checkpoint.checkpoint_wrapper
+      BackwardPrefetch=distributed.fsdp CPUOffload=distributed.fsdp DeviceMesh=distributed
+      FlatParameter=distributed.fsdp FullOptimStateDictConfig=distributed.checkpoint.state_dict
+      FullStateDictConfig=distributed.checkpoint.state_dict FullyShardedDataParallel=distributed.fsdp
+      LocalOptimStateDictConfig=distributed.fsdp LocalStateDictConfig=distributed.fsdp
+      MixedPrecision=distributed.fsdp OptimStateDictConfig=distributed.checkpoint.state_dict
+      OptimStateKeyType=distributed.fsdp ShardedOptimStateDictConfig=distributed.checkpoint.state_dict
+      ShardedStateDictConfig=distributed.checkpoint.state_dict ShardingStrategy=distributed.fsdp
+      StateDictConfig=distributed.checkpoint.state_dict StateDictSettings=distributed.fsdp
+      StateDictType=distributed.checkpoint.state_dict
+distributed.fsdp.sharded_grad_scaler
+  class ShardedGradScaler
+  from ProcessGroup=distributed
+distributed.fsdp.wrap
+  def always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
+      transformer_auto_wrap_policy wrap
+  from CustomPolicy=distributed.fsdp.fully_sharded_data_parallel
+      ModuleWrapPolicy=distributed.fsdp.fully_sharded_data_parallel
+distributed.fsdp._common_utils
+  class no_dispatch
+  def clean_tensor_name collect_grad_tensors replace_grad_tensors
+  from FullOptimStateDictConfig=distributed.checkpoint.state_dict
+      FullStateDictConfig=distributed.checkpoint.state_dict
+      HandleTrainingState=distributed.fsdp.fully_sharded_data_parallel
+      OptimStateDictConfig=distributed.checkpoint.state_dict ShardingStrategy=distributed.fsdp
+      StateDictConfig=distributed.checkpoint.state_dict StateDictType=distributed.checkpoint.state_dict
+      TrainingState=distributed.fsdp.fully_sharded_data_parallel
+distributed.fsdp._runtime_utils
+  enum HandleShardingStrategy FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2
+  from BackwardPrefetch=distributed.fsdp FlatParamHandle=distributed.fsdp.fully_sharded_data_parallel
+      FlatParameter=distributed.fsdp HandleTrainingState=distributed.fsdp.fully_sharded_data_parallel
+      TrainingState=distributed.fsdp.fully_sharded_data_parallel
+      clean_tensor_name=distributed.fsdp._common_utils
+distributed.launch
+  def get_args_parser launch main parse_args run
+distributed.launcher
+  class LaunchConfig elastic_launch
+  def launch_agent
+distributed.launcher.api
+  class HealthCheckServer LocalElasticAgent
+  def create_healthcheck_server parse_rendezvous_endpoint
+  decorator DefaultLogsSpecs=distributed.elastic.multiprocessing LaunchConfig=distributed.launcher
+      LogsSpecs=distributed.elastic.multiprocessing RendezvousParameters=distributed.elastic.rendezvous
+      SignalException=distributed.elastic.multiprocessing WorkerSpec=distributed.elastic.agent.server
+      elastic_launch=distributed.launcher get_logger=distributed.elastic.multiprocessing
+      launch_agent=distributed.launcher
+  from ChildFailedError=distributed.elastic.multiprocessing.errors
+      record=distributed.elastic.multiprocessing.errors
+distributed.nn
+  class RemoteModule
+  def all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
+  from ReduceOp=distributed group=distributed
+distributed.nn.functional
+  from ReduceOp=distributed all_gather=distributed.nn all_reduce=distributed.nn all_to_all=distributed.nn
+      all_to_all_single=distributed.nn broadcast=distributed.nn gather=distributed.nn group=distributed
+      reduce=distributed.nn reduce_scatter=distributed.nn scatter=distributed.nn
+distributed.optim
+  class DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer
+  def as_functional_optim
+distributed.pipelining
+  class Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
+      ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble
+  enum SplitPoint BEGINNING END
+  def build_stage pipe_split pipeline
+distributed.rpc
+  class AllGatherStates PyRRef RRef RemoteProfilerManager RpcAgent RpcBackendOptions TensorPipeAgent
+      TensorPipeRpcBackendOptions WorkerInfo
+  enum BackendType TENSORPIPE
+  def enable_gil_profiling get_rpc_timeout get_worker_info init_rpc method_factory new_method remote
+      rpc_async rpc_sync shutdown
+  answer is_available=False
+  from Store=distributed
+distributed.run
+  class check_env env macros
+  def config_from_args determine_local_world_size get_rdzv_endpoint get_use_env main parse_args
+      parse_min_max_nnodes run_script_path
+  decorator run=distributed.launch
+  from DefaultLogsSpecs=distributed.elastic.multiprocessing LaunchConfig=distributed.launcher
+      LogsSpecs=distributed.elastic.multiprocessing Std=distributed.elastic.multiprocessing
+      elastic_launch=distributed.launcher get_args_parser=distributed.launch
+      get_logger=distributed.elastic.multiprocessing record=distributed.elastic.multiprocessing.errors
+distributed.tensor
+  from DTensor=distributed.checkpoint.default_planner DeviceMesh=distributed Partial=distributed._tensor
+      Placement=distributed._tensor Replicate=distributed._tensor Shard=distributed._tensor
+      distribute_module=distributed._tensor distribute_tensor=distributed._tensor empty=distributed._tensor
+      full=distributed._tensor init_device_mesh=distributed ones=distributed._tensor
+      rand=distributed._tensor randn=distributed._tensor zeros=distributed._tensor
+distributed.tensor.device_mesh
+  from DeviceMesh=distributed init_device_mesh=distributed
+distributed.tensor.experimental
+  def context_parallel implicit_replication local_map register_sharding
+  from DTensor=distributed.checkpoint.default_planner
+distributed.tensor.parallel
+  class ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
+      RowwiseParallel SequenceParallel
+  def loss_parallel parallelize_module
+distributed.tensor.placement_types
+  class MaskBuffer
+  def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor
+      shard_dim_alltoall unpad_tensor
+  from DeviceMesh=distributed Partial=distributed._tensor Placement=distributed._tensor
+      Replicate=distributed._tensor Shard=distributed._tensor
+distributed.utils
+""",
+}

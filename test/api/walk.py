@@ -1,0 +1,122 @@
+"""`python -m api.walk FRAMEWORK`: the public names of a framework's modules with their parameters, as JSON.
+
+A name is public if it is in a module's `__all__`, or if it does not begin with an underscore and is defined by the
+framework: imports of Python's own modules are no interface. Of a class its public members count as well.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+from types import ModuleType
+from typing import Any
+
+from api.stubs import Stubs
+
+# The modules that the issue names; "Tensor" is the class.
+MODULES = (
+    ". Tensor nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd linalg fft special distributions "
+    "utils.data func overrides fx amp random testing jit hub storage library"
+).split()
+
+
+def belongs(value: Any, root: str) -> bool:
+    """Whether a value is the framework's own, as far as it says."""
+    home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    if home is None:
+        return type(value).__module__.partition(".")[0] in (root, "builtins")
+    return home.partition(".")[0] in (root, "builtins")
+
+
+def names_of(module: Any, root: str) -> list[str]:
+    """Return the public names of a module or class."""
+    stated = set(getattr(module, "__all__", ()))
+    found = set(stated)
+    for name in dir(module):
+        if name.startswith("_"):
+            continue
+        if isinstance(module, type) or belongs(getattr(module, name, None), root):
+            found.add(name)
+    return sorted(found)
+
+
+def parameters(value: Any, path: str, stubs: Stubs) -> list[Any] | None:
+    """Return the signatures of a callable, each a list of (name, kind, has a default); None if nothing says them."""
+    target = value
+    if isinstance(value, staticmethod | classmethod):
+        target = value.__func__
+    try:
+        signature = inspect.signature(target)
+    except (ValueError, TypeError):
+        return stubs.find(value, path)
+    listed = list(signature.parameters.values())
+    if [p.kind for p in listed] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+        return stubs.find(value, path)
+    return [[(p.name, int(p.kind), p.default is not p.empty) for p in listed]]
+
+
+def describe(value: Any, path: str, stubs: Stubs) -> dict[str, Any]:
+    """Return what is compared of one name."""
+    if isinstance(value, ModuleType):
+        return {"kind": "module"}
+    if isinstance(value, type):
+        return {"kind": "class", "signatures": parameters(value, path, stubs)}
+    if callable(value):
+        return {"kind": "function", "signatures": parameters(value, path, stubs)}
+    return {"kind": "value"}
+
+
+def members(cls: type, path: str, root: str, stubs: Stubs) -> dict[str, Any]:
+    """Return the public members of a class, without those of Python's own base classes."""
+    plain = {name for base in cls.__mro__ if not belongs(base, root) or base is object for name in vars(base)}
+    builtin = {
+        name
+        for base in (Exception, dict, list, tuple, str, int)
+        if issubclass(cls, base)
+        for name in dir(base)
+    }
+    found = {}
+    for name in names_of(cls, root):
+        if name not in plain | builtin and inspect.getattr_static(cls, name, None) is not None:
+            value = inspect.getattr_static(cls, name)
+            facts = describe(getattr(value, "__func__", value), f"{path}.{name}", stubs)
+            found[name] = facts | {"inherited": name not in vars(cls)}
+    return found
+
+
+def module_named(framework: str, name: str) -> Any:
+    """Return a module, or the class Tensor."""
+    root = importlib.import_module(framework)
+    if name == ".":
+        return root
+    try:
+        return importlib.import_module(f"{framework}.{name}")
+    except ModuleNotFoundError:
+        return getattr(root, name, None)
+
+
+def walk(framework: str, modules: list[str]) -> dict[str, Any]:
+    """Return module -> path of a name -> what it is."""
+    stubs = Stubs(framework)
+    result = {}
+    for module_name in modules:
+        module = module_named(framework, module_name)
+        found: dict[str, Any] = {}
+        if isinstance(module, type):
+            found = members(module, module_name, framework, stubs)
+        elif module is not None:
+            prefix = "" if module_name == "." else module_name + "."
+            for name in names_of(module, framework):
+                value = getattr(module, name, None)
+                found[name] = describe(value, prefix + name, stubs)
+                if isinstance(value, type) and belongs(value, framework) and name != "Tensor":
+                    inside = members(value, prefix + name, framework, stubs)
+                    found |= {f"{name}.{member}": facts for member, facts in inside.items()}
+        result[module_name] = found
+    return result
+
+
+if __name__ == "__main__":
+    print(json.dumps(walk(sys.argv[1], sys.argv[2:] or MODULES)))
