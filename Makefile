@@ -141,6 +141,16 @@ bench: build $(VENV)/.test.installed  ## time against PyTorch when it is install
 parity: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## run PyTorch's operator database: make parity [OPS="linalg.* fft.*"]
 	@PYTHONPATH=python:test $(PY) -m parity $(OPS) $(PARITY)
 
+# An environment of its own, without PyTorch; the comparison runs PyTorch in the usual one.
+build/programs/made: pyproject.toml test/programs/constraints.txt python/build_support/programs.py
+	$(call say,Installing the libraries that make programs runs)
+	@$(PY) python/build_support/programs.py build/programs/venv
+	@touch $@
+
+.PHONY: programs
+programs: build build/programs/made  ## programs over public libraries: make programs [NAMES="timm/ bert"]
+	@PYTHONPATH=python:test $(PY) -m programs $(NAMES) $(PROGRAMS)
+
 .PHONY: fuzz
 fuzz: build $(VENV)/.test.installed  ## random calls, walks over shared memory, damaged files: make fuzz [OPS="Tensor.add linalg.*"] [EXAMPLES=200] [STATEMENTS=100000] [SEED=]
 	$(call say,Calling operators with random arguments)

@@ -212,6 +212,7 @@ _attribute, __dir__ = _attributes(
         "UntypedStorage": "flambeau._storage",
         "TypedStorage": "flambeau._typed_storage",
         "load_ipython_extension": "flambeau.compat",
+        "compile": "flambeau.compiler",
         "vmap": "flambeau.func",
     },
 )

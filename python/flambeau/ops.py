@@ -1,7 +1,8 @@
 """Operators by their PyTorch name: `ops.aten.add(a, b)`, `ops.aten.add.Tensor(a, b)`.
 
-The namespace looks a name up among all operators of the specification, internal ones too, and among the
-functions and methods that are written in Python. An overload takes the arguments of its own schema only.
+The namespace `aten` looks a name up among all operators of the specification, internal ones too, and among
+the functions and methods that are written in Python. An overload takes the arguments of its own schema only.
+Other namespaces hold what `flambeau.library` has defined.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from flambeau import _C
 
 Function = Callable[..., Any]
 
+# (Namespace, name) -> overload -> operator: what `flambeau.library` has defined; "" is the default overload.
+CUSTOM: dict[tuple[str, str], dict[str, Any]] = {}
+
 
 class Overload:
     """One overload of an operator: refuses arguments that its schema does not take."""
@@ -27,7 +31,41 @@ class Overload:
         self._parameters: tuple[Parameter, ...] | None = None
         self.__name__ = f"{packet.__name__}.{name}"
 
+    @property
+    def namespace(self) -> str:
+        """The library's name."""
+        return self._packet.namespace
+
+    @property
+    def qualified(self) -> str:
+        """``namespace::name.overload``."""
+        return f"{self._packet.qualified}.{self._overloadname}"
+
+    def name(self) -> str:
+        """Return ``namespace::name``, with the overload if it has one."""
+        return self.qualified.removesuffix(".default")
+
+    @property
+    def overloadpacket(self) -> OverloadPacket:
+        """The operator with all its overloads."""
+        return self._packet
+
+    @property
+    def _schema(self) -> Any:
+        from flambeau.library._schemas import read
+
+        custom = self._packet.custom()
+        if custom:
+            return custom[self._overloadname.replace("default", "")].schema
+        text = _schemas().get((self._packet.__name__, self._overloadname))
+        if text is None:
+            raise AttributeError(f"{self!r} is written in Python: it has no schema")
+        return read(text, self.namespace)
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        custom = self._packet.custom()
+        if custom:
+            return custom[self._overloadname.replace("default", "")](*args, **kwargs)
         if self._parameters is None:
             text = _schemas().get((self._packet.__name__, self._overloadname))
             self._parameters = () if text is None else parameters_of(text)
@@ -42,12 +80,18 @@ class Overload:
 class OverloadPacket:
     """An operator with all its overloads; calling it chooses one by the arguments."""
 
-    def __init__(self, namespace: str, name: str, function: Function) -> None:
-        self.__name__ = name
-        self._qualified = f"{namespace}.{name}"
+    def __init__(self, namespace: str, name: str, function: Function | None) -> None:
+        self.__name__, self.namespace = name, namespace
+        self._qualified, self.qualified = f"{namespace}.{name}", f"{namespace}::{name}"
         self._function = function
 
+    def custom(self) -> dict[str, Any]:
+        """The overloads that `flambeau.library` has defined; none for operators of the specification."""
+        return CUSTOM.get((self.namespace, self.__name__), {})
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._function is None:
+            return self._chosen(args, kwargs)(*args, **kwargs)
         try:
             return self._function(*args, **kwargs)
         except TypeError as error:  # PyTorch tells arguments that do not fit from those that are wrong
@@ -56,6 +100,18 @@ class OverloadPacket:
             raise RuntimeError(
                 f"aten::{self.__name__}: the arguments failed to match any schema: {error}"
             ) from error
+
+    def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The first defined overload that takes the arguments; a single one reports what does not fit."""
+        defined = list(self.custom().values())
+        if len(defined) == 1:
+            return defined[0]
+        for operator in defined:
+            if _fits(operator.schema.parameters, args, kwargs):
+                return operator
+        raise RuntimeError(
+            f"{self.qualified}: the arguments failed to match any schema of {self.overloads()}"
+        )
 
     def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether an overload's schema takes the arguments; functions written in Python have none."""
@@ -73,6 +129,8 @@ class OverloadPacket:
 
     def overloads(self) -> list[str]:
         """Return the names of the overloads; "default" is the one without."""
+        if self._function is None:
+            return [overload or "default" for overload in self.custom()]
         return _overloads().get(self.__name__, ["default"])
 
     def __repr__(self) -> str:
@@ -130,19 +188,32 @@ def parameters_of(schema: str) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _bound(
-    overload: Overload, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[Any]:
-    """Check the arguments; those that have a place leave `kwargs`, as functions may rename them."""
-    who = f"aten::{overload.__name__}()"
+def bind(
+    name: str,
+    parameters: tuple[Parameter, ...],
+    defaults: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the value of every parameter of a schema; RuntimeError for arguments that it does not take."""
+    given = defaults | _given(f"{name}()", parameters, args, kwargs)
+    return {p.name: given.get(p.name) for p in parameters}
+
+
+def _given(
+    who: str, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     places = [p for p in parameters if not p.keyword_only]
     if len(args) > len(places):
         raise RuntimeError(f"{who} expected at most {len(places)} arguments, got {len(args)}")
-    given = {p.name: value for p, value in zip(places, args, strict=False)} | kwargs
+    given = {p.name: value for p, value in zip(places, args, strict=False)}
     known = {p.name for p in parameters}
     for name in kwargs:
         if name not in known:
             raise RuntimeError(f"{who} got an unknown keyword argument '{name}'")
+        if name in given:
+            raise RuntimeError(f"{who} got two values for argument '{name}'")
+    given |= kwargs
     for parameter in parameters:
         if parameter.name not in given:
             if parameter.required:
@@ -152,8 +223,16 @@ def _bound(
                 f"{who} Expected a value of type '{parameter.type}' for argument "
                 f"'{parameter.name}' but instead found type '{type(given[parameter.name]).__name__}'"
             )
+    return given
+
+
+def _bound(
+    overload: Overload, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """Check the arguments; those that have a place leave `kwargs`, as functions may rename them."""
+    _given(f"aten::{overload.__name__}()", parameters, args, kwargs)
     bound = list(args)
-    for parameter in places[len(args) :]:
+    for parameter in [p for p in parameters if not p.keyword_only][len(args) :]:
         if parameter.name not in kwargs:
             break
         bound.append(kwargs.pop(parameter.name))
@@ -184,6 +263,8 @@ _TAKES: dict[str, tuple[type, ...]] = {
     "Layout": (_C.layout,),
     "MemoryFormat": (_C.memory_format,),
     "Generator": (_C.Generator,),
+    "Device": (_C.device, str),
+    "complex": (int, float, complex),
 }
 
 
@@ -225,15 +306,45 @@ class Namespace:
         self._name = name
 
     def __getattr__(self, name: str) -> OverloadPacket:
-        function = None if name.startswith("__") else _find(name)
-        if function is None or not callable(function):
+        function = _find(name) if self._name == "aten" and not name.startswith("__") else None
+        if not callable(function) and (self._name, name) not in CUSTOM:
             raise AttributeError(f"'{self._name}' object has no attribute '{name}'")
-        packet = OverloadPacket(self._name, name, function)
+        packet = OverloadPacket(self._name, name, function if callable(function) else None)
         setattr(self, name, packet)
         return packet
 
     def __dir__(self) -> list[str]:
-        return sorted(_overloads())
+        return (
+            sorted(_overloads()) if self._name == "aten" else sorted(n for s, n in CUSTOM if s == self._name)
+        )
+
+    def __repr__(self) -> str:
+        return f"<operators of {self._name}>"
 
 
 aten = Namespace("aten")
+loaded_libraries: set[str] = set()
+
+
+def load_library(path: Any) -> None:
+    """Refuse a compiled library of operators: it is linked against PyTorch's own runtime.
+
+    Raises:
+        OSError: always; programs take it as "the library is not there".
+    """
+    raise OSError(f"{path}: flambeau cannot load libraries of operators that are compiled for PyTorch")
+
+
+def import_module(module: str) -> None:
+    """Import a Python module that defines operators."""
+    from importlib import import_module
+
+    import_module(module)
+
+
+def __getattr__(name: str) -> Namespace:
+    """Any name is a namespace, which may be empty as yet."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    made = globals()[name] = Namespace(name)
+    return made

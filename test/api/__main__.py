@@ -1,4 +1,4 @@
-"""`python -m api`: the share of PyTorch's public names that exist here, and of callables with its parameters."""
+"""`python -m api`: the share of PyTorch's public names that exist here, and of equal parameters."""
 
 from __future__ import annotations
 

@@ -70,7 +70,9 @@ def furthest(ours: list[float], theirs: list[float]) -> float:
     if len(ours) != len(theirs):
         return math.inf
     scale = max((abs(x) for x in theirs if math.isfinite(x)), default=1.0) or 1.0
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if not (math.isnan(a) and math.isnan(b)) and a != b]
+    pairs = [
+        (a, b) for a, b in zip(ours, theirs, strict=True) if not (math.isnan(a) and math.isnan(b)) and a != b
+    ]
     found = max((abs(a - b) / scale for a, b in pairs), default=0.0)
     return math.inf if math.isnan(found) else found
 

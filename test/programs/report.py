@@ -7,11 +7,12 @@ from typing import Any
 
 HEAD = """# Programs and libraries that run
 
-`make programs` installs the libraries below, as pinned in `pyproject.toml`, into an environment without PyTorch and
-runs each program twice: with flambeau under `python -m flambeau.compat`, and with PyTorch 2.13. A program returns
-numbers: a loss curve that must fall, or outputs. **equal** means that they agree to one part in a thousand of
-the largest, **differs** that they do not, **fails** that an exception ended the program. The programs are in
-`test/programs/cases`. The loss curves of the programs in `examples/training` are compared by `make test`.
+`make programs` installs the libraries below, as pinned in `pyproject.toml`, into an environment without
+PyTorch, and runs each program twice: with flambeau under `python -m flambeau.compat`, and with PyTorch
+2.13. A program returns numbers: a loss curve that must fall, or outputs. **equal** means that they agree
+to one part in a thousand of the largest, **differs** that they do not, **fails** that an exception ended
+the program. The programs are in `test/programs/cases`. The loss curves of the programs in
+`examples/training` are compared by `make test`.
 
 """
 
@@ -22,7 +23,12 @@ def page(table: dict[str, tuple[str, dict[str, Any]]]) -> str:
     for name in table:
         by_library[name.partition("/")[0]].append(name)
     good = sum(what in ("equal", "runs") for what, _ in table.values())
-    lines = [f"**{good} of {len(table)}** programs run and agree.", "", "| library | programs | agree |", "|---|---|---|"]
+    lines = [
+        f"**{good} of {len(table)}** programs run and agree.",
+        "",
+        "| library | programs | agree |",
+        "|---|---|---|",
+    ]
     for library, members in by_library.items():
         agree = sum(table[name][0] in ("equal", "runs") for name in members)
         lines.append(f"| {library} | {len(members)} | {agree} |")

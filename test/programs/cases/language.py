@@ -53,7 +53,9 @@ def roberta():
 def gpt2():
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    config = GPT2Config(vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2)
+    config = GPT2Config(
+        vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2
+    )
     return fit_causal(config, GPT2LMHeadModel)
 
 
@@ -62,12 +64,16 @@ def gpt2_sampled():
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2)
+    config = GPT2Config(
+        vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2
+    )
     model = GPT2LMHeadModel(config).eval()
     ids = tokens(1, 4)
     beams = model.generate(ids, max_new_tokens=6, num_beams=3, pad_token_id=0)
     torch.manual_seed(1)
-    drawn = model.generate(ids, max_new_tokens=6, do_sample=True, top_k=10, top_p=0.9, temperature=0.8, pad_token_id=0)
+    drawn = model.generate(
+        ids, max_new_tokens=6, do_sample=True, top_k=10, top_p=0.9, temperature=0.8, pad_token_id=0
+    )
     return [*map(float, beams[0].tolist()), *map(float, drawn[0].tolist())]
 
 
@@ -122,7 +128,9 @@ def gpt_neox():
 def mamba():
     from transformers import MambaConfig, MambaForCausalLM
 
-    return fit_causal(MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, state_size=4), MambaForCausalLM)
+    return fit_causal(
+        MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, state_size=4), MambaForCausalLM
+    )
 
 
 def fit_pair(model):
@@ -171,7 +179,9 @@ def electra():
     from transformers import ElectraConfig, ElectraForTokenClassification
 
     torch.manual_seed(0)
-    model = ElectraForTokenClassification(ElectraConfig(**SIZES, **PLACES, embedding_size=16, intermediate_size=64))
+    model = ElectraForTokenClassification(
+        ElectraConfig(**SIZES, **PLACES, embedding_size=16, intermediate_size=64)
+    )
     ids = tokens()
     return descend(model.parameters(), lambda: model(ids, labels=ids % 2).loss)
 

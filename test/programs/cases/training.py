@@ -106,8 +106,12 @@ def fastai_fit():
     from fastai.optimizer import Adam
 
     torch.manual_seed(0)
-    loaders = DataLoaders(torch.utils.data.DataLoader(regression(), 8), torch.utils.data.DataLoader(regression(), 8))
-    learner = Learner(loaders, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), nn.MSELoss(), Adam, lr=1e-2)
+    loaders = DataLoaders(
+        torch.utils.data.DataLoader(regression(), 8), torch.utils.data.DataLoader(regression(), 8)
+    )
+    learner = Learner(
+        loaders, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), nn.MSELoss(), Adam, lr=1e-2
+    )
     with learner.no_bar(), learner.no_logging():
         learner.fit_one_cycle(3)
     return [float(value) for value in learner.recorder.losses]
@@ -119,7 +123,12 @@ def safetensors_files():
     from safetensors.torch import load_file, save_file
 
     torch.manual_seed(0)
-    state = {"a": torch.randn(3, 4), "b": torch.arange(5), "half": torch.randn(4).half(), "bf": torch.randn(3).bfloat16()}
+    state = {
+        "a": torch.randn(3, 4),
+        "b": torch.arange(5),
+        "half": torch.randn(4).half(),
+        "bf": torch.randn(3).bfloat16(),
+    }
     with tempfile.TemporaryDirectory() as folder:
         save_file(state, f"{folder}/x.safetensors", metadata={"kind": "test"})
         read = load_file(f"{folder}/x.safetensors")

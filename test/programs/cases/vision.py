@@ -13,7 +13,12 @@ def vit():
 
     torch.manual_seed(0)
     config = ViTConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=16, patch_size=4
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        image_size=16,
+        patch_size=4,
     )
     model = ViTForImageClassification(config)
     images, labels = torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 0, 1])
@@ -28,11 +33,15 @@ def clip():
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     text = {**size, "vocab_size": 64, "max_position_embeddings": 16, "eos_token_id": 2}
     model = CLIPModel(
-        CLIPConfig(text_config=text, vision_config={**size, "image_size": 16, "patch_size": 4}, projection_dim=16)
+        CLIPConfig(
+            text_config=text, vision_config={**size, "image_size": 16, "patch_size": 4}, projection_dim=16
+        )
     )
     images, ids = torch.randn(4, 3, 16, 16), torch.randint(3, 64, (4, 8))
     ids[:, -1] = 2
-    return descend(model.parameters(), lambda: model(input_ids=ids, pixel_values=images, return_loss=True).loss)
+    return descend(
+        model.parameters(), lambda: model(input_ids=ids, pixel_values=images, return_loss=True).loss
+    )
 
 
 @program("transformers/whisper")
@@ -41,8 +50,10 @@ def whisper():
 
     torch.manual_seed(0)
     config = WhisperConfig(
-        vocab_size=64, num_mel_bins=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, max_source_positions=20,
+        vocab_size=64, num_mel_bins=8, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32,
+        max_source_positions=20,
         max_target_positions=20, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
     )  # fmt: skip
     model = WhisperForConditionalGeneration(config)
@@ -65,10 +76,10 @@ def wav2vec2():
     return descend(model.parameters(), lambda: model(sound, labels=words).loss)
 
 
-TORCHVISION = """alexnet vgg11 vgg11_bn resnet18 resnet50 resnext50_32x4d wide_resnet50_2 densenet121 squeezenet1_0
-squeezenet1_1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet0_5 shufflenet_v2_x0_5 efficientnet_b0
-efficientnet_v2_s googlenet inception_v3 regnet_y_400mf regnet_x_400mf convnext_tiny vit_b_16 swin_t swin_v2_t
-maxvit_t""".split()
+TORCHVISION = """alexnet vgg11 vgg11_bn resnet18 resnet50 resnext50_32x4d wide_resnet50_2 densenet121
+squeezenet1_0 squeezenet1_1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet0_5
+shufflenet_v2_x0_5 efficientnet_b0 efficientnet_v2_s googlenet inception_v3 regnet_y_400mf
+regnet_x_400mf convnext_tiny vit_b_16 swin_t swin_v2_t maxvit_t""".split()
 
 
 def classify(name):
@@ -153,13 +164,14 @@ def transforms():
     return [*numbers(image), *numbers(boxes)]
 
 
-TIMM = """resnet18 resnet26d resnetv2_50 seresnet18 ecaresnet26t res2net50_26w_4s resnest14d skresnet18 dla34 densenet121
-efficientnet_b0 tf_efficientnet_b0 mobilenetv3_small_050 mobilenetv4_conv_small mnasnet_small ghostnet_050 hrnet_w18_small
-regnetx_002 regnety_002 repvgg_a0 vgg11 xception41 inception_v4 convnext_atto convnextv2_atto convmixer_768_32
-vit_tiny_patch16_224 deit_tiny_patch16_224 cait_xxs24_224 xcit_nano_12_p16_224 swin_tiny_patch4_window7_224
-mixer_s32_224 gmlp_ti16_224 resmlp_12_224 poolformer_s12 pvt_v2_b0 levit_128s coat_lite_tiny crossvit_tiny_240
-mobilevit_xxs edgenext_xx_small efficientformer_l1 nf_resnet50 eva02_tiny_patch14_224 tiny_vit_5m_224
-fastvit_t8 repvit_m0_9 starnet_s1""".split()
+TIMM = """resnet18 resnet26d resnetv2_50 seresnet18 ecaresnet26t res2net50_26w_4s resnest14d skresnet18
+dla34 densenet121 efficientnet_b0 tf_efficientnet_b0 mobilenetv3_small_050
+mobilenetv4_conv_small mnasnet_small ghostnet_050 hrnet_w18_small regnetx_002 regnety_002
+repvgg_a0 vgg11 xception41 inception_v4 convnext_atto convnextv2_atto convmixer_768_32
+vit_tiny_patch16_224 deit_tiny_patch16_224 cait_xxs24_224 xcit_nano_12_p16_224
+swin_tiny_patch4_window7_224 mixer_s32_224 gmlp_ti16_224 resmlp_12_224 poolformer_s12 pvt_v2_b0
+levit_128s coat_lite_tiny crossvit_tiny_240 mobilevit_xxs edgenext_xx_small efficientformer_l1
+nf_resnet50 eva02_tiny_patch14_224 tiny_vit_5m_224 fastvit_t8 repvit_m0_9 starnet_s1""".split()
 
 
 def image_model(name):

@@ -1,0 +1,272 @@
+"""Operators that are defined in Python: `custom_op`, and `Library` for schemas written out.
+
+A defined operator is called as ``flambeau.ops.namespace.name(...)``, checks its arguments against its schema,
+and finds a kernel by the device of its first tensor. `register_fake` says the shapes for meta tensors,
+`register_autograd` the derivative, `register_vmap` how it is batched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from flambeau.library._check import opcheck
+from flambeau.library._custom import CustomOpDef, custom_op
+from flambeau.library._operators import KEYS, CustomOperator, find, remove
+from flambeau.library._operators import define as _define
+from flambeau.library._schemas import infer_schema, read
+
+__all__ = [
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "impl_abstract",
+    "infer_schema", "opcheck", "register_autocast", "register_autograd", "register_fake", "register_kernel",
+    "register_vmap",
+]  # fmt: skip
+
+Function = Callable[..., Any]
+
+
+class Library:
+    """The definitions that a program adds to one namespace; they go when it is collected.
+
+    Args:
+        ns: the namespace.
+        kind: "DEF" for the one library that defines a namespace, "FRAGMENT" for one that adds to it, "IMPL"
+            for kernels of operators that exist.
+        dispatch_key: of `impl` where it names none.
+
+    >>> import flambeau
+    >>> library = Library("shop", "DEF")
+    >>> library.define("twice(Tensor x) -> Tensor")
+    'twice'
+    >>> library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+    >>> flambeau.ops.shop.twice(flambeau.ones(2))
+    tensor([2., 2.])
+    """
+
+    _owners: dict[str, Library] = {}  # noqa: RUF012
+
+    def __init__(self, ns: str, kind: Literal["DEF", "IMPL", "FRAGMENT"], dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Library: expected kind 'DEF', 'IMPL' or 'FRAGMENT', got {kind!r}")
+        if kind != "IMPL" and ns == "prim":
+            raise ValueError("Library: 'prim' is a reserved namespace")
+        if kind == "DEF" and (ns == "aten" or ns in Library._owners):
+            raise RuntimeError(
+                f"Library: namespace {ns!r} has a library of kind 'DEF'; this one may be 'FRAGMENT'"
+            )
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._operators: list[CustomOperator] = []
+        self._kernels: list[tuple[CustomOperator, str]] = []
+        if kind == "DEF":
+            Library._owners[ns] = self
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] | Any = ()) -> str:
+        """Define an operator; returns its name with the overload."""
+        if self.kind == "IMPL":
+            raise RuntimeError("Library.define: a library of kind 'IMPL' defines no operators")
+        operator = _define(self.ns, read(schema, self.ns))
+        self._operators.append(operator)
+        return operator.name.partition("::")[2]
+
+    def impl(
+        self,
+        op_name: Any,
+        fn: Function,
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
+        """Register a kernel for a dispatch key."""
+        if not callable(fn):
+            raise TypeError(f"Library.impl: expected a function as kernel, got {type(fn).__name__}")
+        name = op_name if isinstance(op_name, str) else find(op_name).name
+        operator = find(name if "::" in name else f"{self.ns}::{name}")
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        if key not in KEYS:
+            raise RuntimeError(f"Library.impl: expected a dispatch key of {sorted(KEYS)}, got {key!r}")
+        if key in operator.kernels and not allow_override:
+            raise RuntimeError(f"Library.impl: {operator.name} already has a kernel for {key}")
+        if with_keyset:
+            raise RuntimeError(
+                "Library.impl: with_keyset needs dispatch key sets, which Python kernels do not get"
+            )
+        operator.kernels[key] = fn
+        self._kernels.append((operator, key))
+
+    def _destroy(self) -> None:
+        """Take back everything that was defined or registered here."""
+        for operator, key in self._kernels:
+            operator.kernels.pop(key, None)
+        for operator in self._operators:
+            remove(operator)
+        self._kernels, self._operators = [], []
+        if Library._owners.get(self.ns) is self:
+            del Library._owners[self.ns]
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
+
+
+def fallthrough_kernel() -> None:
+    """Stand for "this key does nothing" in `Library.impl`; it is not to be called."""
+    raise NotImplementedError("fallthrough_kernel stands for the absence of a kernel and is not called")
+
+
+# Libraries of `define`, which live as long as the process.
+_kept: dict[str, Library] = {}
+
+
+def define(
+    qualname: str, schema: str | None = None, *, lib: Library | None = None, tags: Sequence[Any] | Any = ()
+) -> Any:
+    """Define ``namespace::name`` with the schema ``(...) -> ...``.
+
+    Used as a decorator, ``define(library, "name(...) -> ...")``, it registers the function as its kernel.
+    """
+    if isinstance(qualname, Library):
+        return _defined_by(qualname, str(schema))
+    space, mark, name = qualname.partition("::")
+    if not mark or not name:
+        raise ValueError(f"define: expected 'namespace::name', got {qualname!r}")
+    library = lib or _kept.setdefault(space, Library(space, "FRAGMENT"))
+    library.define(name + str(schema), tags=tags)
+    return None
+
+
+def _defined_by(library: Library, schema: str) -> Function:
+    name = library.define(schema)
+
+    def register(function: Function) -> Function:
+        library.impl(name, function)
+        return function
+
+    return register
+
+
+def _keys_of(types: str | Sequence[str]) -> list[str]:
+    named = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "default": "CompositeExplicitAutograd"}
+    return [named.get(t, t) for t in ([types] if isinstance(types, str) else types)]
+
+
+def impl(
+    qualname: Any, types: str | Sequence[str], func: Function | None = None, *, lib: Library | None = None
+) -> Any:
+    """Register a kernel for device types ("cpu", "cuda") or dispatch keys; without `func`, a decorator."""
+    if isinstance(qualname, Library):  # impl(library, name, dispatch_key)
+        library, name, key = qualname, types, str(func or "")
+
+        def add(function: Function) -> Function:
+            library.impl(name, function, key)
+            return function
+
+        return add
+    operator = find(qualname)
+
+    def register(function: Function) -> Function:
+        library = lib or _kept.setdefault(operator.namespace, Library(operator.namespace, "FRAGMENT"))
+        for key in _keys_of(types):
+            library.impl(operator, function, key)
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_kernel(
+    op: Any,
+    device_types: str | Sequence[str] | None,
+    func: Function | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """Register a kernel of an operator for device types; None: all of them."""
+    operator = find(op)
+
+    def register(function: Function) -> Function:
+        for device in (
+            [""]
+            if device_types is None
+            else [device_types]
+            if isinstance(device_types, str)
+            else device_types
+        ):
+            operator.by_device[device] = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_fake(
+    op: Any,
+    func: Function | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
+) -> Any:
+    """Register what computes the results' shapes and dtypes: it is called for meta tensors.
+
+    >>> import flambeau
+    >>> @custom_op("shop::clone_of", mutates_args=())
+    ... def clone_of(x: flambeau.Tensor) -> flambeau.Tensor:
+    ...     return x.clone()
+    >>> _ = register_fake("shop::clone_of", lambda x: flambeau.empty_like(x))
+    >>> clone_of(flambeau.empty(3, device="meta")).shape
+    torch.Size([3])
+    """
+    operator = find(op)
+
+    def register(function: Function) -> Function:
+        operator.fake = function
+        return function
+
+    return register if func is None else register(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(
+    op: Any, backward: Function, /, *, setup_context: Function | None = None, lib: Library | None = None
+) -> None:
+    """Register the derivative of an operator.
+
+    Args:
+        op: a definition, an overload or 'namespace::name'.
+        backward: ``backward(ctx, *gradients)`` returns one gradient per positional argument, or None.
+        setup_context: ``setup_context(ctx, inputs, output)`` keeps what `backward` needs.
+        lib: accepted; the derivative lives as long as the operator.
+    """
+    operator = find(op)
+    if operator.schema.mutates:
+        raise RuntimeError(
+            f"register_autograd: {operator.name} is not functional: it writes to its arguments"
+        )
+    operator.backward, operator._differentiable = (backward, setup_context), None
+
+
+def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
+    """Register how an operator is batched: ``func(info, in_dims, *args)`` returns results and out_dims."""
+    operator = find(op)
+
+    def register(function: Function) -> Function:
+        operator.vmap, operator._differentiable = function, None
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
+    """Cast floating tensors to `cast_inputs` under autocast of a device."""
+    if device_type not in ("cpu", "cuda"):
+        raise ValueError(f"register_autocast: expected device_type 'cpu' or 'cuda', got {device_type!r}")
+    find(op).casts[device_type] = cast_inputs
+
+
+def get_ctx() -> Any:
+    """Return what makes sizes that depend on data, in a function of `register_fake` under a compiler."""
+    raise RuntimeError(
+        "get_ctx: only available inside the function of register_fake while a graph is captured"
+    )

@@ -1,0 +1,128 @@
+"""`opcheck`: whether a custom operator does what its schema and its registrations say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.library._operators import CustomOperator, find, tensors_in
+from flambeau.ops import bind
+
+TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+def opcheck(
+    op: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    test_utils: str | Sequence[str] = TESTS,
+    raise_exception: bool = True,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> dict[str, str]:
+    """Call an operator on sample arguments and check what it is registered with.
+
+    Args:
+        op: an operator that was defined with `custom_op` or `Library`.
+        args: sample arguments.
+        kwargs: sample keyword arguments.
+        test_utils: which tests: "test_schema" (nothing is written that the schema does not name),
+            "test_autograd_registration" (a derivative is registered if a tensor requires one),
+            "test_faketensor" (`register_fake` gives the shapes and dtypes of the results),
+            "test_aot_dispatch_dynamic" (gradients of two calls agree).
+        raise_exception: raise the first failure instead of returning it.
+        atol: absolute tolerance of gradients.
+        rtol: relative tolerance of gradients.
+
+    Returns:
+        SUCCESS or the failure, by test.
+    """
+    operator = find(op)
+    chosen = [test_utils] if isinstance(test_utils, str) else list(test_utils)
+    unknown = [name for name in chosen if name not in TESTS]
+    if unknown:
+        raise RuntimeError(f"opcheck: expected tests of {list(TESTS)}, got {unknown}")
+    values = bind(operator.name, operator.schema.parameters, operator.schema.defaults, args, kwargs or {})
+    found = {}
+    for name in chosen:
+        try:
+            _CHECKS[name](operator, values, {"atol": atol, "rtol": rtol})
+            found[name] = "SUCCESS"
+        except Exception as error:
+            if raise_exception:
+                raise
+            found[name] = f"FAILED: {type(error).__name__}: {error}"
+    return found
+
+
+def _copied(values: dict[str, Any]) -> dict[str, Any]:
+    def copy(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.detach().clone().requires_grad_(value.requires_grad)
+        return [copy(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return {name: copy(value) for name, value in values.items()}
+
+
+def _call(operator: CustomOperator, values: dict[str, Any]) -> Any:
+    return operator(**values)
+
+
+def _schema(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
+    given, kept = _copied(values), _copied(values)
+    with flambeau.no_grad():
+        _call(operator, given)
+    for name in values:
+        pairs = zip(tensors_in({name: given[name]}), tensors_in({name: kept[name]}), strict=True)
+        changed = any(not flambeau.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs)
+        if changed and name not in operator.schema.mutates:
+            raise RuntimeError(f"opcheck: {operator.name} writes to {name!r}, which its schema does not say")
+
+
+def _registration(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
+    asks = any(t.requires_grad for t in tensors_in(values))
+    has = operator.backward or any(key.startswith("Autograd") for key in operator.kernels)
+    if asks and not has and "CompositeImplicitAutograd" not in operator.kernels:
+        raise RuntimeError(f"opcheck: {operator.name} has no derivative, and an argument requires one")
+
+
+def _fake(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
+    def to_meta(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.detach().to("meta")
+        return [to_meta(item) for item in value] if isinstance(value, list | tuple) else value
+
+    with flambeau.no_grad():
+        real = _listed(_call(operator, _copied(values)))
+        fake = _listed(_call(operator, {name: to_meta(value) for name, value in values.items()}))
+    for one, other in zip(real, fake, strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            raise RuntimeError(
+                f"opcheck: {operator.name} gives {one.dtype} {tuple(one.shape)}, and its fake kernel "
+                f"{other.dtype} {tuple(other.shape)}"
+            )
+
+
+def _listed(result: Any) -> list[Tensor]:
+    return list(tensors_in({"": result if isinstance(result, list | tuple) else [result]}))
+
+
+def _gradients(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
+    if not any(t.requires_grad for t in tensors_in(values)):
+        return
+    runs = []
+    for _ in range(2):
+        given = _copied(values)
+        results = [r.sum() for r in _listed(_call(operator, given)) if r.requires_grad]
+        total = flambeau.stack(results).sum()
+        operands = [t for t in tensors_in(given) if t.requires_grad]
+        runs.append(flambeau.autograd.grad(total, operands, allow_unused=True))
+    for one, other in zip(*runs, strict=True):
+        if one is not None:
+            flambeau.testing.assert_close(one, other, **limits)
+
+
+_CHECKS = dict(zip(TESTS, (_schema, _registration, _fake, _gradients), strict=True))

@@ -1,0 +1,154 @@
+"""`custom_op`: an operator from a function with annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.library._operators import CustomOperator, define, remove, tensors_in
+from flambeau.library._schemas import infer_schema, read
+from flambeau.ops import CUSTOM
+
+Function = Callable[..., Any]
+DeviceTypes = str | Sequence[str] | None
+
+
+class CustomOpDef:
+    """An operator that `custom_op` made; calling it calls the operator.
+
+    Args:
+        namespace: of the operator.
+        name: of the operator.
+        schema: with its name.
+        function: the kernel.
+    """
+
+    def __init__(self, namespace: str, name: str, schema: str, function: Function) -> None:
+        self._namespace, self._name, self._schema, self._init_fn = namespace, name, schema, function
+        self.__name__, self.__doc__ = name, function.__doc__
+        key = (namespace, name)
+        if CUSTOM.get(key, {}).get("") is not None:  # a module that is run again defines its operators again
+            remove(CUSTOM[key][""])
+        self._operator: CustomOperator = define(namespace, read(schema, namespace))
+        self._disabled: set[str] = set()
+
+    @property
+    def _qualname(self) -> str:
+        return f"{self._namespace}::{self._name}"
+
+    @property
+    def _opoverload(self) -> Any:
+        return getattr(getattr(flambeau.ops, self._namespace), self._name).default
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._operator(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def register_kernel(self, device_types: DeviceTypes, fn: Function | None = None, /) -> Any:
+        """Register a kernel for device types; None: all of them."""
+
+        def register(function: Function) -> Function:
+            checked = _unaliased(self._operator, function)
+            names = (
+                [""]
+                if device_types is None
+                else [device_types]
+                if isinstance(device_types, str)
+                else device_types
+            )
+            for device in names:
+                self._operator.by_device[device] = checked
+            return function
+
+        return register if fn is None else register(fn)
+
+    def register_fake(self, fn: Function, /) -> Function:
+        """Register what computes shapes and dtypes for meta tensors."""
+        self._operator.fake = fn
+        return fn
+
+    def register_autograd(self, backward: Function, /, *, setup_context: Function | None = None) -> None:
+        """Register the derivative; as `library.register_autograd`."""
+        flambeau.library.register_autograd(self._operator, backward, setup_context=setup_context)
+
+    def register_vmap(self, func: Function | None = None) -> Any:
+        """Register how it is batched; as `library.register_vmap`."""
+        return flambeau.library.register_vmap(self._operator, func)
+
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """Cast floating tensors under autocast; as `library.register_autocast`."""
+        flambeau.library.register_autocast(self._operator, device_type, cast_inputs)
+
+
+def _unaliased(operator: CustomOperator, function: Function) -> Function:
+    """The kernel, refused when a result is an argument or shares its memory without the schema saying so."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        places = [p.name for p in operator.schema.parameters if not p.keyword_only]
+        given = list(tensors_in({**dict(zip(places, args, strict=False)), **kwargs}))
+        results = list(tensors_in({"": result if isinstance(result, tuple | list) else [result]}))
+        for i, found in enumerate(results):
+            others = [*given, *results[:i]]
+            if any(_shares(found, other) for other in others):
+                raise RuntimeError(
+                    f"{operator.name}: a result must not share memory with an argument or result; clone it"
+                )
+        return result
+
+    return kernel
+
+
+def _shares(a: Tensor, b: Tensor) -> bool:
+    if a is b:
+        return True
+    if a.device.type == "meta" or b.device.type == "meta" or not a.numel() or not b.numel():
+        return False
+    try:
+        return bool(a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr())
+    except (RuntimeError, NotImplementedError):  # a tensor of a transform has no memory of its own
+        return False
+
+
+def custom_op(
+    name: str,
+    fn: Function | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: DeviceTypes = None,
+    schema: str | None = None,
+    tags: Sequence[Any] | None = None,
+) -> Any:
+    """Make an operator of a function.
+
+    Args:
+        name: ``namespace::name``.
+        fn: the function; without it, a decorator is returned.
+        mutates_args: names of the tensors that it writes to, or "unknown".
+        device_types: which devices the function serves; default: all.
+        schema: ``(Tensor x, ...) -> Tensor``; default: read from the annotations (`infer_schema`).
+        tags: accepted and kept for none.
+
+    >>> import flambeau
+    >>> @custom_op("shop::area", mutates_args=())
+    ... def area(width: flambeau.Tensor, height: float) -> flambeau.Tensor:
+    ...     return width * height
+    >>> area(flambeau.ones(2), 3.0)
+    tensor([3., 3.])
+    """
+    space, mark, base = name.partition("::")
+    if not mark or not space.isidentifier() or not base.isidentifier():
+        raise ValueError(f"custom_op: expected a name 'namespace::name', got {name!r}")
+
+    def make(function: Function) -> CustomOpDef:
+        text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
+        made = CustomOpDef(space, base, base + text, function)
+        made.register_kernel(device_types, function)
+        return made
+
+    return make if fn is None else make(fn)

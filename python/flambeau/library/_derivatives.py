@@ -1,0 +1,138 @@
+"""Calls of custom operators that are differentiated or batched: one autograd.Function per operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.autograd import Function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flambeau.library._operators import CustomOperator
+
+
+def apply(operator: CustomOperator, kernel: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """Run a kernel and record the operator's derivative.
+
+    Lists of tensors are handed to the Function one by one, so that it sees every tensor.
+    """
+    flat: list[Any] = []
+    shape: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, list | tuple) and any(isinstance(item, Tensor) for item in value):
+            shape[name] = len(value)
+            flat += value
+        else:
+            shape[name] = None
+            flat.append(value)
+    packed: dict[str, Any] = {}
+    result = _function_of(operator).apply(kernel, shape, packed, *flat)
+    return packed["rebuild"](result) if "rebuild" in packed else result
+
+
+def _unflattened(shape: dict[str, Any], flat: tuple[Any, ...]) -> dict[str, Any]:
+    rest, found = iter(flat), {}
+    for name, count in shape.items():
+        found[name] = next(rest) if count is None else [next(rest) for _ in range(count)]
+    return found
+
+
+def _function_of(operator: CustomOperator) -> Any:
+    if operator._differentiable is not None:
+        return operator._differentiable
+    members: dict[str, Any] = {
+        "forward": staticmethod(
+            lambda kernel, shape, packed, *flat: _forward(operator, kernel, shape, packed, flat)
+        ),
+        "setup_context": staticmethod(lambda ctx, inputs, output: _setup(operator, ctx, inputs, output)),
+        "backward": staticmethod(lambda ctx, *gradients: _backward(operator, ctx, gradients)),
+    }
+    if operator.vmap is not None:
+        members["vmap"] = staticmethod(lambda info, in_dims, *args: _vmap(operator, info, in_dims, args))
+    operator._differentiable = type(f"{operator.schema.name}_function", (Function,), members)
+    return operator._differentiable
+
+
+def _forward(operator: CustomOperator, kernel: Any, shape: Any, packed: Any, flat: Any) -> Any:
+    result = operator.call_kernel(kernel, _unflattened(shape, flat))
+    if isinstance(result, list) or (isinstance(result, tuple) and any(isinstance(r, list) for r in result)):
+        counts = [
+            len(r) if isinstance(r, list) else None
+            for r in (result if isinstance(result, tuple) else (result,))
+        ]
+        whole = isinstance(result, tuple)
+        packed["rebuild"] = lambda flat: _rebuilt(flat, counts, whole)
+        parts = result if whole else (result,)
+        return tuple(t for part in parts for t in (part if isinstance(part, list) else [part]))
+    return result
+
+
+def _rebuilt(flat: Any, counts: list[Any], whole: bool) -> Any:
+    rest = iter(flat)
+    found = [next(rest) if n is None else [next(rest) for _ in range(n)] for n in counts]
+    return tuple(found) if whole else found[0]
+
+
+def _setup(operator: CustomOperator, ctx: Any, inputs: Any, output: Any) -> None:
+    _, shape, packed, *flat = inputs
+    ctx.operand_shape, ctx.rebuild = shape, packed.get("rebuild")
+    values = _unflattened(shape, tuple(flat))
+    written = [value for name, value in values.items() if name in operator.schema.mutates]
+    ctx.mark_dirty(*(t for t in written if isinstance(t, Tensor) and any(t is o for o in _tuple(output))))
+    if operator.backward is not None and operator.backward[1] is not None:
+        setup = operator.backward[1]
+        keywords = {p.name for p in operator.schema.parameters if p.keyword_only}
+        places = tuple(value for name, value in values.items() if name not in keywords)
+        result = packed["rebuild"](output) if "rebuild" in packed else output
+        if keywords:
+            named = {name: values[name] for name in keywords}
+            setup(ctx=ctx, inputs=places, keyword_only_inputs=named, output=result)
+        else:
+            setup(ctx=ctx, inputs=places, output=result)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _backward(operator: CustomOperator, ctx: Any, gradients: tuple[Any, ...]) -> Any:
+    if operator.backward is None:
+        raise RuntimeError(
+            f"{operator.name} has no derivative: call register_autograd() of its definition to give it one"
+        )
+    given = (ctx.rebuild(gradients),) if ctx.rebuild else gradients
+    if ctx.rebuild and isinstance(given[0], tuple):
+        given = given[0]
+    found = operator.backward[0](ctx, *given)
+    found = list(found) if isinstance(found, tuple | list) else [found]
+    places = [p.name for p in operator.schema.parameters if not p.keyword_only]
+    if len(found) != len(places):
+        raise RuntimeError(
+            f"{operator.name}: expected {len(places)} gradients, one per argument, from the function of "
+            f"register_autograd, got {len(found)}"
+        )
+    by_name = dict(zip(places, found, strict=True))
+    flat: list[Any] = []
+    for name, count in ctx.operand_shape.items():
+        value = by_name.get(name)
+        if count is None:
+            flat.append(value)
+        else:
+            flat += [None] * count if value is None else list(value)
+    return None, None, None, *flat
+
+
+def _vmap(operator: CustomOperator, info: Any, in_dims: Any, args: Any) -> Any:
+    _, shape, _, *flat = args
+    values = _unflattened(shape, tuple(flat))
+    dims = _unflattened(shape, tuple(in_dims[3:]))
+    keywords = {p.name for p in operator.schema.parameters if p.keyword_only}
+    places = [name for name in values if name not in keywords]
+    rule = operator.vmap
+    assert rule is not None
+    named = {name: values[name] for name in values if name in keywords}
+    with flambeau.enable_grad():
+        return rule(info, tuple(dims[n] for n in places), *(values[n] for n in places), **named)

@@ -1,0 +1,202 @@
+"""Operators that a program defines: their kernels by device, derivatives, and how a call finds them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flambeau
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau.library._schemas import Schema
+from flambeau.ops import CUSTOM, Overload, OverloadPacket, bind
+
+Function = Callable[..., Any]
+
+# What a kernel may be registered for, and the device that it serves; None: every device.
+KEYS: dict[str, str | None] = {
+    "CPU": "cpu",
+    "CUDA": "cuda",
+    "Meta": "meta",
+    "CompositeImplicitAutograd": None,
+    "CompositeExplicitAutograd": None,
+    "CompositeExplicitAutogradNonFunctional": None,
+    "Autograd": None,
+    "AutogradCPU": "cpu",
+    "AutogradCUDA": "cuda",
+    "AutocastCPU": "cpu",
+    "AutocastCUDA": "cuda",
+    "BackendSelect": None,
+    "PrivateUse1": "privateuseone",
+    "MPS": "mps",
+    "XPU": "xpu",
+}
+_IMPLICIT = "CompositeImplicitAutograd"
+_BACKENDS = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", _IMPLICIT)
+
+
+class _Nesting(threading.local):
+    """The operators whose kernels for Autograd are running in this thread: they call below it."""
+
+    def __init__(self) -> None:
+        self.operators: list[Any] = []
+
+
+_below = _Nesting()
+
+
+class CustomOperator:
+    """One overload with its kernels.
+
+    Args:
+        namespace: the library's.
+        schema: its schema.
+    """
+
+    def __init__(self, namespace: str, schema: Schema) -> None:
+        self.namespace, self.schema = namespace, schema
+        self.kernels: dict[str, Function] = {}
+        self.by_device: dict[str, Function] = {}
+        self.fake: Function | None = None
+        self.backward: tuple[Function, Function | None] | None = None
+        self.vmap: Function | None = None
+        self.casts: dict[str, Any] = {}
+        self._differentiable: Any = None
+
+    @property
+    def name(self) -> str:
+        """``namespace::name`` with the overload."""
+        overload = f".{self.schema.overload}" if self.schema.overload else ""
+        return f"{self.namespace}::{self.schema.name}{overload}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        values = bind(self.name, self.schema.parameters, self.schema.defaults, args, kwargs)
+        tensors = list(tensors_in(values))
+        device = tensors[0].device.type if tensors else "cpu"
+        return self._cast(values, device, tensors)
+
+    def _cast(self, values: dict[str, Any], device: str, tensors: list[Tensor]) -> Any:
+        dtype = self.casts.get(device)
+        if dtype is None or not flambeau.is_autocast_enabled(device):
+            return self._recorded(values, device, tensors)
+        cast = {
+            name: _map(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
+            for name, value in values.items()
+        }
+        with flambeau.autocast(device, enabled=False):
+            return self._recorded(cast, device, list(tensors_in(cast)))
+
+    def _recorded(self, values: dict[str, Any], device: str, tensors: list[Tensor]) -> Any:
+        """Run the kernel for Autograd, or one that records the registered derivative."""
+        at = self.kernels.get(f"Autograd{device.upper()}") or self.kernels.get("Autograd")
+        if at is not None and self not in _below.operators:
+            _below.operators.append(self)
+            try:
+                return self._call(at, values)
+            finally:
+                _below.operators.pop()
+        kernel = self._kernel(device)
+        if kernel is self.kernels.get(_IMPLICIT) or not (
+            self.vmap is not None or (flambeau.is_grad_enabled() and any(t.requires_grad for t in tensors))
+        ):
+            return self._call(kernel, values)
+        from flambeau.library._derivatives import apply
+
+        return apply(self, kernel, values)
+
+    def _kernel(self, device: str) -> Function:
+        if device == "meta":
+            named = self.fake or self.kernels.get("Meta")
+        else:
+            key = next((k for k, d in KEYS.items() if d == device and not k.startswith("Auto")), "")
+            named = self.by_device.get(device) or self.kernels.get(key)
+        found = named or next((self.kernels[k] for k in _BACKENDS if k in self.kernels), None)
+        found = found or self.by_device.get("")
+        if device == "meta" and named is None and _IMPLICIT not in self.kernels:
+            found = None
+        if found is None:
+            have = sorted({*self.kernels, *self.by_device} - {""}) or "none"
+            remedy = "; register_fake() gives one" if device == "meta" else ""
+            raise NotImplementedError(
+                f"{self.name}: expected a kernel for device {device!r}, found {have}{remedy}"
+            )
+        return found
+
+    def _call(self, kernel: Function, values: dict[str, Any]) -> Any:
+        places = [values[p.name] for p in self.schema.parameters if not p.keyword_only]
+        named = {p.name: values[p.name] for p in self.schema.parameters if p.keyword_only}
+        return kernel(*places, **named)
+
+    def call_kernel(self, kernel: Function, values: dict[str, Any]) -> Any:
+        """Run a kernel below Autograd."""
+        with flambeau.no_grad():
+            return self._call(kernel, values)
+
+
+def tensors_in(values: dict[str, Any]) -> Iterator[Tensor]:
+    """The tensors among arguments, and in lists of them."""
+    for value in values.values():
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (item for item in value if isinstance(item, Tensor))
+
+
+def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return change(value)
+    return [_map(item, change) for item in value] if isinstance(value, list | tuple) else value
+
+
+def define(namespace: str, schema: Schema) -> CustomOperator:
+    """Add an operator; RuntimeError if there is one of this name and overload."""
+    overloads = CUSTOM.setdefault((namespace, schema.name), {})
+    if schema.overload in overloads:
+        raise RuntimeError(f"library: {overloads[schema.overload].name} is already defined")
+    operator = overloads[schema.overload] = CustomOperator(namespace, schema)
+    _forget(namespace, schema.name)
+    return operator
+
+
+def remove(operator: CustomOperator) -> None:
+    """Take an operator away again."""
+    key = (operator.namespace, operator.schema.name)
+    if CUSTOM.get(key, {}).get(operator.schema.overload) is operator:
+        del CUSTOM[key][operator.schema.overload]
+        if not CUSTOM[key]:
+            del CUSTOM[key]
+        _forget(*key)
+
+
+def _forget(namespace: str, name: str) -> None:
+    """Let `ops` look the name up again."""
+    vars(getattr(flambeau.ops, namespace)).pop(name, None)
+
+
+def find(op: Any) -> CustomOperator:
+    """The operator that a name, an overload or a definition means; RuntimeError if there is none."""
+    if isinstance(op, CustomOperator):
+        return op
+    inner = getattr(op, "_opoverload", op)
+    if isinstance(inner, Overload | OverloadPacket):
+        name = inner.qualified
+    elif isinstance(inner, str):
+        name = inner
+    else:
+        raise ValueError(f"library: expected an operator or 'namespace::name', got {type(op).__name__}")
+    space, mark, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    overload = "" if overload == "default" else overload
+    found = CUSTOM.get((space, base), {}).get(overload)
+    if found is None:
+        if not mark:
+            raise ValueError(f"library: expected 'namespace::name', got {name!r}")
+        known = "" if space != "aten" else "; kernels of aten's operators cannot be changed from Python"
+        raise RuntimeError(f"library: operator {name} does not exist{known}")
+    return found
+
+
+def below_autograd() -> bool:
+    """Whether the kernel for Autograd of a custom operator is running."""
+    return bool(_below.operators) or not _C.is_grad_enabled()

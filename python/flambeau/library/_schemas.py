@@ -1,0 +1,209 @@
+"""Schemas of operators that programs define: read from text, or inferred from annotations."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import operator
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Union
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau.ops import Parameter, parameters_of
+
+_NAME = re.compile(r"\s*(?:(?P<ns>\w+)::)?(?P<base>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)\Z", re.S)
+
+_TYPES: dict[Any, str] = {
+    Tensor: "Tensor",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    complex: "complex",
+    flambeau.device: "Device",
+    flambeau.dtype: "ScalarType",
+    Union[int, float, bool]: "Scalar",  # noqa: UP007  (annotations may be either form)
+}
+_LISTS = (list, collections.abc.Sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema, taken apart.
+
+    ``mutates`` are the arguments that the operator writes to; ``returns`` the types of its results.
+    """
+
+    name: str
+    overload: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    defaults: dict[str, Any]
+    mutates: frozenset[str]
+    returns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def read(text: str, namespace: str) -> Schema:
+    """Read ``name.overload(Tensor x, int n=1) -> Tensor``; raises RuntimeError for what is none."""
+    found = _NAME.match(text)
+    if found is None or ") ->" not in re.sub(r"\)\s*->", ") ->", text):
+        raise RuntimeError(f"library: expected a schema such as 'name(Tensor x) -> Tensor', got {text!r}")
+    text = re.sub(r"\)\s*->", ") ->", text)
+    if found["ns"] not in (None, namespace):
+        raise RuntimeError(f"library: expected a name in namespace {namespace!r}, got {text!r}")
+    parameters = parameters_of(text)
+    for parameter in parameters:
+        if (
+            not re.fullmatch(r"\w+(\[\d*\])?\??(\[\d*\])?\??", parameter.type)
+            or not parameter.name.isidentifier()
+        ):
+            raise RuntimeError(f"library: expected 'Type name' for each argument, got {text!r}")
+    results = text[text.rindex(") ->") + 4 :].strip()
+    if results.startswith("(") and results.endswith(")"):
+        results = results[1:-1]
+    returns = tuple(
+        part.strip().split(" ")[0] for part in re.split(r",\s*(?![^\[(]*[\])])", results) if part.strip()
+    )
+    mutates = re.findall(r"\(\w+!(?:\s*->[^)]*)?\)\??(?:\[\d*\])?\??\s+(\w+)", text[: text.rindex(") ->")])
+    return Schema(
+        found["base"], found["overload"] or "", text, parameters, _defaults(text), frozenset(mutates), returns
+    )
+
+
+def _defaults(text: str) -> dict[str, Any]:
+    inside = text[text.index("(") + 1 : text.rindex(") ->")]
+    found = {}
+    for part in re.split(r",\s*(?![^\[(]*[\])])", inside):
+        declared, given, default = part.partition("=")
+        if given:
+            found[declared.split()[-1]] = _value(default.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    words = {"None": None, "True": True, "False": False, "Mean": 1}
+    if text in words:
+        return words[text]
+    if text.startswith("[") and text.endswith("]"):
+        return [_value(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    if text[:1] in ("'", '"'):
+        return text[1:-1]
+    for kind in (int, float, complex):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if isinstance(getattr(flambeau, text, None), flambeau.dtype):
+        return getattr(flambeau, text)
+    raise RuntimeError(f"library: expected a number, string, list or None as a default value, got {text!r}")
+
+
+def infer_schema(
+    prototype_function: Callable[..., Any],
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    op_name: str | None = None,
+) -> str:
+    """Return the schema that the annotations of a function say.
+
+    Args:
+        prototype_function: every argument and the result are annotated with Tensor, int, float, bool, str,
+            complex, device, dtype, a number, a list or Sequence of these, or an optional of them.
+        mutates_args: the names of the tensors that it writes to, or "unknown" for all of them.
+        op_name: what stands before the arguments; default: nothing.
+
+    Raises:
+        ValueError: an annotation is missing or names no type of a schema.
+
+    >>> import flambeau
+    >>> def scale(x: flambeau.Tensor, by: float = 2.0) -> flambeau.Tensor: ...
+    >>> infer_schema(scale, mutates_args=())
+    '(Tensor x, float by=2.0) -> Tensor'
+    """
+    signature = inspect.signature(prototype_function)
+    hints = typing.get_type_hints(prototype_function)
+    unknown = mutates_args == "unknown"
+    written = set() if unknown else set(mutates_args)
+    absent = written - set(signature.parameters)
+    if absent:
+        raise ValueError(f"infer_schema: mutates_args names {sorted(absent)}, which are no arguments")
+    parts, keyword_only = [], False
+    for index, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            parts.append("*")
+            keyword_only = True
+        parts.append(_argument(parameter, hints, index, parameter.name in written, unknown))
+    results = _results(hints, signature)
+    return f"{op_name or ''}({', '.join(parts)}) -> {results}"
+
+
+def _argument(
+    parameter: inspect.Parameter, hints: dict[str, Any], index: int, written: bool, unknown: bool
+) -> str:
+    who = f"infer_schema: argument {parameter.name!r}"
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise ValueError(f"{who}: *args, **kwargs and positional-only arguments have no place in a schema")
+    if parameter.name not in hints:
+        raise ValueError(f"{who} must have a type annotation")
+    spelled = _type_of(hints[parameter.name], who)
+    if written and not spelled.startswith("Tensor"):
+        raise ValueError(f"{who} is in mutates_args: expected a Tensor, got {spelled}")
+    if written or (unknown and spelled.startswith("Tensor")):
+        spelled = spelled.replace("Tensor", f"Tensor(a{index}!)", 1)
+    text = f"{spelled} {parameter.name}"
+    if parameter.default is not parameter.empty:
+        text += f"={_default_text(parameter.default, who)}"
+    return text
+
+
+def _default_text(value: Any, who: str) -> str:
+    if isinstance(value, flambeau.dtype):
+        return str(value).rpartition(".")[2]
+    if isinstance(value, str | flambeau.device):
+        return f'"{value}"'
+    if value is None or isinstance(value, int | float | bool | complex):
+        return str(value)
+    raise ValueError(f"{who}: expected a number, string, dtype, device or None as default, got {value!r}")
+
+
+def _type_of(hint: Any, who: str) -> str:
+    if isinstance(hint, typing.TypeVar) or hint is Any or hint is inspect.Parameter.empty:
+        raise ValueError(f"{who}: the type {hint} is unsupported")
+    if hint in _TYPES:
+        return _TYPES[hint]
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType) and type(None) in inner:
+        rest = [part for part in inner if part is not type(None)]
+        return _type_of(functools.reduce(operator.or_, rest), who) + "?"
+    if origin in _LISTS and len(inner) == 1:
+        element = _type_of(inner[0], who)
+        if not element.endswith("]"):
+            return element + "[]"
+    raise ValueError(f"{who} has unsupported type {hint}; expected one of {sorted(set(_TYPES.values()))}")
+
+
+def _results(hints: dict[str, Any], signature: inspect.Signature) -> str:
+    who = "infer_schema: the return value"
+    if "return" not in hints:
+        if signature.return_annotation is None:
+            return "()"
+        raise ValueError(f"{who} must have a type annotation")
+    hint = hints["return"]
+    if hint in (None, type(None)):
+        return "()"
+    if typing.get_origin(hint) is tuple:
+        inner = typing.get_args(hint)
+        if not inner or Ellipsis in inner:
+            raise ValueError(f"{who} has unsupported type {hint}: a tuple names each of its members")
+        return f"({', '.join(_type_of(part, who) for part in inner)})"
+    return _type_of(hint, who)
