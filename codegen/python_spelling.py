@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.model import ListType, OptionalType, Type
+from codegen.signatures import COMMUTATIVE
 
 _PARAM_KINDS = {
     "Tensor": "Tensor",
@@ -87,3 +88,38 @@ def number_slot(symbol: str, arity: int) -> tuple[str, bool]:
     if symbol in _COMPARISONS:
         return _COMPARISONS[symbol], True
     return _NUMBER_SLOTS[symbol, arity], False
+
+
+# The middle of the method behind an infix operator: __pow__, __rpow__, __ipow__.
+_METHOD_STEMS = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "**": "pow",
+    "@": "matmul",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "<<": "lshift",
+    ">>": "rshift",
+    "~": "invert",
+    "==": "eq",
+}
+# Infix operators that __torch_function__ sees as the method of the protocol, not as the operator's,
+# as PyTorch's Tensor defines them; in place, // is the operator's method.
+_SEEN_AS_PROTOCOL = frozenset("** // & | ^ << >> ~ ==".split())
+
+
+def overridden_names(symbol: str, arity: int, operator: str, inplace: bool) -> tuple[str, str]:
+    """The methods of Tensor that an override receives: as written, and with a number on the left."""
+    protocol = symbol in _SEEN_AS_PROTOCOL
+    if inplace:
+        name = f"__i{_METHOD_STEMS[symbol]}__" if protocol and symbol != "//" else operator
+        return name, name
+    forward = f"__{_METHOD_STEMS[symbol]}__" if protocol else operator
+    if arity == 1 or symbol in _COMPARISONS:
+        return forward, forward
+    return forward, operator if symbol in COMMUTATIVE else f"__r{_METHOD_STEMS[symbol]}__"

@@ -45,12 +45,20 @@ class SignatureDecl:
 
 
 @dataclass(frozen=True, slots=True)
-class CallableDecl:
-    """One function or method."""
+class EntryDecl:
+    """A name under which a function is called: its own or an alias, which overrides tell apart."""
 
     symbol: str
     name: str
     module: str  # the submodule of _C; "" for methods
+
+
+@dataclass(frozen=True, slots=True)
+class CallableDecl:
+    """One function or method."""
+
+    symbol: str
+    entries: tuple[EntryDecl, ...]
     doc: str
     self: str
     count: int
@@ -77,6 +85,7 @@ class TableEntry:
 
     name: str
     symbol: str
+    doc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +243,21 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
 
 
 def _symbol(callable_: Callable) -> str:
-    if callable_.namespace is None:
-        return f"method_{callable_.name}"
-    return f"function_{callable_.namespace or 'top'}_{callable_.name}"
+    return _symbol_of(callable_.namespace, callable_.name)
+
+
+def _symbol_of(namespace: str | None, name: str) -> str:
+    return f"method_{name}" if namespace is None else f"function_{namespace or 'top'}_{name}"
+
+
+def _entry(namespace: str | None, name: str) -> EntryDecl:
+    module = "" if namespace is None else f"_{namespace or 'functions'}"
+    return EntryDecl(_symbol_of(namespace, name), name, module)
+
+
+def _entries(callable_: Callable) -> tuple[EntryDecl, ...]:
+    aliases = (_entry(alias.namespace, alias.name) for alias in callable_.aliases)
+    return (_entry(callable_.namespace, callable_.name), *aliases)
 
 
 def _callable(callable_: Callable) -> CallableDecl:
@@ -245,8 +266,7 @@ def _callable(callable_: Callable) -> CallableDecl:
     signatures = [_signature(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)]
     return CallableDecl(
         symbol=symbol,
-        name=callable_.name,
-        module="" if callable_.namespace is None else f"_{callable_.namespace or 'functions'}",
+        entries=_entries(callable_),
         doc=spelling.quoted(doc),
         self="self" if callable_.namespace is None else "nullptr",
         count=len(callable_.signatures),
@@ -269,9 +289,10 @@ def _operand(name: str, writes: bool = False) -> str:
 
 
 def _override(infix: Infix, arguments: str) -> str:
-    """Leave the call to an operand whose class overrides operators."""
-    name = spelling.quoted(call_name(infix.both))
-    return f"if (is_overridden({arguments})) return call_overridden({name}, {arguments});"
+    """Leave the call to a mode, or to an operand whose class overrides operators."""
+    names = python_spelling.overridden_names(infix.symbol, infix.arity, call_name(infix.both), infix.inplace)
+    pair = ", ".join(map(spelling.quoted, names))
+    return f"if (is_overridden({arguments})) return call_overridden({{{pair}}}, {arguments});"
 
 
 def _binary(infix: Infix) -> Iterator[str]:
@@ -362,15 +383,19 @@ def emit(model: Model) -> Iterator[File]:
 
 
 def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
-    entries = [(c.namespace, TableEntry(c.name, _symbol(c))) for c in found]
-    named = [*entries, *((a.namespace, TableEntry(a.name, _symbol(c))) for c in found for a in c.aliases)]
+    named = [
+        (namespace, TableEntry(name, _symbol_of(namespace, name), _symbol(c)))
+        for c in found
+        for namespace, name in ((c.namespace, c.name), *((a.namespace, a.name) for a in c.aliases))
+    ]
     names = sorted({namespace for namespace, _ in named if namespace is not None} | {""})
     known = {slot.symbol for slot in number_slots}
     wanted = [f"slot_{stem}" for stem in python_spelling.COMPARISON_ORDER]
     return render(
         "python_tables.cpp.j2",
         "python/tables.cpp",
-        callables=tuple(entry for _, entry in entries),
+        callables=tuple(entry for _, entry in named),
+        documented=tuple(map(_symbol, found)),
         methods=tuple(entry for namespace, entry in named if namespace is None),
         namespaces=tuple(
             NamespaceDecl(

@@ -4,6 +4,7 @@
 
 #include "aten/core/factory.h"
 #include "python/csrc/data.h"
+#include "python/csrc/generated.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
@@ -243,13 +244,13 @@ bool ParsedArgs::place_keywords(const Signature& s, PyObject* const* values, PyO
 int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* const* args,
                       Py_ssize_t nargs, PyObject* kwnames) {
   const Py_ssize_t given = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-  bool overridden = self && !is_exact_tensor(self) && overrides(self);
+  bool overridden = mode_in_force() || (self && !is_exact_tensor(self) && overrides(self));
   for (Py_ssize_t i = 0; i < given; ++i) {
     PyObject* o = args[i];
     if (!is_exact_tensor(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o))
       overridden |= holds_override(o);
   }
-  if (overridden) {
+  if (overridden && is_handed_over()) {
     override_result_ = call_overriding(overloads, self, args, nargs, kwnames);
     return -1;
   }

@@ -12,15 +12,28 @@ using BinaryFunction = PyObject*(PyObject*, PyObject*);
 // Below this many elements an operator is over before another thread could take the GIL.
 inline constexpr int64_t kReleaseGilAbove = 20000;
 
-// Whether a class of an operand overrides operators (__torch_function__).
+// How many modes are entered, in all threads; the GIL guards it.
+extern int modes_entered;
+bool mode_sees_calls();
+// Whether a mode of this thread sees the calls of public functions.
+inline bool mode_in_force() { return modes_entered != 0 && mode_sees_calls(); }
+
+// Whether a mode, or a class of an operand, takes the call over (__torch_function__).
 bool may_override(PyObject* o);
+bool is_handed_over();
 template <typename... Operands>
 bool is_overridden(Operands*... operands) {
-  return ((!is_exact_tensor(operands) && may_override(operands)) || ...);
+  return (mode_in_force() || ((!is_exact_tensor(operands) && may_override(operands)) || ...)) &&
+         is_handed_over();
 }
-// The call of flambeau.<name>, or Tensor.<name> for one that ends in an underscore, by the
-// override.
-PyObject* call_overridden(const char* name, PyObject* a, PyObject* b = nullptr);
+// The methods of Tensor that an override of an infix operator receives. reflected: where the left
+// operand is no tensor; the operands are swapped.
+struct InfixNames {
+  const char* forward;
+  const char* reflected;
+};
+// The override's result, or NotImplemented.
+PyObject* call_overridden(const InfixNames& names, PyObject* a, PyObject* b = nullptr);
 
 // A fresh tensor of a factory, as a leaf that wants a gradient if `requires_grad`.
 Tensor with_requires_grad(Tensor tensor, bool requires_grad);

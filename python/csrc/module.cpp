@@ -370,6 +370,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_value_types(module.get());
     make_tensor_type(module.get());
     add_torch_function(module.get());
+    add_overridable_function(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
     add_checksum(module.get());

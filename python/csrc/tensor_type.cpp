@@ -14,7 +14,9 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/cycles.h"
 #include "python/csrc/data.h"
+#include "python/csrc/generated.h"
 #include "python/csrc/numpy_types.h"
+#include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -199,8 +201,9 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
 // other / tensor is tensor.reciprocal() * other, which rounds twice, as in PyTorch, and asks
 // `other` once more.
 PyObject* divide(PyObject* a, PyObject* b) {
-  PyObject* result = is_number(a) ? Py_NewRef(Py_NotImplemented) : divide_tensors(a, b);
-  if (!result || !is_unanswered(result) || is_tensor(a)) return result;
+  const bool taken = mode_in_force() || any_overrides(&b, 1);
+  PyObject* result = is_number(a) && !taken ? Py_NewRef(Py_NotImplemented) : divide_tensors(a, b);
+  if (!result || !is_unanswered(result) || is_tensor(a) || taken) return result;
   const Ref inverse = Ref(PyObject_CallMethod(b, "reciprocal", nullptr));
   PyObject* product = inverse ? PyNumber_Multiply(inverse.get(), a) : nullptr;
   if (!product && PyErr_ExceptionMatches(PyExc_TypeError)) {
@@ -272,11 +275,12 @@ void add_tensor_getset(PyGetSetDef* table) {
 
 void make_tensor_type(PyObject* module) {
   release_py_object = &release_object;
-  add_tensor_methods(handwritten_tensor_methods);
-  add_tensor_methods(autograd_methods);
+  guard_methods(handwritten_tensor_methods, &methods);
+  guard_methods(autograd_methods, &methods);
   add_tensor_methods(generated_tensor_methods);
-  add_tensor_getset(handwritten_tensor_getset);
-  add_tensor_getset(autograd_getset);
+  for (PyGetSetDef* table : {handwritten_tensor_getset, autograd_getset}) {
+    for (; table->name; ++table) getset.push_back(guarded_property(table));
+  }
   add_tensor_getset(type_getset);
   methods.push_back({nullptr, nullptr, 0, nullptr});
   getset.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
@@ -291,7 +295,7 @@ void make_tensor_type(PyObject* module) {
       {Py_tp_members, members},
   };
   for (PyType_Slot* table : {generated_tensor_slots, handwritten_tensor_slots}) {
-    for (; table->slot; ++table) slots.push_back(replaced(*table));
+    for (; table->slot; ++table) slots.push_back(guarded_slot(replaced(*table)));
   }
   slots.push_back({0, nullptr});
   PyType_Spec spec = {"flambeau.Tensor", sizeof(TensorObject), 0,

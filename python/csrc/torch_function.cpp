@@ -5,31 +5,57 @@
 
 #include "aten/autograd/variable.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/value_types.h"
 
 namespace flambeau::python {
+
+int modes_entered = 0;
+
 namespace {
 
-thread_local constinit int disabled_depth = 0;
+enum class Overriding : uint8_t { Enabled, SubclassesDisabled, AllDisabled };
+
+thread_local constinit Overriding overriding_state = Overriding::Enabled;
+thread_local constinit bool skips_next = false;
+// Innermost last; owns its objects. A pointer, because a thread's end must not touch Python.
+thread_local constinit std::vector<PyObject*>* modes = nullptr;
 PyObject* disabled_impl;
+
+std::vector<PyObject*>& mode_stack() {
+  if (!modes) modes = new std::vector<PyObject*>();
+  return *modes;
+}
+
+// For functions written in Python, plain tensors are among the `types` as well.
+struct Calling {
+  bool is_python = false;
+};
 
 PyObject* method_name() {
   static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
   return name;
 }
 
-// A class's own override, borrowed; null for plain tensors and for classes that switched it off.
-PyObject* override_of(PyTypeObject* type) {
-  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type ||
-      type == &PyUnicode_Type || type == &PyTuple_Type || type == &PyList_Type ||
-      type == &PyBool_Type) {
-    return nullptr;
-  }
-  PyObject* found = _PyType_Lookup(type, method_name());
-  return found == disabled_impl || found == Py_None ? nullptr : found;
+bool is_basic(PyTypeObject* type) {
+  return type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type ||
+         type == &PyUnicode_Type || type == &PyTuple_Type || type == &PyList_Type ||
+         type == &PyBool_Type || type == Py_TYPE(Py_None) || type == &PyComplex_Type ||
+         type == &PySlice_Type || type == &PyDict_Type || type == &PyBytes_Type ||
+         type == dtype_type || type == device_type || type == &PyEllipsis_Type;
 }
 
-void collect(PyObject* o, std::vector<PyObject*>* overriding) {
-  if (!overrides(o)) return;
+// Whether `o` has an attribute __torch_function__, of its class or its own.
+bool has_override(PyObject* o) {
+  if (PyObject* found = _PyType_Lookup(Py_TYPE(o), method_name())) return found != disabled_impl;
+  if (Py_TYPE(o)->tp_getattro == PyObject_GenericGetAttr && Py_TYPE(o)->tp_dictoffset == 0)
+    return false;
+  const Ref own(PyObject_GetAttr(o, method_name()));
+  if (!own) PyErr_Clear();  // as hasattr, of whatever __getattr__ raises
+  return own && own.get() != disabled_impl;
+}
+
+void collect(PyObject* o, Calling calling, std::vector<PyObject*>* overriding) {
+  if (!overrides(o) && !(calling.is_python && is_exact_tensor(o))) return;
   const auto same_type = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(o); };
   if (std::any_of(overriding->begin(), overriding->end(), same_type)) return;
   const auto base = std::find_if(overriding->begin(), overriding->end(), [&](PyObject* other) {
@@ -37,94 +63,172 @@ void collect(PyObject* o, std::vector<PyObject*>* overriding) {
   });
   overriding->insert(base, o);
 }
-void collect_items(PyObject* o, std::vector<PyObject*>* overriding) {
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return collect(o, overriding);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-    collect(PySequence_Fast_GET_ITEM(o, i), overriding);
-}
-
-Ref public_function(const PublicName& name) {
-  if (name.is_method) {
-    return Ref::checked(
-        PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.name));
+std::vector<PyObject*> collected(PyObject* const* args, Py_ssize_t count, Calling calling) {
+  std::vector<PyObject*> overriding;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* o = args[i];
+    if (!PyTuple_Check(o) && !PyList_Check(o)) {
+      collect(o, calling, &overriding);
+      continue;
+    }
+    if (overrides(o)) collect(o, calling, &overriding);
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+      collect(PySequence_Fast_GET_ITEM(o, k), calling, &overriding);
   }
-  const Ref module =
-      Ref::checked(PyImport_ImportModule((std::string("flambeau._C.") + name.module).c_str()));
-  return Ref::checked(PyObject_GetAttrString(module.get(), name.name));
+  return overriding;
 }
 
-PyObject* disabled_torch_function(PyObject*, PyObject* args, PyObject* kwargs) {
-  PyObject *function, *types, *inner_args;
-  PyObject* inner_kwargs = nullptr;
-  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
-    return nullptr;
-  ++disabled_depth;
-  PyObject* result = PyObject_Call(function, inner_args, inner_kwargs ? inner_kwargs : kwargs);
-  --disabled_depth;
-  return result;
+// The innermost mode is out of force while it runs: what it calls is offered to the next one.
+class SuspendedMode {
+ public:
+  SuspendedMode() : mode_(mode_stack().back()) { mode_stack().pop_back(); }
+  ~SuspendedMode() { mode_stack().push_back(mode_); }
+  SuspendedMode(const SuspendedMode&) = delete;
+  SuspendedMode& operator=(const SuspendedMode&) = delete;
+  PyObject* mode() const { return mode_; }
+
+ private:
+  PyObject* mode_;
+};
+
+// What the methods of overrides receive.
+struct OverrideCall {
+  Ref function, types, positional, named;  // named: null where no keyword was given
+
+  Ref of(PyObject* o) const {
+    const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
+    return Ref::checked(PyObject_CallFunctionObjArgs(method.get(), function.get(), types.get(),
+                                                     positional.get(), named.get(), nullptr));
+  }
+};
+
+Ref types_of(const std::vector<PyObject*>& objects) {
+  Ref types = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
+  for (size_t i = 0; i < objects.size(); ++i) {
+    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(Py_TYPE(objects[i])));
+  }
+  return types;
 }
-PyObject* enter_disabled(PyObject*, PyObject*) {
-  ++disabled_depth;
-  Py_RETURN_NONE;
+
+OverrideCall prepared(PyObject* function, const std::vector<PyObject*>& overriding,
+                      PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  OverrideCall call = {Ref::share(function), types_of(overriding), Ref::checked(PyTuple_New(nargs)),
+                       Ref()};
+  for (Py_ssize_t i = 0; i < nargs; ++i)
+    PyTuple_SET_ITEM(call.positional.get(), i, Py_NewRef(args[i]));
+  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  if (keywords) call.named = Ref::checked(PyDict_New());
+  for (Py_ssize_t k = 0; k < keywords; ++k) {
+    checked(PyDict_SetItem(call.named.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]));
+  }
+  return call;
 }
-PyObject* exit_disabled(PyObject*, PyObject*) {
-  --disabled_depth;
-  Py_RETURN_NONE;
+
+void warn_of_plain_method(PyObject* o, Calling calling) {
+  const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
+  if (!PyMethod_Check(method.get()) || PyMethod_GET_SELF(method.get()) != o) return;
+  checked(PyErr_WarnEx(calling.is_python ? PyExc_DeprecationWarning : PyExc_UserWarning,
+                       "a __torch_function__ that is a plain method is deprecated: make it a "
+                       "classmethod",
+                       1));
 }
-PyMethodDef functions[] = {
-    {"_disabled_torch_function_impl",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(disabled_torch_function)),
-     METH_VARARGS | METH_KEYWORDS, "The __torch_function__ of classes that do not want one."},
-    {"_enter_disabled_torch_function", enter_disabled, METH_NOARGS, nullptr},
-    {"_exit_disabled_torch_function", exit_disabled, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+
+// The result of the first that answers; null, without an error, when none does.
+Ref answer(const OverrideCall& call, const std::vector<PyObject*>& overriding, Calling calling) {
+  if (mode_in_force()) {
+    const SuspendedMode suspended;
+    Ref result = call.of(suspended.mode());
+    if (result.get() != Py_NotImplemented) return result;
+  }
+  std::vector<Ref> kept;  // an override may let go of the arguments
+  for (PyObject* o : overriding) kept.push_back(Ref::share(o));
+  for (PyObject* o : overriding) {
+    if (overriding_state != Overriding::Enabled) break;
+    if (!is_exact_tensor(o)) warn_of_plain_method(o, calling);
+    Ref result = call.of(o);
+    if (result.get() != Py_NotImplemented) return result;
+  }
+  return Ref();
+}
+
+[[noreturn]] void fail_unanswered(PyObject* function, const std::vector<PyObject*>& overriding) {
+  const Ref types = types_of(overriding);
+  const Ref listed = Ref::checked(PySequence_List(types.get()));
+  PyErr_Format(PyExc_TypeError,
+               "no implementation found for %R on types that implement __torch_function__: %R; "
+               "all returned NotImplemented",
+               function, listed.get());
+  throw PythonError();
+}
 
 }  // namespace
 
-bool overrides(PyObject* o) { return override_of(Py_TYPE(o)) && disabled_depth == 0; }
+bool mode_sees_calls() {
+  return modes && !modes->empty() && overriding_state != Overriding::AllDisabled;
+}
+
+bool overrides(PyObject* o) {
+  return overriding_state == Overriding::Enabled && !is_basic(Py_TYPE(o)) && has_override(o);
+}
 
 bool holds_override(PyObject* o) {
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return overrides(o);
+  if (overrides(o)) return true;
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
     if (overrides(PySequence_Fast_GET_ITEM(o, i))) return true;
   }
   return false;
 }
 
+bool any_overrides(PyObject* const* args, Py_ssize_t count) {
+  if (overriding_state != Overriding::Enabled) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_exact_tensor(args[i]) && holds_override(args[i])) return true;
+  }
+  return false;
+}
+
+WithoutSubclasses::WithoutSubclasses() : outer_(static_cast<uint8_t>(overriding_state)) {
+  if (overriding_state == Overriding::Enabled) overriding_state = Overriding::SubclassesDisabled;
+}
+WithoutSubclasses::~WithoutSubclasses() { overriding_state = static_cast<Overriding>(outer_); }
+
+bool is_handed_over() { return !std::exchange(skips_next, false); }
+
+Ref public_member(const PublicName& name) {
+  Ref member = Ref::checked(
+      name.is_method
+          ? PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.name)
+          : PyObject_GetAttrString(
+                Ref::checked(PyImport_ImportModule(text_of("flambeau._C.", name.module).c_str()))
+                    .get(),
+                name.name));
+  if (!name.accessor) return member;
+  return Ref::checked(PyObject_GetAttrString(member.get(), name.accessor));
+}
+
 PyObject* call_override(const PublicName& name, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames) {
-  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  std::vector<PyObject*> overriding;
-  for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect_items(args[i], &overriding);
-  const Ref function = public_function(name);
-  const Ref types = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(overriding.size())));
-  for (size_t i = 0; i < overriding.size(); ++i) {
-    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(Py_TYPE(overriding[i])));
-  }
-  const Ref positional = Ref::checked(PyTuple_New(nargs));
-  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
-  const Ref named = Ref::checked(PyDict_New());
-  for (Py_ssize_t k = 0; k < keywords; ++k) {
-    checked(PyDict_SetItem(named.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]));
-  }
-  for (PyObject* o : overriding) {
-    const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
-    Ref result = Ref::checked(PyObject_CallFunctionObjArgs(
-        method.get(), function.get(), types.get(), positional.get(), named.get(), nullptr));
-    if (result.get() != Py_NotImplemented) return result.release();
-  }
-  PyErr_Format(PyExc_TypeError,
-               "no implementation found for '%s': __torch_function__ of %R returned NotImplemented",
-               name.name, types.get());
-  throw PythonError();
+  const Ref function = public_member(name);
+  const Py_ssize_t count = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const std::vector<PyObject*> overriding = collected(args, count, {});
+  Ref result = answer(prepared(function.get(), overriding, args, nargs, kwnames), overriding, {});
+  if (result) return result.release();
+  fail_unanswered(function.get(), overriding);
 }
 
 bool may_override(PyObject* o) { return overrides(o); }
 
-PyObject* call_overridden(const char* name, PyObject* a, PyObject* b) {
-  PyObject* const args[] = {a, b};
-  const bool inplace = name[std::strlen(name) - 1] == '_';
-  return call_override({name, inplace, "_functions"}, args, b ? 2 : 1, nullptr);
+PyObject* call_overridden(const InfixNames& names, PyObject* a, PyObject* b) {
+  const bool is_reflected = b && !is_tensor(a) && is_tensor(b);
+  PyObject* const args[] = {is_reflected ? b : a, is_reflected ? a : b};
+  const Py_ssize_t count = b ? 2 : 1;
+  const Ref function = public_member({is_reflected ? names.reflected : names.forward, true});
+  const std::vector<PyObject*> overriding = collected(args, count, {});
+  Ref result = answer(prepared(function.get(), overriding, args, count, nullptr), overriding, {});
+  if (result) return result.release();
+  if (b) Py_RETURN_NOTIMPLEMENTED;  // the other operand has its own method, or Python raises
+  fail_unanswered(function.get(), overriding);
 }
 
 Tensor with_requires_grad(Tensor tensor, bool requires_grad) {
@@ -135,6 +239,147 @@ Tensor with_requires_grad(Tensor tensor, bool requires_grad) {
   }
   return tensor;
 }
+
+// --- functions of _C -----------------------------------------------------------------------------
+
+namespace {
+
+PyObject* disabled_torch_function(PyObject*, PyObject* args, PyObject* kwargs) {
+  PyObject *function, *types, *inner_args;
+  PyObject* inner_kwargs = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
+    return nullptr;
+  const Ref positional(PySequence_Tuple(inner_args));
+  if (!positional) return nullptr;
+  const WithoutSubclasses plain;
+  PyObject* named = inner_kwargs && inner_kwargs != Py_None ? inner_kwargs : kwargs;
+  return PyObject_Call(function, positional.get(), named);
+}
+
+PyObject* get_state(PyObject*, PyObject*) {
+  return PyLong_FromLong(static_cast<long>(overriding_state));
+}
+PyObject* set_state(PyObject*, PyObject* o) {
+  return guarded([&] {
+    const int64_t state = integer_from(o);
+    check_value(state >= 0 && state <= 2, "_set_torch_function_state: expected 0, 1 or 2, got ",
+                state);
+    overriding_state = static_cast<Overriding>(state);
+    return wrap_none();
+  });
+}
+PyObject* set_skip(PyObject*, PyObject* o) {
+  return guarded([&] { return wrap(std::exchange(skips_next, checked(PyObject_IsTrue(o)) == 1)); });
+}
+
+PyObject* push_mode(PyObject*, PyObject* mode) {
+  return guarded([&] {
+    mode_stack().push_back(Py_NewRef(mode));
+    ++modes_entered;
+    return wrap_none();
+  });
+}
+PyObject* pop_mode(PyObject*, PyObject*) {
+  return guarded([&] {
+    check(!mode_stack().empty(), "_pop_torch_function_stack: no mode is in force");
+    PyObject* mode = mode_stack().back();
+    mode_stack().pop_back();
+    --modes_entered;
+    return mode;
+  });
+}
+PyObject* stack_length(PyObject*, PyObject*) {
+  return PyLong_FromSize_t(modes ? modes->size() : 0);
+}
+PyObject* stack_at(PyObject*, PyObject* index) {
+  return guarded([&] {
+    const int64_t i = integer_from(index);
+    check_index(i >= 0 && i < static_cast<int64_t>(mode_stack().size()),
+                "_get_function_stack_at: no mode ", i, " in a stack of ", mode_stack().size());
+    return Py_NewRef(mode_stack()[static_cast<size_t>(i)]);
+  });
+}
+
+PyObject* is_enabled(PyObject*, PyObject*) { return wrap(overriding_state == Overriding::Enabled); }
+PyObject* is_all_disabled(PyObject*, PyObject*) {
+  return wrap(overriding_state == Overriding::AllDisabled);
+}
+PyObject* is_mode_enabled(PyObject*, PyObject*) { return wrap(mode_in_force()); }
+
+// Questions of functions that offer themselves: one object, some objects, a sequence of objects.
+PyObject* has_variadic(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return wrap((mode_in_force() || any_overrides(args, count)) && is_handed_over());
+}
+PyObject* has_unary(PyObject*, PyObject* o) { return has_variadic(nullptr, &o, 1); }
+PyObject* has_any(PyObject*, PyObject* sequence) {
+  const Ref items(PySequence_Fast(sequence, "has_torch_function: expected a sequence"));
+  if (!items) return nullptr;
+  return has_variadic(nullptr, PySequence_Fast_ITEMS(items.get()),
+                      PySequence_Fast_GET_SIZE(items.get()));
+}
+PyObject* has_override_of(PyObject*, PyObject* o) { return wrap(overrides(o)); }
+
+// _overriding_args(sequence): those whose __torch_function__ would be asked, in that order.
+PyObject* overriding_args(PyObject*, PyObject* sequence) {
+  return guarded([&] {
+    const Ref items = Ref::checked(PySequence_Fast(sequence, "expected a sequence of arguments"));
+    std::vector<PyObject*> found;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+      collect(PySequence_Fast_GET_ITEM(items.get(), i), {.is_python = true}, &found);
+    Ref list = Ref::checked(PyList_New(0));
+    for (PyObject* o : found) checked(PyList_Append(list.get(), o));
+    return list.release();
+  });
+}
+
+// _call_overrides(function, relevant arguments, args, kwargs, is_python)
+PyObject* call_overrides(PyObject*, PyObject* given) {
+  return guarded([&]() -> PyObject* {
+    PyObject *function, *relevant, *args, *kwargs;
+    int is_python;
+    if (!PyArg_ParseTuple(given, "OO!O!O!p", &function, &PyTuple_Type, &relevant, &PyTuple_Type,
+                          &args, &PyDict_Type, &kwargs, &is_python)) {
+      return nullptr;
+    }
+    const Calling calling = {is_python != 0};
+    const std::vector<PyObject*> overriding =
+        collected(PySequence_Fast_ITEMS(relevant), PyTuple_GET_SIZE(relevant), calling);
+    const bool is_named = is_python || PyDict_GET_SIZE(kwargs) > 0;
+    const OverrideCall call = {Ref::share(function), types_of(overriding), Ref::share(args),
+                               is_named ? Ref::share(kwargs) : Ref()};
+    Ref result = answer(call, overriding, calling);
+    if (result) return result.release();
+    fail_unanswered(function, overriding);
+  });
+}
+
+template <typename F>
+PyCFunction as_function(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+
+PyMethodDef functions[] = {
+    {"_disabled_torch_function_impl", as_function(disabled_torch_function),
+     METH_VARARGS | METH_KEYWORDS, "The __torch_function__ of classes that do not want one."},
+    {"_get_torch_function_state", get_state, METH_NOARGS, nullptr},
+    {"_set_torch_function_state", set_state, METH_O, nullptr},
+    {"_set_skip_next_torch_function", set_skip, METH_O, nullptr},
+    {"_push_on_torch_function_stack", push_mode, METH_O, nullptr},
+    {"_pop_torch_function_stack", pop_mode, METH_NOARGS, nullptr},
+    {"_len_torch_function_stack", stack_length, METH_NOARGS, nullptr},
+    {"_get_function_stack_at", stack_at, METH_O, nullptr},
+    {"_is_torch_function_enabled", is_enabled, METH_NOARGS, nullptr},
+    {"_is_torch_function_all_disabled", is_all_disabled, METH_NOARGS, nullptr},
+    {"_is_torch_function_mode_enabled", is_mode_enabled, METH_NOARGS, nullptr},
+    {"_has_torch_function", has_any, METH_O, nullptr},
+    {"_has_torch_function_unary", has_unary, METH_O, nullptr},
+    {"_has_torch_function_variadic", as_function(has_variadic), METH_FASTCALL, nullptr},
+    {"_overrides", has_override_of, METH_O, nullptr},
+    {"_overriding_args", overriding_args, METH_O, nullptr},
+    {"_call_overrides", call_overrides, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
 
 void add_torch_function(PyObject* module) {
   checked(PyModule_AddFunctions(module, functions));

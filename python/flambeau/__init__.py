@@ -137,6 +137,7 @@ from flambeau._linear_algebra import (  # noqa: E402
     svd_lowrank,
 )
 from flambeau._lobpcg import lobpcg  # noqa: E402
+from flambeau._overridable import offer as _offer  # noqa: E402
 from flambeau._recurrent import (  # noqa: E402
     gru,
     gru_cell,
@@ -199,6 +200,7 @@ from flambeau.random import (  # noqa: E402
 from flambeau.serialization import load, save  # noqa: E402
 from flambeau.version import __version__  # noqa: E402
 
+_offer(globals())
 globals().update(TENSOR_TYPES)
 newaxis = None
 has_lapack = has_openmp = has_spectral = True

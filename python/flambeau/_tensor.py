@@ -7,6 +7,9 @@ from typing import Any
 
 from flambeau import _C, _naming, _typed
 from flambeau._C import Tensor, device, dtype
+from flambeau._function_state import DisableTorchFunctionSubclass
+from flambeau._overridable import offer_members
+from flambeau._size import Size
 from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
 
@@ -15,23 +18,20 @@ _nonzero = Tensor.nonzero
 _EXTENDED = frozenset(("nonzero", "norm"))
 
 
-class DisableTorchFunction:
-    """Within the block, classes of tensors do not take over calls."""
-
-    def __enter__(self) -> None:
-        _C._enter_disabled_torch_function()
-
-    def __exit__(self, *_: object) -> None:
-        _C._exit_disabled_torch_function()
-
-
 def _as_class(result: Any, cls: type[Tensor]) -> Any:
     """Give plain tensors of a result the class."""
+    if cls is Tensor:
+        return result
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
-    if type(result) in (tuple, list):
-        return type(result)(_as_class(item, cls) for item in result)
+    if isinstance(result, tuple | list) and not isinstance(result, Size):
+        items = [_as_class(item, cls) for item in result]
+        return result._make(items) if hasattr(result, "_make") else type(result)(items)
     return result
+
+
+# Results of these keep their class.
+NOT_CONVERTED = frozenset(vars(Tensor)[name].__get__ for name in ("_base", "grad"))
 
 
 class _TensorMethods:
@@ -42,7 +42,7 @@ class _TensorMethods:
     def __repr__(self: Any, *, tensor_contents: None = None) -> str:
         from flambeau._tensor_str import show
 
-        with DisableTorchFunction():
+        with DisableTorchFunctionSubclass():
             return show(self)
 
     def __format__(self: Any, spec: str) -> str:
@@ -147,8 +147,9 @@ class _TensorMethods:
         """Run the operator on plain tensors and give its results this class."""
         if not all(issubclass(cls, t) for t in types):
             return NotImplemented
-        with DisableTorchFunction():
-            return _as_class(func(*args, **(kwargs or {})), cls)
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+            return result if func in NOT_CONVERTED else _as_class(result, cls)
 
     # --- conversions -----------------------------------------------------------------------------
 
@@ -431,3 +432,4 @@ def _install() -> None:
 
 
 _install()
+offer_members()

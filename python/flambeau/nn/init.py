@@ -9,6 +9,7 @@ from typing import Any
 import flambeau
 from flambeau import Generator, Tensor
 from flambeau._lazy import attributes
+from flambeau._overridable import offer as _offer
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -241,3 +242,4 @@ xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
 kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
 
 __getattr__, __dir__ = attributes(__name__)
+_offer(globals())

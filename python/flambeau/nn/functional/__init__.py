@@ -19,6 +19,7 @@ from flambeau import conv_transpose2d as conv_transpose2d
 from flambeau import conv_transpose3d as conv_transpose3d
 from flambeau._C._nn import linear as linear  # type: ignore[import-not-found]
 from flambeau._lazy import attributes as _attributes
+from flambeau._overridable import offer as _offer
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
 from flambeau.nn.functional._distance import *  # noqa: F403
@@ -35,6 +36,7 @@ from flambeau.nn.functional._pooling import *  # noqa: F403
 from flambeau.nn.functional._resample import *  # noqa: F403
 
 _attribute, __dir__ = _attributes(__name__)
+_offer(globals())
 
 
 def __getattr__(name: str) -> Any:
