@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import _C
+from flambeau._arguments import require_tensors
 from flambeau._C import Tensor
 from flambeau._dims import wrapped_dims
 
@@ -32,6 +33,9 @@ def gradient(
     >>> gradient(tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
     """
+    require_tensors("gradient", input=input)
+    if not isinstance(edge_order, int) or isinstance(edge_order, bool):
+        raise TypeError(f"gradient(): argument 'edge_order' must be int, not {type(edge_order).__name__}")
     dims = _dims(input, dim)
     steps = _steps(spacing, len(dims))
     if edge_order not in (1, 2):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import _C
+from flambeau._arguments import require_all_tensors, require_tensors
 from flambeau._C import Tensor
 from flambeau._tensor_str import described
 
@@ -198,6 +199,9 @@ def einsum(*args: Any) -> Tensor:
         operands = list(args[0 : len(args) // 2 * 2 : 2])
         terms = [_letters_of(term) for term in args[1::2]]
         output = _letters_of(args[-1]) if len(args) % 2 else None
+    if not operands:
+        raise ValueError("einsum(): expected at least one operand")
+    require_all_tensors("einsum", operands)
     if len(terms) != len(operands):
         relation = "fewer" if len(operands) < len(terms) else "more"
         raise RuntimeError(f"einsum(): got {relation} operands than the equation has terms")
@@ -250,6 +254,7 @@ def tensordot(
         out: where the result goes.
     Shape: a's other dimensions, then b's.
     """
+    require_tensors("tensordot", input=a, other=b)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):

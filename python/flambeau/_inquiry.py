@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import _C
+from flambeau._arguments import require_tensors
 from flambeau._C import Tensor, dtype
 
 
@@ -39,6 +40,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     >>> nonzero(tensor([0, 2, 3])).tolist()
     [[1], [2]]
     """
+    require_tensors("nonzero", input=input)
     if as_tuple:
         return input.nonzero(as_tuple=True)
     return input.nonzero() if out is None else _C._functions.nonzero(input, out=out)

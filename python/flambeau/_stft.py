@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from flambeau import _C
+from flambeau._arguments import require_tensors
 from flambeau._C import Tensor
 
 __all__ = ["istft", "stft"]
@@ -166,6 +167,7 @@ def istft(
     >>> istft(stft(x, 4, window=w, return_complex=True), 4, window=w, length=8).round().tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
+    require_tensors("istft", input=input)
     hop = n_fft // 4 if hop_length is None else hop_length
     points = n_fft if win_length is None else win_length
     if not input.is_complex():

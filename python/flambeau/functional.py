@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import _C
+from flambeau._arguments import require_all_tensors
 from flambeau._C import Tensor
 from flambeau._size import Size
 from flambeau._tensor_str import described
@@ -49,6 +50,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     [flambeau.Size([2, 3]), flambeau.Size([2, 3])]
     """
     given = _listed(tensors)
+    require_all_tensors("broadcast_tensors", given)
     shape = given[0].shape if given else Size(())
     try:
         for tensor in given[1:]:
@@ -119,7 +121,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """
     if indices.is_complex() or indices.is_floating_point() or indices.dtype is _C.bool:
         raise TypeError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
-    if not isinstance(shape, int | _C.Tensor) and not all(isinstance(n, int) for n in shape):
+    if isinstance(shape, Tensor) or not (isinstance(shape, int) or all(isinstance(n, int) for n in shape)):
         raise TypeError(f"unravel_index: expected ints as shape, got {type(shape)}")
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(n < 0 for n in sizes):
@@ -131,25 +133,28 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     return tuple(reversed(coordinates))
 
 
-def _each(tensors: tuple[Any, ...], view: Any) -> Any:
-    found = tuple(view(t) for t in _listed(tensors))
+def _each(function: str, tensors: tuple[Any, ...], view: Any) -> Any:
+    given = _listed(tensors)
+    require_all_tensors(function, given)
+    found = tuple(map(view, given))
     alone = len(tensors) == 1 and not isinstance(tensors[0], list | tuple)
     return found[0] if alone else found
 
 
 def atleast_1d(*tensors: Tensor) -> Any:
     """Return the tensors, those of no dimension with one."""
-    return _each(tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
+    return _each("atleast_1d", tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
 
 
 def atleast_2d(*tensors: Tensor) -> Any:
     """Return the tensors with at least two dimensions; a vector becomes a row."""
-    return _each(tensors, lambda t: t.reshape(1, -1) if t.dim() < 2 else t)
+    return _each("atleast_2d", tensors, lambda t: t.reshape(1, -1) if t.dim() < 2 else t)
 
 
 def atleast_3d(*tensors: Tensor) -> Any:
     """Return the tensors with at least three dimensions: a vector as (1, n, 1), a matrix as (m, n, 1)."""
     return _each(
+        "atleast_3d",
         tensors,
         lambda t: t.reshape(1, -1, 1) if t.dim() < 2 else t.unsqueeze(-1) if t.dim() == 2 else t,
     )

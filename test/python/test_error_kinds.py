@@ -54,4 +54,26 @@ def operators_by_name_match_a_schema(torch):
     ]
 
 
+@scenario
+def other_things_in_place_of_tensors(torch):
+    x, window = torch.ones(8), torch.ones(4)
+    calls = [
+        lambda y: torch.atleast_1d(y),
+        lambda y: torch.atleast_2d(x, y),
+        lambda y: torch.atleast_3d(y),
+        lambda y: torch.broadcast_tensors(x, y),
+        lambda y: torch.tensordot(y, x, ([0], [0])),
+        lambda y: torch.tensordot(x, y, ([0], [0])),
+        lambda y: torch.einsum("i,i", x, y),
+        lambda y: torch.nonzero(y),
+        lambda y: torch.gradient(y),
+        lambda y: torch.istft(y, 4, window=window),
+        lambda y: torch.nn.functional.ctc_loss(y, x, [1], [1]),
+        lambda y: torch.gradient(x, edge_order=y),
+    ]
+    found = [raised("", call, y)[0] for call in calls for y in (None, "x", 1.5)]
+    found += [raised("", torch.gradient, x, edge_order=True)[0], raised("", torch.einsum, "i", [])[0]]
+    return [*found, raised("", torch.unravel_index, torch.tensor([1]), torch.tensor([2, 3]))[0]]
+
+
 test_as_in_pytorch = scenario.test()

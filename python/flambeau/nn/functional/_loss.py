@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._arguments import require_tensors
 from flambeau._C import _nn
 from flambeau.nn.functional._reduction import named, number_of
 
@@ -321,6 +322,7 @@ def ctc_loss(
         reduction: mean (each loss divided by its target's length first), sum or none.
         zero_infinity: targets that do not fit count 0.
     """
+    require_tensors("ctc_loss", log_probs=log_probs, targets=targets)
     if log_probs.dim() == 2:
         input_lengths, target_lengths = (
             n if isinstance(n, Tensor) else list(n) if isinstance(n, tuple | list) else [n]
