@@ -33,6 +33,27 @@ def leaf(torch, *values):
     return torch.tensor(list(values), dtype=torch.float64, requires_grad=True)
 
 
+def doubling(torch):
+    """A custom Function that doubles its argument in place."""
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent.mul_(2)
+
+    return Double
+
+
 def short_name(node):
     """PyTorch qualifies the names of the nodes that it has not generated."""
     return node.name().rpartition("::")[2]

@@ -1,29 +1,13 @@
 """In-place custom Functions on views, changed bases, hooks that replace .grad: compared with PyTorch."""
 
-from sides import Scenarios, leaf, raised, short_name
+from sides import Scenarios, doubling, leaf, raised, short_name
 
 scenario = Scenarios()
 
 
 def functions(torch):
     """In-place custom Functions: doubles, squares, changes one of two."""
-
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-        @staticmethod
-        def jvp(ctx, t):
-            return t.mul_(2)
-
-    return Double, square(torch), both(torch)
+    return doubling(torch), square(torch), both(torch)
 
 
 def square(torch):

@@ -1,6 +1,6 @@
 """Views, in-place operations, leaves and versions, compared with PyTorch."""
 
-from sides import Scenarios, leaf, raised, short_name, warned
+from sides import Scenarios, doubling, leaf, raised, short_name, warned
 
 scenario = Scenarios()
 
@@ -265,25 +265,15 @@ def functions_whose_outputs_are_views(torch):
 
 @scenario
 def functions_that_change_views(torch):
-    class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
-
-        @staticmethod
-        def backward(ctx, grad):
-            return grad * 2
-
+    double = doubling(torch)
     x = leaf(torch, 1, 2, 3)
     y = x * 1
-    Double.apply(y[1:])
+    double.apply(y[1:])
     y.sum().backward()
     found = [x.grad, y, short_name(y.grad_fn)]
     z = leaf(torch, 1) * 1
-    out = Double.apply(z)
-    found += [out is z, z.grad_fn.name(), raised("leaf", Double.apply, leaf(torch, 1))]
+    out = double.apply(z)
+    found += [out is z, z.grad_fn.name(), raised("leaf", double.apply, leaf(torch, 1))]
     return found
 
 

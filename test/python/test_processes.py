@@ -17,10 +17,10 @@ from workers import PACKAGE
 HANG = 120
 
 
-def run_program(*lines, hang=HANG):
+def run_program(*lines, arguments=(), hang=HANG):
     """Run a program of its own; return its exit status, output and errors."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "\n".join(lines)],
+        [sys.executable, "-c", "\n".join(lines), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -239,20 +239,8 @@ sys.exit(5)
 def interrupted(name, delay=1.0):
     """What a program said that was interrupted in a long operator."""
     body = "\n".join(f"    {line}" for line in LONG[name].split("\n"))
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED.format(body=body), str(delay)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
-    )
-    try:
-        out, errors = process.communicate(timeout=HANG)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        pytest.fail("Ctrl-C is not answered")
-    assert (process.returncode, errors) == (0, "")
+    code, out, errors = run_program(INTERRUPTED.format(body=body), arguments=[str(delay)])
+    assert (code, errors) == (0, "")
     return out
 
 
