@@ -120,6 +120,18 @@ def output_names(draft: Draft) -> tuple[str, ...]:
     return tuple(r.name or f"result{i}" for i, r in enumerate(returns))
 
 
+def differentiable_outputs(draft: Draft, fields: Fields) -> list[str]:
+    """Return the outputs that have gradients, which formulas call `grad` where there is one."""
+    node = fields.node.get("nondifferentiable")
+    listed = [item.value for item in node.items if isinstance(item, Text)] if isinstance(node, Items) else []
+    names = zip(output_names(draft), draft.schema.returns, strict=True)
+    return [
+        name
+        for index, (name, result) in enumerate(names)
+        if has_tensor(plain(result.type)) and name not in listed and str(index) not in listed
+    ]
+
+
 def _differentiable_outputs(draft: Draft) -> bool:
     return any(has_tensor(r.type) for r in draft.schema.returns)
 

@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "FB0207": "in-place form that does not return self",
     "FB0208": "variant that the schema does not allow",
     "FB0209": "two forms with one name",
+    "FB0210": "number of results that other keys contradict",
     # FB03xx: expressions
     "FB0301": "expression syntax",
     "FB0302": "unknown name",

@@ -135,7 +135,8 @@ def _mistakes(
     native, derivatives = Owners(), Owners()
     called: dict[str, set[str]] = {}
     for draft in drafts:
-        native.add(draft.position, draft.name)
+        if not draft.is_derived:  # its mistakes are those of the entry that it was made from
+            native.add(draft.position, draft.name)
         base = draft.schema.name.base
         called[draft.name] = {base, f"{base}_", *([draft.infix] if draft.infix else [])}
     for position in loaded.places:

@@ -236,10 +236,6 @@ class Forms:
         self.asked.add(ALL)
         return list(self._by_call)
 
-    def bases(self, symbol: str) -> Sequence[str]:
-        """Return the operators that a symbol stands for."""
-        return self._infix.get(symbol, ())
-
 
 def resolve(
     forms: Sequence[Form],

@@ -17,6 +17,7 @@ from codegen.known import Facts, Known
 from codegen.lets import report_unused
 from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Kernels, Kind, TestSpec
 from codegen.recursion import called_in_any_case
+from codegen.returns import contradicts
 from codegen.test_spec import EMPTY, read_test
 
 
@@ -77,15 +78,17 @@ class Reader:
         body = None if draft.broken else build_body(draft, context)
         dtype = read_dtype(draft, context, body)
         entry = self._entries.get(draft.name)
-        derivative = None if entry is None or draft.broken else read_derivative(entry, dtype, context)
         check_inplace_view(draft, body, context)
+        before = len(context.collector)
         if not check_functions(draft, body, self._sources, context):
             self._incomplete.add(draft.family)
         if isinstance(body, Kernels):
             self._families.add(draft.family)
+        odd = draft.broken or contradicts(draft, entry, len(context.collector) > before, context)
+        derivative = None if entry is None or odd else read_derivative(entry, dtype, context)
         test = read_test(draft, context)
-        batching = () if draft.broken else read_batching(draft, context)
-        checks = () if draft.broken else read_checks(draft, context)
+        batching = () if odd else read_batching(draft, context)
+        checks = () if odd else read_checks(draft, context)
         report_unused(draft, context, body)
         calls, has_body = called_in_any_case(body), body is not None
         return Reading(dtype, calls, has_body, body, derivative, test, batching, checks)

@@ -244,6 +244,19 @@ def plain(node: Node | None) -> object:
     return tuple([plain(item) for item in node.items])
 
 
+def texts(node: Node | None) -> Iterator[Text]:
+    """Yield all keys and values of a node."""
+    if isinstance(node, Text):
+        yield node
+    elif isinstance(node, Mapping):
+        for key, value in node.items:
+            yield key
+            yield from texts(value)
+    elif node is not None:
+        for item in node.items:
+            yield from texts(item)
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A file's entries, and the text of those that YAML could not read."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from codegen.context import Context
 from codegen.diagnostics import Collector
 from codegen.load import load
 from codegen.model import BaseType, Call, Expr, ExprType, ListType, Model, OptionalType, Prim, Var
@@ -226,7 +225,10 @@ def test_infix_is_unique():
 def test_context_collects_infix_operators():
     model = fixture()
     assert {op.infix for op in model.operators if op.infix} == {"+", "*", "-", ">"}
-    assert Context.__dataclass_fields__.keys() >= {"infix", "forms"}
+    infix = {op.infix: [op.schema.name.base] for op in model.operators if op.infix}
+    forms = Forms([form for op in model.operators for form in op.forms], infix)
+    assert {form.schema.name.base for form in forms.written("+")} == {"add"}
+    assert forms.asked == {"+", "add"}, "what an answer follows from is recorded"
 
 
 def test_scalar_parser_yields_primitives_only():

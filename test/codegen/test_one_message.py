@@ -6,6 +6,7 @@ not be reported as well, and no slip may end in a traceback.
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -208,6 +209,18 @@ def test_a_bad_default_does_not_make_its_callers_report(tmp_path: Path):
     found = found_in(tmp_path, text, DERIVATIVES, ROOT)
     assert len(found) == 1, shown(found)
     assert found[0].code == "FB0205"
+
+
+@pytest.mark.parametrize("name", ["mm", "clone", "index_select"])
+def test_another_return_count_is_one_message(name: str, tmp_path: Path):
+    """Kernel, derivative, vmap rule and up to 40 callers disagree with the schema."""
+    text = NATIVE.read_text()
+    (line,) = re.findall(rf"- func: {name}\(.*\) -> Tensor\n", text)
+    found = found_in(
+        tmp_path, text.replace(line, line.replace("-> Tensor", "-> (Tensor, Tensor)")), DERIVATIVES, ROOT
+    )
+    assert [d.code for d in found] == ["FB0210"], shown(found)
+    assert found[0].line == text[: text.index(line)].count("\n") + 1
 
 
 def test_mistakes_of_others_are_still_reported(tmp_path: Path):
