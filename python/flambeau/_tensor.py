@@ -8,6 +8,7 @@ from typing import Any
 from flambeau import _C, _naming, _typed
 from flambeau._C import Tensor, device, dtype
 from flambeau._function_state import DisableTorchFunctionSubclass
+from flambeau._lazy import attributes
 from flambeau._overridable import offer_members
 from flambeau._size import Size
 from flambeau._tensor_exchange import ExchangeMethods
@@ -176,6 +177,25 @@ class _TensorMethods:
         """Copy to a CUDA device."""
         where = f"cuda:{device}" if isinstance(device, int) else device or "cuda"
         return self.to(device=where, non_blocking=non_blocking, memory_format=memory_format)
+
+    def _to_kind(self: Any, kind: str, device: Any, options: dict[str, Any]) -> Tensor:
+        return self.to(device=f"{kind}:{device}" if isinstance(device, int) else device or kind, **options)
+
+    def ipu(self: Any, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
+        """Copy to an IPU."""
+        return self._to_kind("ipu", device, {"non_blocking": non_blocking, **options})
+
+    def xpu(self: Any, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
+        """Copy to an Intel GPU."""
+        return self._to_kind("xpu", device, {"non_blocking": non_blocking, **options})
+
+    def mtia(self: Any, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
+        """Copy to an MTIA device."""
+        return self._to_kind("mtia", device, {"non_blocking": non_blocking, **options})
+
+    def record_stream(self: Any, stream: Any) -> None:
+        """Mark memory as in use by a stream. Raises: NotImplementedError, as memory of the CPU has none."""
+        raise NotImplementedError("record_stream: expected a tensor of an accelerator, got one of the CPU")
 
     def new_tensor(
         self: Any,
@@ -433,3 +453,5 @@ def _install() -> None:
 
 _install()
 offer_members()
+
+__getattr__, __dir__ = attributes(__name__)

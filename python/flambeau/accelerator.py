@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
+
+from flambeau._lazy import attributes
+
+_MISSING = "flambeau has no kernels for an accelerator; accelerator.is_available() is False"
 
 
 def is_available() -> bool:
@@ -18,3 +22,53 @@ def device_count() -> int:
 def current_accelerator(check_available: bool = False) -> Any:
     """Return its kind: None."""
     return None
+
+
+def _needing_one(name: str) -> Any:
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"accelerator.{name}: {_MISSING}")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{name}` of a device. Raises: RuntimeError, as there is none."
+    return function
+
+
+_NEEDING = (
+    "current_device_idx current_device_index current_stream get_device_capability set_device_idx set_stream "
+    "set_device_index synchronize"
+)
+globals().update({name: _needing_one(name) for name in _NEEDING.split()})
+
+
+def memory_allocated(device_index: Any = None, /) -> int:
+    """Return bytes in use on a device: 0."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def empty_cache() -> None:
+    """Free unused memory of every device: there is none."""
+
+
+def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
+    """Return statistics of the allocator of a device: none."""
+    return {}
+
+
+class device_index:
+    """A block in which a device is the current one; with None it does nothing."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.index = device
+
+    def __enter__(self) -> None:
+        if self.index is not None:
+            raise RuntimeError(f"accelerator.device_index: {_MISSING}")
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+__getattr__, __dir__ = attributes(__name__)

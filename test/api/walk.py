@@ -1,7 +1,8 @@
 """`python -m api.walk FRAMEWORK`: the public names of a framework's modules with their parameters, as JSON.
 
-A name is public if it is in a module's `__all__`, or if it does not begin with an underscore and is defined by the
-framework: imports of Python's own modules are no interface. Of a class its public members count as well.
+A name is public if it is in a module's `__all__`. A module without one has the names that do not begin with
+an underscore and are the framework's: what it imports of Python is no interface. Of a class of Python its
+public members count as well; classes that PyTorch writes in C++ count as one name each.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from api.stubs import Stubs
 
 # The modules that the issue names; "Tensor" is the class.
 MODULES = (
-    ". Tensor nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd linalg fft special distributions "
-    "utils.data func overrides fx amp random testing jit hub storage library"
+    ". Tensor nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd linalg fft special "
+    "distributions utils.data func overrides fx amp random testing jit hub storage library"
 ).split()
+_CONSTANTS = {"TYPE_CHECKING"}
+_MISSING = object()
 
 
 def belongs(value: Any, root: str) -> bool:
@@ -32,18 +35,18 @@ def belongs(value: Any, root: str) -> bool:
 
 def names_of(module: Any, root: str) -> list[str]:
     """Return the public names of a module or class."""
-    stated = set(getattr(module, "__all__", ()))
-    found = set(stated)
-    for name in dir(module):
-        if name.startswith("_"):
-            continue
-        if isinstance(module, type) or belongs(getattr(module, name, None), root):
-            found.add(name)
-    return sorted(found)
+    if stated := getattr(module, "__all__", None):
+        return sorted(stated)
+    names = [name for name in dir(module) if not name.startswith("_") and name not in _CONSTANTS]
+    if isinstance(module, type):
+        return names
+    own = sys.modules[root]
+    values = ((name, getattr(module, name, None)) for name in names)
+    return [name for name, value in values if value is not own and belongs(value, root)]
 
 
 def parameters(value: Any, path: str, stubs: Stubs) -> list[Any] | None:
-    """Return the signatures of a callable, each a list of (name, kind, has a default); None if nothing says them."""
+    """Return signatures, lists of (name, kind, has a default); None if nothing says them."""
     target = value
     if isinstance(value, staticmethod | classmethod):
         target = value.__func__
@@ -70,20 +73,21 @@ def describe(value: Any, path: str, stubs: Stubs) -> dict[str, Any]:
 
 def members(cls: type, path: str, root: str, stubs: Stubs) -> dict[str, Any]:
     """Return the public members of a class, without those of Python's own base classes."""
-    plain = {name for base in cls.__mro__ if not belongs(base, root) or base is object for name in vars(base)}
-    builtin = {
-        name
-        for base in (Exception, dict, list, tuple, str, int)
-        if issubclass(cls, base)
-        for name in dir(base)
-    }
+    foreign = [base for base in cls.__mro__ if base is object or not belongs(base, root)]
+    foreign += [base for base in (Exception, dict, list, tuple, str, int) if issubclass(cls, base)]
+    plain = {name for base in foreign for name in dir(base)}
     found = {}
     for name in names_of(cls, root):
-        if name not in plain | builtin and inspect.getattr_static(cls, name, None) is not None:
+        if name not in plain and inspect.getattr_static(cls, name, None) is not None:
             value = inspect.getattr_static(cls, name)
             facts = describe(getattr(value, "__func__", value), f"{path}.{name}", stubs)
             found[name] = facts | {"inherited": name not in vars(cls)}
     return found
+
+
+def counts_once(cls: type, root: str) -> bool:
+    """Whether the members of a class are not looked at: it is written in C++, or one of the types by dtype."""
+    return cls.__module__.startswith(f"{root}._C") or cls.__name__.endswith("Tensor")
 
 
 def module_named(framework: str, name: str) -> Any:
@@ -95,6 +99,31 @@ def module_named(framework: str, name: str) -> Any:
         return importlib.import_module(f"{framework}.{name}")
     except ModuleNotFoundError:
         return getattr(root, name, None)
+
+
+def found_here(framework: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return module -> those of the wanted names that a framework has, and what they are."""
+    stubs, result = Stubs(framework), {}
+    for module_name, names in wanted.items():
+        result[module_name] = {}
+        module = module_named(framework, module_name)
+        for path in names if module is not None else ():
+            value = module
+            for part in path.split("."):
+                value = getattr_static(value, part)
+            if value is not _MISSING:
+                prefix = "" if module_name == "." else module_name + "."
+                result[module_name][path] = describe(value, prefix + path, stubs)
+    return result
+
+
+def getattr_static(owner: Any, name: str) -> Any:
+    """Return a member of a class as it is defined, without binding it; an attribute of anything else."""
+    if isinstance(owner, type):
+        value = inspect.getattr_static(owner, name, _MISSING)
+        value = getattr(owner, name, _MISSING) if value is _MISSING else value
+        return getattr(value, "__func__", value)
+    return _MISSING if owner is _MISSING else getattr(owner, name, _MISSING)
 
 
 def walk(framework: str, modules: list[str]) -> dict[str, Any]:
@@ -111,7 +140,11 @@ def walk(framework: str, modules: list[str]) -> dict[str, Any]:
             for name in names_of(module, framework):
                 value = getattr(module, name, None)
                 found[name] = describe(value, prefix + name, stubs)
-                if isinstance(value, type) and belongs(value, framework) and name != "Tensor":
+                if (
+                    isinstance(value, type)
+                    and belongs(value, framework)
+                    and not counts_once(value, framework)
+                ):
                     inside = members(value, prefix + name, framework, stubs)
                     found |= {f"{name}.{member}": facts for member, facts in inside.items()}
         result[module_name] = found
@@ -119,4 +152,7 @@ def walk(framework: str, modules: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(walk(sys.argv[1], sys.argv[2:] or MODULES)))
+    if sys.argv[2:] == ["-"]:
+        print(json.dumps(found_here(sys.argv[1], json.load(sys.stdin))))
+    else:
+        print(json.dumps(walk(sys.argv[1], sys.argv[2:] or MODULES)))

@@ -15,31 +15,10 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from flambeau import _lazy
+from flambeau._surface.absence import absent_class
 
 # Subsystem -> the module with its table and what an error says is missing.
 _SUBSYSTEMS = ("absent_distributed", "absent_export", "absent_quantization", "absent_devices")
-
-
-class Absent(type):
-    """The type of classes of a subsystem that is not built: nothing is an instance of them."""
-
-    _missing = ""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"{cls.__module__}.{cls.__qualname__}: {cls._missing}")
-
-    def __getitem__(cls, parameters: Any) -> Absent:
-        return cls
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise AttributeError(f"{cls.__module__}.{cls.__qualname__}.{name}: {cls._missing}")
-
-
-def _class(name: str, module: str, missing: str, constant: str = "") -> Absent:
-    facts: dict[str, Any] = {"__module__": module, "_missing": missing, "__doc__": f"Not built: {missing}."}
-    return Absent(name, (), facts | dict([_value(constant)] if constant else []))
 
 
 def _function(name: str, module: str, missing: str) -> Callable[..., NoReturn]:
@@ -94,7 +73,7 @@ def _entries(kind: str, words: list[str], module: str, missing: str) -> Iterator
     for word in words:
         if kind == "class":  # some have a constant: group:WORLD=None
             name, _, constant = word.partition(":")
-            yield name, _class(name, module, missing, constant)
+            yield name, absent_class(name, module, missing, **dict([_value(constant)] if constant else []))
         elif kind == "def":
             yield word, _function(word, module, missing)
         elif kind == "decorator":

@@ -88,6 +88,8 @@ distributed.algorithms._checkpoint.checkpoint_wrapper
   class ActivationWrapper CheckpointWrapper OffloadWrapper
   enum CheckpointImpl REENTRANT NO_REENTRANT
   def apply_activation_checkpointing checkpoint_wrapper offload_wrapper
+distributed.data_parallel
+  class DistributedDataParallel
 distributed.autograd
   class DistAutogradContext context
   def backward get_gradients

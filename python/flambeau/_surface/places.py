@@ -1,7 +1,8 @@
 """Where PyTorch has what lies elsewhere here: its files, and the private names that programs import.
 
-Each line of `TEXT` is a module of PyTorch, then where its names are found: a module of flambeau, or
-``name=module`` for a single name, or ``name=module:other`` where it goes by another name there.
+Each line of `TEXT` is a module of PyTorch (``.``: the package itself), then where its names are found: a
+module of flambeau, or ``name=module`` for a single name, or ``name=module:other`` where it goes by another
+name there.
 """
 
 from __future__ import annotations
@@ -13,44 +14,73 @@ from typing import Any
 from flambeau import _lazy
 
 TEXT = """
-_C._functorch is_batchedtensor=_C get_unwrapped=_C
-_jit_internal boolean_dispatch=_jit_names BroadcastingList1=_jit_names
-_namedtensor_internals _tensor
-_tensor_str _tensor_str
+_tensor _rebuild_from_type_v2=serialization._allowed:tensor_with_state
+_utils _rebuild_tensor_v2=serialization._allowed:tensor_v2 _rebuild_tensor_v3=serialization._allowed:tensor_v3
+_utils _rebuild_parameter=serialization._allowed:parameter
+_utils _rebuild_parameter_with_state=serialization._allowed:parameter_with_state
 _utils_internal _utils
 autograd.variable Variable=autograd
-cuda.amp amp
-cuda.amp.autocast_mode cuda.amp
-cuda.amp.grad_scaler cuda.amp
+autograd.grad_mode set_grad_enabled=autograd
 cuda.graphs cuda
 cuda.memory cuda
 cuda.random cuda
 cuda.streams cuda
-nn.backends
-nn.common_types
 nn.modules.activation MultiheadAttention=nn
 nn.modules.adaptive AdaptiveLogSoftmaxWithLoss=nn
-nn.modules.batchnorm nn.modules.normalization nn.modules.lazy
+nn.modules.batchnorm nn.modules.normalization nn.modules.lazy _LazyNormBase=nn.modules.lazy:_LazyNorm
 nn.modules.channelshuffle nn.modules.rearrange
 nn.modules.container nn.modules.containers nn.modules.parameter_containers
+nn.modules.conv _ConvTransposeNd=nn.modules.conv:_ConvTranspose
+nn.modules.conv _ConvTransposeMixin=nn.modules.conv:_ConvTranspose
+nn.modules.conv nn.modules.lazy
+nn.modules.dropout _DropoutNd=nn.modules.dropout:_Dropout
+nn.modules.linear NonDynamicallyQuantizableLinear=nn.modules.linear:Linear nn.modules.lazy
+nn.modules.loss nn.modules.margin_loss
+nn.modules.module nn.modules.hooks nn.modules.state
+nn.modules.pooling nn.modules.unpooling _MaxPoolNd=nn.modules.pooling:_MaxPool
+nn.modules.pooling _AvgPoolNd=nn.modules.pooling:_AvgPool
 nn.modules.distance nn.modules.rearrange
 nn.modules.flatten nn.modules.linear
 nn.modules.fold nn.modules.rearrange
 nn.modules.instancenorm nn.modules.normalization nn.modules.lazy
 nn.modules.pixelshuffle nn.modules.rearrange
-nn.modules.sparse nn.modules.linear
+nn.modules.sparse nn.modules.linear EmbeddingBag=nn
 nn.modules.upsampling nn.modules.rearrange
+nn.parallel.distributed DistributedDataParallel=distributed.data_parallel
 nn.utils.clip_grad nn.utils.parameters
 nn.utils.convert_parameters nn.utils.parameters
 nn.utils.fusion nn.utils.fusion
 nn.utils.init skip_init=nn.utils
 nn.utils.spectral_norm nn.utils.normalized
 nn.utils.weight_norm nn.utils.normalized
+nn.parallel DistributedDataParallel=distributed.data_parallel
+optim.adadelta optim.adaptive
+optim.adagrad optim.adaptive
+optim.adamax optim.adam
+optim.adamw optim.adam
+optim.asgd optim.sgd
+optim.nadam optim.adam
+optim.radam optim.adam
+optim.rmsprop optim.adaptive
+optim.rprop optim.sgd
+optim._adafactor optim.adaptive
+utils.data.dataloader utils.data.loader utils.data.collate _BaseDataLoaderIter=utils.data._passes:_Pass
+utils.data.dataloader _SingleProcessDataLoaderIter=utils.data._passes:BatchesHere
+utils.data.dataloader _MultiProcessingDataLoaderIter=utils.data._passes:BatchesOfWorkers
+utils.data.distributed DistributedSampler=utils.data.sampler
+utils.data._utils
+utils.data._utils.collate utils.data.collate
+utils.data._utils.worker utils.data.worker
+utils.data._utils.fetch utils.data.worker
 """
 
 
 def _parse(text: str) -> dict[str, list[str]]:
-    return {words[0].strip("."): words[1:] for line in text.splitlines() if (words := line.split())}
+    found: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        if words := line.split():
+            found.setdefault(words[0].strip("."), []).extend(words[1:])
+    return found
 
 
 MODULES = _parse(TEXT)

@@ -5,12 +5,14 @@ What counts or seeds devices does so for none of them; what needs one raises Ass
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from flambeau import _C
 from flambeau._errors import OutOfMemoryError as OutOfMemoryError
 from flambeau._lazy import attributes
+from flambeau._surface.absence import absent_class
 
 
 def is_available() -> bool:
@@ -70,16 +72,96 @@ def _needing_one(name: str) -> Callable[..., NoReturn]:
     return function
 
 
-_SEEDING = "manual_seed manual_seed_all seed seed_all empty_cache ipc_collect reset_peak_memory_stats"
+_DONE_FOR_NONE = (
+    "manual_seed manual_seed_all seed seed_all empty_cache ipc_collect reset_peak_memory_stats "
+    "reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats set_rng_state_all "
+    "reset_accumulated_host_memory_stats reset_peak_host_memory_stats caching_allocator_enable"
+)
 _BYTES = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved"
 _NEEDING = (
     "init current_device set_device get_device_name get_device_capability get_device_properties synchronize "
-    "current_stream default_stream mem_get_info get_rng_state set_rng_state initial_seed Stream Event "
-    "utilization"
+    "current_stream default_stream mem_get_info get_rng_state set_rng_state initial_seed utilization cudart "
+    "current_blas_handle can_device_access_peer get_per_process_memory_fraction "
+    "set_per_process_memory_fraction set_stream get_stream_from_external get_sync_debug_mode "
+    "set_sync_debug_mode graph_pool_handle "
+    "make_graphed_callables memory_usage power_draw clock_rate temperature device_memory_used "
+    "caching_allocator_alloc caching_allocator_delete change_current_allocator memory_snapshot "
+    "use_mem_pool list_gpu_processes check_error current_solver_handle get_allocator_backend "
+    "memory_summary"
 )
-globals().update({name: _for_no_device(name) for name in _SEEDING.split()})
-globals().update({name: _zero(name) for name in _BYTES.split()})
+globals().update({name: _for_no_device(name) for name in _DONE_FOR_NONE.split()})
+globals().update({name: _zero(name) for name in [*_BYTES.split(), "memory_cached", "max_memory_cached"]})
 globals().update({name: _needing_one(name) for name in _NEEDING.split()})
+
+has_half, has_magma = True, False
+default_generators: tuple[Any, ...] = ()
+_MISSING = "flambeau is not compiled with CUDA enabled"
+
+
+def is_tf32_supported() -> bool:
+    """Whether there is a device that computes in TF32: never."""
+    return False
+
+
+def get_gencode_flags() -> str:
+    """Return the flags of the compiler for the architectures: none."""
+    return ""
+
+
+def get_rng_state_all() -> list[Any]:
+    """Return the state of the generator of every device: there is none."""
+    return []
+
+
+def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
+    """Return statistics of the allocator of a device: none."""
+    return OrderedDict()
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """Return statistics of the allocator of a device: none."""
+    return {}
+
+
+def host_memory_stats() -> OrderedDict[str, Any]:
+    """Return statistics of the allocator of pinned memory: none."""
+    return OrderedDict()
+
+
+def _is_in_bad_fork() -> bool:
+    """Whether a device was in use when this process was forked: never."""
+    return False
+
+
+def _is_compiled() -> bool:
+    """Whether kernels for devices were compiled: no."""
+    return False
+
+
+def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
+    """Call a function when a device is first used, which does not happen."""
+
+
+def _lazy_init() -> None:
+    """Start using a device. Raises: AssertionError, as there is none."""
+    raise AssertionError(f"{_MISSING}")
+
+
+def _absent(name: str) -> Any:
+    return absent_class(name, __name__, _MISSING)
+
+
+Stream, Event, ExternalStream, CUDAGraph, MemPool, CUDAPluggableAllocator = map(
+    _absent, "Stream Event ExternalStream CUDAGraph MemPool CUDAPluggableAllocator".split()
+)
+
+
+class CudaError(RuntimeError):
+    """An error that CUDA reports."""
+
+
+class DeferredCudaCallError(Exception):
+    """An error of a function that was to be called when a device is first used."""
 
 
 class device:
@@ -96,4 +178,47 @@ class device:
         return None
 
 
-__getattr__, __dir__ = attributes(__name__)
+class device_of(device):
+    """A block in which the device of a tensor is the current one; it does nothing for the CPU."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+class StreamContext:
+    """A block in which a stream is the current one; with None it does nothing."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            raise AssertionError(f"StreamContext: {_MISSING}")
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+def stream(stream: Any) -> StreamContext:
+    """Return a block in which a stream is the current one."""
+    return StreamContext(stream)
+
+
+class graph:
+    """A block whose work is captured. Raises: RuntimeError, as there is no device."""
+
+    def __init__(
+        self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"
+    ) -> None:
+        raise RuntimeError(f"cuda.graph: {_MISSING}")
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith(("Tensor", "Storage")) and name in _OF_DTYPE:
+        return _absent(name)
+    return _attribute(name)
+
+
+_KINDS = "BFloat16 Bool Byte Char Double Float Half Int Long Short ComplexDouble ComplexFloat"
+_OF_DTYPE = {f"{kind}{end}" for kind in _KINDS.split() for end in ("Tensor", "Storage")}
+_attribute, __dir__ = attributes(__name__)

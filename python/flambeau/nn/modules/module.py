@@ -391,6 +391,22 @@ class Module(StatefulModule):
         """Move to a CUDA device."""
         return self._apply(lambda t: t.cuda(device))
 
+    def _to_kind(self: Self, kind: str, device: Any) -> Self:
+        place = f"{kind}:{device}" if isinstance(device, int) else device or kind
+        return self._apply(lambda t: t.to(place))
+
+    def ipu(self: Self, device: Any = None) -> Self:
+        """Move to an IPU."""
+        return self._to_kind("ipu", device)
+
+    def xpu(self: Self, device: Any = None) -> Self:
+        """Move to an Intel GPU."""
+        return self._to_kind("xpu", device)
+
+    def mtia(self: Self, device: Any = None) -> Self:
+        """Move to an MTIA device."""
+        return self._to_kind("mtia", device)
+
     def float(self: Self) -> Self:
         """Cast floating parameters and buffers to float32."""
         return self.to(flambeau.float32)

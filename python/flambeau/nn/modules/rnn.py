@@ -170,6 +170,44 @@ class RNNBase(Module):
         if x.size(-1) != self.input_size:
             raise RuntimeError(f"expected input_size={self.input_size} features, got {x.size(-1)}")
 
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Raise an error unless the input has the layer's dtype, features and dimensions."""
+        self._check_input(input)
+        if input.dim() != (2 if batch_sizes is not None else 3):
+            raise RuntimeError(f"input must have {2 if batch_sizes is not None else 3} dimensions")
+
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """Return the shape of the first hidden state."""
+        batch = int(batch_sizes[0]) if batch_sizes is not None else input.size(0 if self.batch_first else 1)
+        layers = self.num_layers * (2 if self.bidirectional else 1)
+        return layers, batch, self.proj_size or self.hidden_size
+
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """Return the shape of the first cell state of an LSTM."""
+        return (*self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size)
+
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size: Any, msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
+        """Raise RuntimeError unless a state has a shape."""
+        if tuple(hx.size()) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.size())))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raise an error unless input and states fit the layer."""
+        self.check_input(input, batch_sizes)
+        size = self.get_expected_hidden_size(input, batch_sizes)
+        if self.mode != "LSTM":
+            return self.check_hidden_size(hidden, size)
+        self.check_hidden_size(hidden[0], size, "Expected hidden[0] size {}, got {}")
+        cell = self.get_expected_cell_size(input, batch_sizes)
+        return self.check_hidden_size(hidden[1], cell, "Expected hidden[1] size {}, got {}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """Return states with their batch in another order."""
+        found = _permuted(hx if self.mode == "LSTM" else (hx,), permutation)
+        return found if self.mode == "LSTM" else found[0]
+
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, Any]:
         data, sizes, order, inverse = input
         self._check_input(data)

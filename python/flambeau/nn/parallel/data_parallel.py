@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau._lazy import attributes
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parallel.parallel_apply import parallel_apply
+from flambeau.nn.parallel.replicate import replicate
+from flambeau.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
@@ -36,5 +38,18 @@ class DataParallel(Module):
         """Call the layer."""
         return self.module(*inputs, **kwargs)
 
+    replicate, scatter = staticmethod(replicate), staticmethod(scatter_kwargs)
+    parallel_apply, gather = staticmethod(parallel_apply), staticmethod(gather)
 
-__getattr__, __dir__ = attributes(__name__)
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[Any] | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Call a layer as `DataParallel` does."""
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*given, **(module_kwargs or {}))

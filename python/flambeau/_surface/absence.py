@@ -1,0 +1,28 @@
+"""Classes of what is not built: nothing is an instance of them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+class Absent(type):
+    """The type of classes of a subsystem that is not built: nothing is an instance of them."""
+
+    _missing = ""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{cls.__module__}.{cls.__qualname__}: {cls._missing}")
+
+    def __getitem__(cls, parameters: Any) -> Absent:
+        return cls
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"{cls.__module__}.{cls.__qualname__}.{name}: {cls._missing}")
+
+
+def absent_class(name: str, module: str, missing: str, **constants: Any) -> Absent:
+    """Return a class that cannot be instantiated; `missing` is the reason."""
+    facts: dict[str, Any] = {"__module__": module, "_missing": missing, "__doc__": f"Not built: {missing}."}
+    return Absent(name, (), facts | constants)
