@@ -86,6 +86,7 @@ class LoopDecl:
     simd: bool
     attribute: str  # asks for the widest vectors
     table: tuple[str, ...]
+    stored: tuple[str, ...] = ()  # the loop over bfloat16 as it lies in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,9 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
     writer = ScalarSpelling(rows, {name: _variable(name) for name in names}, device)
     result = writer.write(expr)
     name = loop_name(op, case)
+    simd = all(rows[prim.name].vectorises for prim in _prims(expr))
+    heavy = _is_heavy(expr, rows)
+    stored: tuple[str, ...] = ()
     if device:
         reads, checks = _reads(body.operands, "in[{}]"), []
         table = _launcher_table(op, "&launch_pointwise<" + name + "_cell<{}>, {}>")
@@ -210,6 +214,9 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         reads = _reads(body.operands, "in{}[i]")
         checks = _divisor_checks(writer, expr, rows)
         table = _loop_table(op, f"&{name}_loop<{{}}>", "nullptr")
+        if simd and not heavy and _keeps_bfloat16(op):
+            stored = _bfloat16_loop(name, body, (*writer.lines, f"return store_as<T>({result});"))
+            table = _with_entry(table, "BFloat16", f"&{name}_bfloat16_loop")
     return LoopDecl(
         name=name,
         out=_OUT.get(op.dtype.name, "T"),
@@ -221,10 +228,40 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         constants=tuple(_constants(body.params)),
         lines=(*reads, *writer.lines, *checks),
         result=result,
-        simd=all(rows[prim.name].vectorises for prim in _prims(expr)),
-        attribute="FLAMBEAU_WIDE_VECTORS" if _is_heavy(expr, rows) else "",
+        simd=simd,
+        attribute="FLAMBEAU_WIDE_VECTORS" if heavy else "",
         table=table,
+        stored=stored,
     )
+
+
+def _keeps_bfloat16(op: Operator) -> bool:
+    """Whether the loop of bfloat16 computes in float and returns bfloat16."""
+    return _computes(op).get("BFloat16") == "float" and _OUT.get(op.dtype.name) != "bool"
+
+
+def _bfloat16_loop(name: str, body: Pointwise, lines: Sequence[str]) -> tuple[str, ...]:
+    """Spell the loop that calls its cell, `lines`, on numbers of bfloat16 in float."""
+    places = ", ".join(str(k) for k in range(len(body.operands)))
+    arguments = ", ".join(f"[[maybe_unused]] T {_variable(operand)}" for operand in body.operands)
+    return (
+        "",
+        "FLAMBEAU_WIDE_VECTORS",
+        f"uint32_t {name}_bfloat16_loop(int64_t n, char* const* data,",
+        "    [[maybe_unused]] const void* params) {",
+        "  using T = float;",
+        *(f"  {line}" for line in _constants(body.params)),
+        f"  each_bfloat16<{places}>(n, data, [&]({arguments}) __attribute__((always_inline)) {{",
+        *(f"    {line}" for line in lines),
+        "  });",
+        "  return 0;",
+        "}",
+    )
+
+
+def _with_entry(table: tuple[str, ...], dtype: str, entry: str) -> tuple[str, ...]:
+    at = _COMPUTED.index(dtype)
+    return (*table[:at], entry, *table[at + 1 :])
 
 
 def _is_heavy(expr: Expr, rows: dict[str, Primitive]) -> bool:

@@ -24,6 +24,33 @@ inline uint32_t divides_by_zero(T divisor) {
   }
 }
 
+// Two neighbours in memory, the first in the lower half: words need no conversion across lanes.
+typedef uint32_t BFloat16Pair __attribute__((aligned(2), may_alias));
+
+// The bits of x, of which the upper half is x rounded to bfloat16 (ties to even; NaN becomes
+// quiet). One sum: a choice between two results would be narrowed to 16 bits before it.
+[[gnu::always_inline]] inline uint32_t rounded_above(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  return bits + (x != x ? ~bits & 0x400000u : 0x7fffu + ((bits >> 16) & 1u));
+}
+
+// out[i] = cell(in[0][i], ...) for bfloat16 elements; I: 0, 1, ... by operand.
+template <int... I, typename Cell>
+[[gnu::always_inline]] inline void each_bfloat16(int64_t n, char* const* data, const Cell& cell) {
+  const BFloat16Pair* const in[] = {reinterpret_cast<const BFloat16Pair*>(data[I + 1])...};
+  BFloat16Pair* const out = reinterpret_cast<BFloat16Pair*>(data[0]);
+#pragma omp simd
+  for (int64_t i = 0; i < n / 2; ++i) {
+    const float first = cell(__builtin_bit_cast(float, in[I][i] << 16)...);
+    const float second = cell(__builtin_bit_cast(float, in[I][i] & 0xffff0000u)...);
+    out[i] = (rounded_above(first) >> 16) | (rounded_above(second) & 0xffff0000u);
+  }
+  if (n % 2 == 0) return;
+  const auto last = [&](int array) { return reinterpret_cast<uint16_t*>(data[array]) + (n - 1); };
+  const float value = cell(__builtin_bit_cast(float, uint32_t{*last(I + 1)} << 16)...);
+  *last(0) = static_cast<uint16_t>(rounded_above(value) >> 16);
+}
+
 // The five loops of one reduction. Long fibers are halved down to blocks, and a block keeps kLanes
 // partial results, so that the rounding error of a sum grows with log2(n) + kBlock / kLanes /
 // kDepth.

@@ -20,11 +20,24 @@ struct Params {
   alignas(16) char slots[16 * kMaxParams];
 };
 
-PointwiseLoop loop_of(const PointwiseOp& op, ScalarType compute) {
-  const PointwiseLoop loop = op.loops[cpu_isa()][index_of(compute)];
+// `dtype`: the compute type, or one that the operator's loops take as it lies in memory.
+PointwiseLoop loop_of(const PointwiseOp& op, ScalarType dtype) {
+  const PointwiseLoop loop = op.loops[cpu_isa()][index_of(dtype)];
   if (!loop) [[unlikely]]
-    fail_dtype(op.name, compute);
+    fail_dtype(op.name, dtype);
   return loop;
+}
+
+// Whether a loop reads and writes `dtype`, which it does not compute in, as it lies in memory.
+bool has_stored_loop(const PointwiseOp& op, ScalarType dtype) {
+  return dtype == ScalarType::BFloat16 && op.loops[cpu_isa()][index_of(dtype)];
+}
+
+// Numbers are operands of the compute type; in a loop over stored elements they must lose nothing.
+bool is_exact_bfloat16(const Scalar& number) {
+  uint32_t bits;
+  number.store(ScalarType::Float32, &bits);
+  return (bits & 0xffffu) == 0;
 }
 
 void check_errors(uint32_t errors) {
@@ -55,6 +68,7 @@ struct Uniform {
   const Scalar* numbers[kMaxNumbers];
   int count = 0;  // of numbers
   PointwiseDTypes types;
+  ScalarType stored;  // of the loop's operands
 };
 
 bool matches(const Tensor& t, const Tensor& first) {
@@ -84,7 +98,12 @@ bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u)
     if (!keeps_dtype(*u.numbers[i], u.first->dtype())) return false;
   }
   u.types = dtypes_by_rule(op.name, op.rule, op.allowed, u.first->dtype());
-  if (u.types.compute != u.first->dtype()) return false;
+  u.stored = u.first->dtype();
+  if (u.types.compute == u.stored) return true;
+  if (!has_stored_loop(op, u.stored)) return false;
+  for (int i = 0; i < u.count; ++i) {
+    if (!is_exact_bfloat16(*u.numbers[i])) return false;
+  }
   return true;
 }
 
@@ -132,8 +151,8 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
   Params values;
   if (!params.empty()) store_params(op.name, params, u.types.compute, values.slots);
   const int64_t n = out.numel();
-  DenseRun run(loop_of(op, u.types.compute), values.slots, static_cast<int>(operands.size()) + 1);
-  const int64_t width = static_cast<int64_t>(element_size(u.types.compute));
+  DenseRun run(loop_of(op, u.stored), values.slots, static_cast<int>(operands.size()) + 1);
+  const int64_t width = static_cast<int64_t>(element_size(u.stored));
   run.data[0] = static_cast<char*>(out.data());
   run.bytes[0] = static_cast<int64_t>(element_size(out.dtype()));
   alignas(64) char splatted[kMaxNumbers][kBlock * 16];
@@ -147,7 +166,7 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
     char* const buffer = splatted[used++];
     run.numbers |= 1u << (i + 1);
     run.data[i + 1] = buffer;
-    operands[i].scalar->store(u.types.compute, buffer);
+    operands[i].scalar->store(u.stored, buffer);
     splat(buffer, width, n < kBlock ? n : kBlock, buffer);
   }
   if (n == 0) return;
@@ -158,10 +177,11 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
 
 class StridedRun {
  public:
-  StridedRun(const PointwiseOp& op, const PointwiseDTypes& types, const Tensor& out,
-             ArrayRef<Operand> operands, ArrayRef<Scalar> params)
+  // `types`: those of the loop, which takes params of `param_type`.
+  StridedRun(const PointwiseOp& op, const PointwiseDTypes& types, ScalarType param_type,
+             const Tensor& out, ArrayRef<Operand> operands, ArrayRef<Scalar> params)
       : loop_(loop_of(op, types.compute)) {
-    store_params(op.name, params, types.compute, params_.slots);
+    store_params(op.name, params, param_type, params_.slots);
     nest_.set_sizes(out.sizes());
     add(out, cast_loop(types.loop_out, out.dtype()), types.loop_out);
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -278,15 +298,25 @@ class StridedRun {
   Side sides_[kMaxOperands + 1];
 };
 
+// Whether the result and all operands are of one dtype that has a loop over stored elements.
+bool runs_as_stored(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operands) {
+  if (!has_stored_loop(op, out.dtype())) return false;
+  return std::all_of(operands.begin(), operands.end(), [&](const Operand& o) {
+    return o.tensor ? o.tensor->dtype() == out.dtype() : is_exact_bfloat16(*o.scalar);
+  });
+}
+
 void run_strided(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operands,
                  ArrayRef<Scalar> params) {
-  const PointwiseDTypes types = pointwise_dtypes(op, operands);
+  PointwiseDTypes types = pointwise_dtypes(op, operands);
+  const ScalarType param_type = types.compute;
   if (out.numel() == 0) {
     Params unused;
     store_params(op.name, params, types.compute, unused.slots);
     return;
   }
-  StridedRun run(op, types, out, operands, params);
+  if (runs_as_stored(op, out, operands)) types.compute = types.loop_out = out.dtype();
+  StridedRun run(op, types, param_type, out, operands, params);
   check_errors(run.run());
 }
 

@@ -3,10 +3,13 @@
 
 #include "aten/core/loop_types.h"
 #include "aten/cpu/cast.h"
+#include "aten/cpu/vecmath/bfloat16.h"
 
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
 
 namespace flambeau::loops {
 namespace {
@@ -77,16 +80,7 @@ inline void convert_run(int64_t n, const BFloat16* in, float* out) {
     out[i] = __builtin_bit_cast(float, static_cast<uint32_t>(in[i].bits) << 16);
   }
 }
-// The same rounding as BFloat16's constructor, without its branch.
-inline void convert_run(int64_t n, const float* in, BFloat16* out) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = __builtin_bit_cast(uint32_t, in[i]);
-    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const uint32_t quiet = (bits >> 16) | 0x40u;
-    out[i].bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-  }
-}
+inline void convert_run(int64_t n, const float* in, BFloat16* out) { vec::round_run(n, in, out); }
 
 template <typename From, typename To>
 void cast_elements(int64_t n, const char* source, int64_t source_stride, char* destination,
