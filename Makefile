@@ -91,6 +91,11 @@ test: build cpp-test $(VENV)/.test.installed  ## build everything, run the test 
 	$(call say,Running the Python tests)
 	@$(PY) -m pytest -n $(JOBS) test
 
+.PHONY: test-page
+test-page: build $(VENV)/.test.installed  ## follow docs/adding-an-operator.md in a clone: build it, run its operators' tests
+	$(call say,Building the examples of docs/adding-an-operator.md in a clone)
+	@$(PY) -m pytest test/docs/page_in_a_clone.py
+
 .PHONY: test-isa
 test-isa: build $(VENV)/.test.installed  ## a sample of the operator tests per instruction set: make test-isa [SAMPLE=5]
 	$(call say,Running operator tests with capped instruction sets)
