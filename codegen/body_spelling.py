@@ -462,8 +462,12 @@ def body_of(model: Model, op: Operator, form: Form, suffix: str) -> FunctionDecl
 
 
 def _checks(model: Model, op: Operator, form: Form) -> Iterator[str]:
-    """What must hold; forms that call the functional one, or another overload, leave it to that."""
-    if form.numbers or (op.kind is Kind.COMPOSITE and form is not op.forms[0]):
+    """What must hold; forms that call the functional one, or another overload, leave it to that.
+
+    A number form of a pointwise operator computes by itself: its Scalars have a dtype as Tensors do.
+    """
+    calls_another = form.numbers and op.kind is not Kind.POINTWISE
+    if calls_another or (op.kind is Kind.COMPOSITE and form is not op.forms[0]):
         return
     writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     yield from map(writer.check, op.checks)

@@ -17,7 +17,7 @@ from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
 from codegen.forms import is_tensor
 from codegen.lets import parse_with_lets
-from codegen.model import BaseType, Check, Expr, ListType, OptionalType
+from codegen.model import BaseType, Check, Expr, ListType, OptionalType, Prop, Var
 from codegen.overloads import BOOL, TENSOR, show, type_of
 from codegen.pyexpr import children
 from codegen.source import Text
@@ -78,13 +78,29 @@ def _host_value(
 ) -> Expr | None:
     """Parse a part of a text that the host can evaluate."""
     expr = parse_with_lets(draft, context, text, what, want, span)
-    call = None if expr is None else _first_call(expr)
-    if call is None:
-        return expr
+    if expr is None or (call := _first_call(expr)) is None:
+        return expr if expr is None or _known_of_numbers(expr, draft, context, what) else None
     message = f"{what} calls {call.form}"
     hint = "read shapes, dtypes and numbers; what depends on elements is checked by the operator itself"
     context.collector.add(call.position, "FB0307", message, hint)
     return None
+
+
+def _known_of_numbers(expr: Expr, draft: Draft, context: Context, what: str) -> bool:
+    """Whether a pointwise operator's number forms can evaluate it: a number has a dtype, and nothing else."""
+    if draft.kind_key != "pointwise":
+        return True
+    numbers = {name for group in draft.scalars for name in group}
+    if (
+        isinstance(expr, Prop)
+        and isinstance(expr.of, Var)
+        and expr.of.name in numbers
+        and expr.name != "dtype"
+    ):
+        message = f"{what}: {expr.of.name} may be a number, which has no {expr.name}"
+        context.collector.add(expr.of.position, "FB0307", message, "read its dtype")
+        return False
+    return all([_known_of_numbers(part, draft, context, what) for part in children(expr)])
 
 
 def _first_call(expr: Expr) -> model.Call | None:

@@ -62,8 +62,6 @@ ENTRY: dict[str, Key] = {
     "check": Key(
         "What must hold before anything is computed; see CHECK.",
         "maps",
-        (),
-        ("composite", "cpp", "reduce", "view", "kernels"),
     ),
     "composite": Key("A tensor expression over the arguments."),
     "cpp": Key("C++ statements; for what the expression language cannot say."),
