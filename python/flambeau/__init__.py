@@ -71,6 +71,7 @@ from flambeau._staleness import warn_if_stale as _warn_if_stale
 from flambeau._surface import install as _install_surface
 
 _install_surface()
+_C.__getattr__ = _attributes("flambeau._C")[0]
 _warn_if_stale(_C.__file__, getattr(_C, "_spec_hash", ""))
 
 # Every function that the specification puts at the top level; what follows may wrap one of them.
@@ -112,6 +113,10 @@ from flambeau._einsum import einsum, tensordot  # noqa: E402
 from flambeau._errors import OutOfMemoryError as OutOfMemoryError  # noqa: E402
 from flambeau._grouping import unique, unique_consecutive  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
+    _assert as _assert,
+)
+from flambeau._inquiry import (  # noqa: E402
+    get_file_path,
     is_complex,
     is_conj,
     is_distributed,

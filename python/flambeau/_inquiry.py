@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from flambeau import _C
@@ -93,3 +94,13 @@ def result_type(tensor: Any, other: Any) -> dtype:
 def typename(obj: Any) -> str:
     """Return the name of an object's type; for tensors with the dtype's."""
     return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise AssertionError with a message unless a condition holds; a tensor's only element counts."""
+    assert condition, message
+
+
+def get_file_path(*path_components: str) -> str:
+    """Return the path of a file below the package's folder."""
+    return str(Path(__file__).parent.joinpath(*path_components))

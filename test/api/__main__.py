@@ -51,8 +51,10 @@ def table(rows: list[Row]) -> list[str]:
 def section(rows: list[Row]) -> str:
     """Return the generated part of docs/parity.md."""
     lines = [BEGIN, "## Names", ""]
-    lines += ["Public names of PyTorch 2.13, members of classes included, and callables that take the same parameters.",
-              "This section is written by `make api`.", ""]  # fmt: skip
+    lines.append(
+        "Public names of PyTorch 2.13, members of classes included, and callables that take the same"
+    )
+    lines += ["parameters. This section is written by `make api`.", ""]
     lines += [*table(rows), ""]
     for title, pick in (("Missing", "missing"), ("Other parameters", "differing")):
         lines += [f"**{title}.**", ""]

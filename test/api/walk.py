@@ -86,8 +86,9 @@ def members(cls: type, path: str, root: str, stubs: Stubs) -> dict[str, Any]:
 
 
 def counts_once(cls: type, root: str) -> bool:
-    """Whether the members of a class are not looked at: it is written in C++, or one of the types by dtype."""
-    return cls.__module__.startswith(f"{root}._C") or cls.__name__.endswith("Tensor")
+    """Whether the members of a class do not count: it is written in C++, or a type of one dtype."""
+    is_bound = type(cls).__name__ == "pybind11_type"
+    return is_bound or cls.__module__.startswith(f"{root}._C") or cls.__name__.endswith("Tensor")
 
 
 def module_named(framework: str, name: str) -> Any:

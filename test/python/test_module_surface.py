@@ -2,11 +2,13 @@
 
 import importlib
 import io
+import os
 import subprocess
 import sys
 import threading
 import zipfile
 from collections import OrderedDict, namedtuple
+from pathlib import Path
 
 import flambeau as fb
 import pytest
@@ -218,6 +220,7 @@ def batches_by_a_table(torch):
 
     table = {Own: lambda batch, collate_fn_map=None: [o.value for o in batch]}
     table |= collate.default_collate_fn_map
+    table |= collate.default_collate_fn_map
     ordered = collate.default_collate([OrderedDict(x=1, y="a"), OrderedDict(x=2, y="b")])
     return [
         [type(ordered).__name__, ordered["x"], ordered["y"]],
@@ -254,7 +257,8 @@ class _Failing(fb.nn.Module):
 def test_a_local_repository(tmp_path):
     (tmp_path / "hubconf.py").write_text(
         "import helper_beside\ndependencies = ['numpy']\n\n"
-        "def net(n, scale=1):\n    '''A net.'''\n    return n * scale + helper_beside.one\n\ndef _hidden(): pass\n"
+        "def net(n, scale=1):\n    '''A net.'''\n    return n * scale + helper_beside.one\n\n"
+        "def _hidden(): pass\n"
     )
     (tmp_path / "helper_beside.py").write_text("one = 1\n")
     assert fb.hub.list(str(tmp_path), source="local") == ["net"]
@@ -386,7 +390,9 @@ def test_the_import_reads_no_table():
         "late += [m for m in ('distributed', 'hub', 'compat', 'cuda') if f'flambeau.{m}' in sys.modules]\n"
         "print(late)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(Path(fb.__file__).parents[1])}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     assert done.stdout.strip() == "[]"
 
 

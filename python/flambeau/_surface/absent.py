@@ -18,7 +18,7 @@ from flambeau import _lazy
 from flambeau._surface.absence import absent_class
 
 # Subsystem -> the module with its table and what an error says is missing.
-_SUBSYSTEMS = ("absent_distributed", "absent_export", "absent_quantization", "absent_devices")
+_SUBSYSTEMS = ("absent_distributed", "absent_export", "absent_quantization", "absent_devices", "absent_top")
 
 
 def _function(name: str, module: str, missing: str) -> Callable[..., NoReturn]:
@@ -113,10 +113,11 @@ MODULES = {name: entry for subsystem in _SUBSYSTEMS for name, entry in _read(sub
 def fill(module: ModuleType) -> None:
     """Give a module its classes, functions and answers."""
     missing, lines = MODULES[module.__name__.partition(".")[2]]
+    home = module.__name__.partition("._top.")[0]  # what belongs to the package itself
     module.__doc__ = f"Not built: {missing}."
     elsewhere = {}
     for kind, *words in lines:
-        for name, value in _entries(kind, words, module.__name__, missing):
+        for name, value in _entries(kind, words, home, missing):
             if kind == "from":
                 elsewhere[name] = f"flambeau.{value}"
             else:

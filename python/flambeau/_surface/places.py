@@ -14,6 +14,10 @@ from typing import Any
 from flambeau import _lazy
 
 TEXT = """
+. _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
+. Storage=_typed_storage:TypedStorage StorageBase=_storage:Storage to_dlpack=utils.dlpack Future=futures
+. FatalError=_top.devices classproperty=_utils
+_C _questions DispatchKey=_top.dispatch DispatchKeySet=_top.dispatch
 _tensor _rebuild_from_type_v2=serialization._allowed:tensor_with_state
 _utils _rebuild_tensor_v2=serialization._allowed:tensor_v2 _rebuild_tensor_v3=serialization._allowed:tensor_v3
 _utils _rebuild_parameter=serialization._allowed:parameter

@@ -1,0 +1,47 @@
+"""What libraries ask PyTorch's `_C` about: switches of parts that do not exist here, and their state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_GLIBCXX_USE_CXX11_ABI = True
+has_cuda = has_mps = has_xpu = has_mkldnn = has_cudnn = False
+has_openmp = has_lapack = has_spectral = True
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Count the use of an interface: nobody does."""
+
+
+_log_api_usage_metadata = _log_api_usage_once
+
+
+def _get_tracing_state() -> None:
+    """Return what a tracer in C++ has recorded so far: there is none."""
+
+
+def _cuda_getDeviceCount() -> int:
+    """Return the number of CUDA devices: 0."""
+    return 0
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of the device kind that is kept for extensions."""
+    return "privateuseone"
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """Return the kind of accelerator: the CPU stands for none."""
+    from flambeau._C import device
+
+    return device("cpu")
+
+
+def _jit_set_profiling_mode(enabled: bool) -> bool:
+    """Set whether an executor in C++ specialises graphs: there is none. Returns: the former setting."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_profiling_mode
+_jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_profiling_mode

@@ -1,0 +1,94 @@
+"""Names of the package itself that belong to what is not built."""
+
+from __future__ import annotations
+
+# What is missing -> module -> kind and names; `absent` says what the kinds mean.
+TABLES = {
+    "flambeau does not have the classes of PyTorch's TorchScript in C++": """
+_top.script
+  class AggregationType AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig
+      BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule ClassType Code CompilationUnit
+      CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable
+      DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FloatType
+      FunctionSchema FutureType Gradient Graph GraphExecutorState IODescriptor InferredType IntType
+      InterfaceType ListType LiteScriptModule LockingLogger ModuleDict Node NoneType NoopLogger NumberType
+      OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType
+      ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList
+      ScriptListIterator ScriptModuleSerializer ScriptObject ScriptObjectProperty
+      SerializationStorageContext StaticModule StreamObjType StringType SymBoolType SymIntType TensorType
+      ThroughputBenchmark TracingState TupleType Type UnionType Use Value
+  def import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
+      parse_type_comment unify_type_list
+  error JITException=RuntimeError
+""",
+    "flambeau has no quantized tensors": """
+_top.quantized
+  class qscheme
+  def choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
+      fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation
+      fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
+      fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr
+      q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point
+      quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
+      quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
+      quantized_rnn_relu_cell quantized_rnn_tanh_cell
+""",
+    "flambeau does not call this library by name; nn.functional has the operator": """
+_top.vendors
+  def batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
+      batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats
+      cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu
+      cudnn_convolution_relu cudnn_convolution_transpose cudnn_grid_sampler miopen_batch_norm
+      miopen_convolution miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose
+      miopen_ctc_loss miopen_depthwise_convolution miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution
+      mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer
+  answer cudnn_is_acceptable=False is_vulkan_available=False
+""",
+    "flambeau has no accelerator": """
+_top.devices
+  class Event Stream thread_safe_generator
+  def get_device_module
+  error AcceleratorError=RuntimeError FatalError=RuntimeError
+""",
+    "flambeau has no symbolic sizes": """
+_top.symbolic
+  class SymBool SymFloat SymInt
+  def sym_constrain_range sym_constrain_range_for_size sym_fresh_size
+""",
+    "it was removed from PyTorch; linalg has it": """
+_top.removed
+  def eig lstsq matrix_rank solve symeig
+""",
+    "flambeau does not open its dispatch to Python": """
+_top.dispatch
+  enum DispatchKey Undefined CompositeExplicitAutogradNonFunctional CompositeExplicitAutograd
+      CompositeImplicitAutogradNestedTensor CompositeImplicitAutograd AutogradNestedTensor AutogradOther
+      Autograd Conjugate ZeroTensor Negative BackendSelect ADInplaceOrView PythonTLSSnapshot Python
+      FuncTorchDynamicLayerFrontMode FuncTorchDynamicLayerBackMode FuncTorchBatchedDecomposition
+      FuncTorchBatched FuncTorchVmapMode FuncTorchGradWrapper PythonDispatcher PreDispatch Functionalize
+      AutocastCPU AutocastMPS AutocastXPU AutocastHPU AutocastIPU AutocastCUDA AutocastPrivateUse1 Dense
+      StartOfDenseBackends CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2
+      PrivateUse3 Meta EndOfDenseBackends Quantized StartOfQuantizedBackends QuantizedCPU QuantizedCUDA
+      QuantizedHIP QuantizedXLA QuantizedMPS QuantizedIPU QuantizedXPU QuantizedHPU QuantizedVE
+      QuantizedLazy QuantizedMTIA QuantizedMAIA QuantizedPrivateUse1 QuantizedPrivateUse2
+      QuantizedPrivateUse3 QuantizedMeta EndOfQuantizedBackends Sparse StartOfSparseBackends SparseCPU
+      SparseCUDA SparseHIP SparseXLA SparseMPS SparseIPU SparseXPU SparseHPU SparseVE SparseLazy SparseMTIA
+      SparseMAIA SparsePrivateUse1 SparsePrivateUse2 SparsePrivateUse3 SparseMeta EndOfSparseBackends
+      SparseCsr StartOfSparseCsrBackends SparseCsrCPU SparseCsrCUDA SparseCsrHIP SparseCsrXLA SparseCsrMPS
+      SparseCsrIPU SparseCsrXPU SparseCsrHPU SparseCsrVE SparseCsrLazy SparseCsrMTIA SparseCsrMAIA
+      SparseCsrPrivateUse1 SparseCsrPrivateUse2 SparseCsrPrivateUse3 SparseCsrMeta EndOfSparseCsrBackends
+      NestedTensor StartOfNestedTensorBackends NestedTensorCPU NestedTensorCUDA NestedTensorHIP
+      NestedTensorXLA NestedTensorMPS NestedTensorIPU NestedTensorXPU NestedTensorHPU NestedTensorVE
+      NestedTensorLazy NestedTensorMTIA NestedTensorMAIA NestedTensorPrivateUse1 NestedTensorPrivateUse2
+      NestedTensorPrivateUse3 NestedTensorMeta EndOfNestedTensorBackends AutogradFunctionality
+      StartOfAutogradFunctionalityBackends AutogradCPU AutogradCUDA AutogradHIP AutogradXLA AutogradMPS
+      AutogradIPU AutogradXPU AutogradHPU AutogradVE AutogradLazy AutogradMTIA AutogradMAIA
+      AutogradPrivateUse1 AutogradPrivateUse2 AutogradPrivateUse3 AutogradMeta
+      EndOfAutogradFunctionalityBackends
+  enum Tag core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated
+      inplace inplace_view maybe_aliasing_or_mutating needs_contiguous_strides needs_exact_strides
+      needs_fixed_stride_order nondeterministic_bitwise nondeterministic_seeded out out_variant pointwise
+      pt2_compliant_tag reduction view_copy
+  class DispatchKeySet ExcludeDispatchKeyGuard
+""",
+}

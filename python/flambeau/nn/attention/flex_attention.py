@@ -1,0 +1,336 @@
+"""Attention whose scores and mask are functions of batch, head and the two positions.
+
+result = softmax(score_mod(q k^T * scale) + mask) v, computed with all scores in memory. A row that is masked
+altogether gives zeros and the logarithm -inf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau._C import Tensor
+from flambeau._lazy import attributes
+from flambeau.func import vmap
+
+__all__ = [
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
+]
+
+Mod = Callable[..., Tensor]
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+
+class AuxRequest(NamedTuple):
+    """Which further results are wanted."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """The further results; None where not asked for."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
+
+
+def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
+    """Allow every pair."""
+    return batch.new_ones(size=(), dtype=flambeau.bool, device=batch.device)
+
+
+def and_masks(*mask_mods: Mod) -> Mod:
+    """Return the function that allows what all functions allow."""
+    return _joined(mask_mods, True, lambda a, b: a & b)
+
+
+def or_masks(*mask_mods: Mod) -> Mod:
+    """Return the function that allows what any function allows."""
+    return _joined(mask_mods, False, lambda a, b: a | b)
+
+
+def _joined(mask_mods: tuple[Mod, ...], start: bool, join: Callable[[Tensor, Tensor], Tensor]) -> Mod:
+    if not all(callable(mod) for mod in mask_mods):
+        raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
+
+    def mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+        result = b.new_full((), start, dtype=flambeau.bool)
+        for mod in mask_mods:
+            result = join(result, mod(b, h, q_idx, kv_idx))
+        return result
+
+    return mask
+
+
+def _over_all(mod: Mod, with_score: bool) -> Mod:
+    """Map a function of single positions over batch, head, query and key positions."""
+    lead = (0,) if with_score else ()
+    for in_dims in (
+        (None, None, None, 0),
+        (None, None, 0, None),
+        (None, 0, None, None),
+        (0, None, None, None),
+    ):
+        mod = vmap(mod, in_dims=(*lead, *in_dims), out_dims=0)
+    return mod
+
+
+def _positions(shape: Any, device: Any) -> list[Tensor]:
+    return [flambeau.arange(n, device=device) for n in shape]
+
+
+def create_mask(
+    mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
+) -> Tensor:
+    """Return what a function allows, or adds to a score of 0, as a tensor.
+
+    Args:
+        mod_fn: ``(batch, head, q, kv)`` -> whether the pair is allowed, or ``(score, ...)`` -> score.
+        B: batches; None: 1.
+        H: heads; None: 1.
+        Q_LEN: query positions.
+        KV_LEN: key positions.
+        device: of the result.
+    """
+    shape = (B or 1, H or 1, Q_LEN, KV_LEN)
+    if _takes_score(mod_fn):
+        scores = flambeau.zeros(shape, device=device)
+        changed = _over_all(mod_fn, True)(scores, *_positions(shape, device))
+        return flambeau.where(changed.isneginf(), False, True)
+    return _over_all(mod_fn, False)(*_positions(shape, device)).expand(shape)
+
+
+def _takes_score(mod: Mod) -> bool:
+    import inspect
+
+    parameters = inspect.signature(mod).parameters.values()
+    return sum(p.default is p.empty and p.kind <= p.POSITIONAL_OR_KEYWORD for p in parameters) == 5
+
+
+class BlockMask:
+    """Which blocks of query and key positions take part: partly, by `mask_mod`, or in full.
+
+    Args:
+        seq_lengths: query and key positions.
+        kv_num_blocks: ``(B, H, query blocks)``: how many blocks of keys take part in part.
+        kv_indices: ``(B, H, query blocks, key blocks)``: which, the first of each row.
+        full_kv_num_blocks: how many take part in full; None: none.
+        full_kv_indices: which.
+        BLOCK_SIZE: query and key positions of a block.
+        mask_mod: says which pairs of a partial block are allowed.
+    """
+
+    def __init__(
+        self,
+        seq_lengths: tuple[int, int],
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE, _DEFAULT_SPARSE_BLOCK_SIZE),
+        mask_mod: Mod | None = None,
+    ) -> None:
+        if kv_indices.dim() < 2:
+            raise RuntimeError("BlockMask must have at least 2 dimensions")
+        if (full_kv_num_blocks is None) != (full_kv_indices is None):
+            raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
+        self.seq_lengths = seq_lengths
+        self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
+        self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
+        self.BLOCK_SIZE = BLOCK_SIZE
+        self.mask_mod = mask_mod or noop_mask
+
+    @classmethod
+    def from_kv_blocks(
+        cls,
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+        mask_mod: Mod | None = None,
+        seq_lengths: tuple[int, int] | None = None,
+        compute_q_blocks: bool = True,
+    ) -> BlockMask:
+        """Return the mask of lists of blocks; `compute_q_blocks` is for kernels."""
+        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+        lengths = seq_lengths or (kv_indices.size(-2) * size[0], kv_indices.size(-1) * size[1])
+        full = full_kv_num_blocks, full_kv_indices
+        return cls(lengths, kv_num_blocks, kv_indices, *full, size, mask_mod)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Batches, heads, query and key positions."""
+        return (*self.kv_indices.shape[:-2], *self.seq_lengths)
+
+    def numel(self) -> int:
+        """Return the number of pairs."""
+        return math.prod(self.shape)
+
+    def to_dense(self) -> Tensor:
+        """Return, per block, 1 where it takes part."""
+        dense = _listed(self.kv_num_blocks, self.kv_indices)
+        if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
+            dense = dense | _listed(self.full_kv_num_blocks, self.full_kv_indices)
+        return dense.to(flambeau.int32)
+
+    def sparsity(self) -> float:
+        """Return the percentage of pairs outside of blocks that take part; blocks count as whole ones."""
+        covered = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
+        return 100 * (1 - covered / self.numel())
+
+    def __getitem__(self, index: Any) -> BlockMask:
+        index = index if isinstance(index, tuple) else (index,)
+        kept = tuple(slice(i, i + 1) if isinstance(i, int) else i for i in index)
+        lists = (self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices)
+        parts: list[Any] = [None if t is None else t[kept] for t in lists]
+        lengths = (min(self.seq_lengths[0], parts[1].size(-2) * self.BLOCK_SIZE[0]), self.seq_lengths[1])
+        return BlockMask(lengths, parts[0], parts[1], parts[2], parts[3], self.BLOCK_SIZE, self.mask_mod)
+
+    def to(self, device: Any) -> BlockMask:
+        """Return the mask on a device."""
+        lists = (self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices)
+        parts: list[Any] = [None if t is None else t.to(device) for t in lists]
+        a, b, c, d = parts
+        return BlockMask(self.seq_lengths, a, b, c, d, self.BLOCK_SIZE, self.mask_mod)
+
+    def __repr__(self) -> str:
+        return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
+
+    def _allowed(self, batches: int, heads: int, q_len: int, kv_len: int) -> Tensor:
+        """Return, per pair, whether it is allowed."""
+        device = self.kv_indices.device
+        partial = self._spread(self.kv_num_blocks, self.kv_indices)[..., :q_len, :kv_len]
+        shape = (batches, heads, q_len, kv_len)
+        mask = _over_all(self.mask_mod, False)(*_positions(shape, device)).expand(shape) & partial
+        if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
+            mask = mask | self._spread(self.full_kv_num_blocks, self.full_kv_indices)[..., :q_len, :kv_len]
+        return mask
+
+    def _spread(self, counts: Tensor, indices: Tensor) -> Tensor:
+        blocks = _listed(counts, indices)
+        return blocks.repeat_interleave(self.BLOCK_SIZE[0], -2).repeat_interleave(self.BLOCK_SIZE[1], -1)
+
+
+def _listed(counts: Tensor, indices: Tensor) -> Tensor:
+    """Return, per block, whether it is among the first `counts` of its row's list."""
+    columns = indices.size(-1)
+    taken = flambeau.arange(columns, device=indices.device) < counts.unsqueeze(-1)
+    dense = flambeau.zeros((*indices.shape[:-1], columns + 1), dtype=flambeau.bool, device=indices.device)
+    place = flambeau.where(taken, indices, columns).to(flambeau.int64)  # the last column takes the rest
+    return dense.scatter(-1, place, flambeau.ones_like(place, dtype=flambeau.bool))[..., :columns]
+
+
+def _lists(dense: Tensor) -> tuple[Tensor, Tensor]:
+    order = dense.to(flambeau.int32).argsort(dim=-1, descending=True, stable=True)
+    return dense.sum(-1).to(flambeau.int32), order.to(flambeau.int32)
+
+
+def create_block_mask(
+    mask_mod: Mod,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+    _compile: bool = False,
+) -> BlockMask:
+    """Return the mask of a function.
+
+    Args:
+        mask_mod: ``(batch, head, q, kv)`` -> whether the pair is allowed.
+        B: batches; None: 1, for all.
+        H: heads; None: 1, for all.
+        Q_LEN: query positions.
+        KV_LEN: key positions.
+        device: of the lists.
+        BLOCK_SIZE: positions of a block, of queries and keys.
+    """
+    size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
+    mask = flambeau.nn.functional.pad(mask, (0, -KV_LEN % size[1], 0, -Q_LEN % size[0]))
+    rows, columns = mask.size(-2) // size[0], mask.size(-1) // size[1]
+    blocks = mask.reshape(*mask.shape[:2], rows, size[0], columns, size[1]).sum((3, 5))
+    full = blocks == size[0] * size[1]
+    partial = (blocks > 0) & ~full
+    return BlockMask((Q_LEN, KV_LEN), *_lists(partial), *_lists(full), size, mask_mod)
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: Any, enable_gqa: bool) -> None:
+    if not query.dim() == key.dim() == value.dim() == 4:
+        raise NotImplementedError("flex_attention: expected query, key and value to be 4D")
+    if query.size(-1) != key.size(-1) or key.size(-2) != value.size(-2):
+        raise ValueError(
+            "Expect query and key/value to have the same embedding dimension and key and value one length"
+        )
+    if not enable_gqa and query.size(1) != key.size(1):
+        raise ValueError(f"Expect query and key/value to have the same number of heads, got {query.size(1)}")
+    if query.size(1) % key.size(1):
+        raise ValueError("Expect number of query heads to be a multiple of kv heads for GQA")
+    if block_mask is not None and block_mask.shape[-2] < query.size(2):
+        raise ValueError(
+            f"block_mask was created for {block_mask.shape}, got {query.size(2)} query positions"
+        )
+
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Mod | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
+    """Attend with a function of scores and a mask by blocks.
+
+    Args:
+        query: ``(B, Hq, L, E)``.
+        key: ``(B, Hkv, S, E)``.
+        value: ``(B, Hkv, S, Ev)``.
+        score_mod: ``(score, batch, head, q, kv)`` -> score; applied after `scale`.
+        block_mask: from `create_block_mask`.
+        scale: of the products; None: ``1 / sqrt(E)``.
+        enable_gqa: whether each head of keys may serve several of queries.
+        return_lse: whether to return the logarithm of each row's sum of exponentials too, ``(B, Hq, L)``.
+        kernel_options: for kernels that fuse these steps; there is none here.
+        return_aux: which further results to return in an `AuxOutput`.
+    Shape: ``(B, Hq, L, Ev)``.
+    """
+    _check(query, key, value, block_mask, enable_gqa)
+    batches, heads, q_len, width = query.shape
+    if heads != key.size(1):
+        key, value = (t.repeat_interleave(heads // key.size(1), 1) for t in (key, value))
+    exact = flambeau.float64 if query.dtype == flambeau.float64 else flambeau.float32
+    scores = query.to(exact) @ key.to(exact).mT * (1 / math.sqrt(width) if scale is None else scale)
+    shape = (batches, heads, q_len, key.size(2))
+    if score_mod is not None:
+        scores = _over_all(score_mod, True)(scores, *_positions(shape, query.device)).to(exact)
+    if block_mask is not None:
+        scores = scores.masked_fill(~block_mask._allowed(*shape), -math.inf)
+    empty = scores.isneginf().all(-1, keepdim=True)
+    weights = scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)
+    result = (weights @ value.to(exact)).to(query.dtype)
+    if return_aux is not None:
+        lse = scores.logsumexp(-1) if return_aux.lse else None
+        return result, AuxOutput(lse, scores.amax(-1) if return_aux.max_scores else None)
+    return (result, scores.logsumexp(-1)) if return_lse else result
+
+
+__getattr__, __dir__ = attributes(__name__)
