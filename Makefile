@@ -155,6 +155,7 @@ build/programs/made: pyproject.toml test/programs/constraints.txt python/build_s
 .PHONY: programs
 programs: build build/programs/made  ## programs over public libraries: make programs [NAMES="timm/ bert"]
 	@PYTHONPATH=python:test $(PY) -m programs $(NAMES) $(PROGRAMS)
+
 .PHONY: api
 api: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## compare public names and parameters with PyTorch's: make api [MODULES="nn.utils hub"]
 	@PYTHONPATH=python:test $(PY) -m api $(MODULES) $(if $(MODULES),--list,--page)

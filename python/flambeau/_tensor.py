@@ -11,6 +11,7 @@ from flambeau._function_state import DisableTorchFunctionSubclass
 from flambeau._lazy import attributes
 from flambeau._overridable import offer_members
 from flambeau._size import Size
+from flambeau._surface.absence import absent_function
 from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
 
@@ -427,6 +428,19 @@ def _always(value: Any) -> Callable[[Tensor], Any]:
     return lambda self: value
 
 
+# Methods that PyTorch has for what is not built, or had.
+_ABSENT = {
+    "flambeau has no quantized tensors": (
+        "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "
+        "q_zero_point qscheme"
+    ),
+    "flambeau has no nested tensors": "to_padded_tensor",
+    "flambeau keeps no layout of oneDNN": "to_mkldnn",
+    "it was removed from PyTorch; linalg has it": "eig lstsq solve symeig",
+    "it was removed from PyTorch; distributions have it": "reinforce",
+}
+
+
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
     written = (_TensorMethods, ExchangeMethods, MemoryMethods)
@@ -446,6 +460,10 @@ def _install() -> None:
     for name, value in (("name", None), ("volatile", False)):  # of PyTorch's first versions
         if name not in vars(Tensor):
             setattr(Tensor, name, property(_always(value)))
+    for missing, absent in _ABSENT.items():
+        for name in absent.split():
+            if name not in vars(Tensor):
+                setattr(Tensor, name, absent_function(name, "flambeau.Tensor", missing))
     for name, to in [*((n, getattr(_C, n)) for n in names), ("char", _C.int8), ("byte", _C.uint8)]:
         if name not in vars(Tensor):
             setattr(Tensor, name, _caster(name, to))

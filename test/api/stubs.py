@@ -32,6 +32,7 @@ class Stubs:
 
     def __init__(self, framework: str) -> None:
         folder = Path(str(importlib.util.find_spec(framework).origin)).parent
+        self.has_schemas = framework == "torch"
         self.functions: dict[str, list[Any]] = {}
         self.methods: dict[str, list[Any]] = {}
         for path in sorted([*folder.glob("*.pyi"), *folder.glob("_C/*.pyi")]):
@@ -53,4 +54,17 @@ class Stubs:
         name = getattr(value, "__name__", path.rpartition(".")[2])
         if path.startswith("Tensor."):
             return self.methods.get(name)
-        return self.functions.get(name)
+        return self.functions.get(name) or (schemas(name) if self.has_schemas else None)
+
+
+def schemas(name: str) -> list[Any] | None:
+    """Return the parameters of an operator of PyTorch's that no stub describes, from its schemas."""
+    import torch
+
+    found = []
+    for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
+        given = [a for a in schema.arguments if not a.is_out]
+        found.append(
+            [(a.name, KEYWORD_ONLY if a.kwarg_only else EITHER, a.has_default_value()) for a in given]
+        )
+    return found or None

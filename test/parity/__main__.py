@@ -74,7 +74,9 @@ def main() -> int:
     if options.details or options.patterns:
         print_details(table)
     if options.page:
-        (ROOT / "docs" / "parity.md").write_text(markdown(table))
+        page = ROOT / "docs" / "parity.md"
+        _, begin, names = page.read_text().partition("<!-- api: begin -->")  # `make api` writes that part
+        page.write_text(markdown(table) + (f"\n{begin}{names}" if begin else ""))
     return fallen(summary) if options.floor else 0
 
 

@@ -311,6 +311,48 @@ def test_an_old_archive_of_one_file(tmp_path):
     assert found["w"].item() == 1
 
 
+@scenario
+def shapes_of_trees_as_text(torch):
+    trees = importlib.import_module(torch.__name__ + ".utils._pytree")
+    tree = {"a": [1, (2, 3)], "b": OrderedDict(x=4)}
+    spec = trees.tree_structure(tree)
+    text = trees.treespec_dumps(spec)
+    again = trees.treespec_loads(text)
+
+    class Own:
+        def __init__(self, parts, mark):
+            self.parts, self.mark = parts, mark
+
+    trees.register_pytree_node(
+        Own,
+        lambda o: (o.parts, o.mark),
+        Own,
+        serialized_type_name="test.Own",
+        to_dumpable_context=lambda mark: [mark],
+        from_dumpable_context=lambda text: text[0],
+        flatten_with_keys_fn=lambda o: ([(trees.SequenceKey(i), p) for i, p in enumerate(o.parts)], o.mark),
+    )
+    own = trees.treespec_loads(trees.treespec_dumps(trees.tree_structure([Own([1, 2], "m")])))
+    made = trees.tree_unflatten([5, 6], own)[0]
+    paths = trees.tree_map_with_path(lambda path, leaf: trees.keystr(path), {"k": Own([1], "")})
+    keyed = trees._dict_flatten_with_keys({"u": 1})
+    return [
+        [
+            again == spec,
+            text,
+            trees.tree_unflatten([5, 6, 7, 8], again) == {**tree, "a": [5, (6, 7)], "b": {"x": 8}},
+        ],
+        [made.parts, made.mark, paths["k"].parts, str(keyed[0][0][0]), keyed[0][0][1], keyed[1]],
+        raised("protocol", trees.treespec_loads, "[2, {}]"),
+    ]
+
+
+def test_methods_of_what_is_not_built():
+    for name, word in (("q_scale", "quantized"), ("symeig", "removed"), ("to_mkldnn", "oneDNN")):
+        with pytest.raises(RuntimeError, match=word):
+            getattr(fb.ones(1), name)()
+
+
 def test_weak_keys():
     from flambeau.utils.weak import WeakTensorKeyDictionary
 
@@ -386,7 +428,7 @@ def test_devices_that_there_are_none_of():
 def test_the_import_reads_no_table():
     code = (
         "import sys, flambeau\n"
-        "late = [m for m in sys.modules if m.startswith('flambeau._surface.')]\n"
+        "late = [m for m in sys.modules if m.startswith(('flambeau._surface.places', 'flambeau._surface.absent'))]\n"
         "late += [m for m in ('distributed', 'hub', 'compat', 'cuda') if f'flambeau.{m}' in sys.modules]\n"
         "print(late)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 
@@ -26,3 +27,14 @@ def absent_class(name: str, module: str, missing: str, **constants: Any) -> Abse
     """Return a class that cannot be instantiated; `missing` is the reason."""
     facts: dict[str, Any] = {"__module__": module, "_missing": missing, "__doc__": f"Not built: {missing}."}
     return Absent(name, (), facts | constants)
+
+
+def absent_function(name: str, module: str, missing: str) -> Callable[..., NoReturn]:
+    """Return a function that raises RuntimeError; `missing` is the reason."""
+
+    def function(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{function.__module__}.{name}: {missing}")
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = module, f"Not built: {missing}."
+    return function

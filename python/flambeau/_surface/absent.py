@@ -9,23 +9,16 @@ from __future__ import annotations
 
 import builtins
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from flambeau import _lazy
-from flambeau._surface.absence import absent_class
+from flambeau._surface.absence import absent_class, absent_function
 
 # Subsystem -> the module with its table and what an error says is missing.
 _SUBSYSTEMS = ("absent_distributed", "absent_export", "absent_quantization", "absent_devices", "absent_top")
-
-
-def _function(name: str, module: str, missing: str) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(f"{function.__module__}.{name}: {missing}")
-
-    return _named(function, name, module, f"Not built: {missing}.")
 
 
 def _named(function: Any, name: str, module: str, doc: str) -> Any:
@@ -75,7 +68,7 @@ def _entries(kind: str, words: list[str], module: str, missing: str) -> Iterator
             name, _, constant = word.partition(":")
             yield name, absent_class(name, module, missing, **dict([_value(constant)] if constant else []))
         elif kind == "def":
-            yield word, _function(word, module, missing)
+            yield word, absent_function(word, module, missing)
         elif kind == "decorator":
             yield word, _decorator(word, module, missing)
         elif kind == "answer":

@@ -29,6 +29,7 @@ cuda.graphs cuda
 cuda.memory cuda
 cuda.random cuda
 cuda.streams cuda
+nn.functional grad=nn
 nn.modules.activation MultiheadAttention=nn
 nn.modules.adaptive AdaptiveLogSoftmaxWithLoss=nn
 nn.modules.batchnorm nn.modules.normalization nn.modules.lazy _LazyNormBase=nn.modules.lazy:_LazyNorm
@@ -68,6 +69,7 @@ optim.radam optim.adam
 optim.rmsprop optim.adaptive
 optim.rprop optim.sgd
 optim._adafactor optim.adaptive
+utils._pytree utils._pytree_nodes
 utils.data.dataloader utils.data.loader utils.data.collate _BaseDataLoaderIter=utils.data._passes:_Pass
 utils.data.dataloader _SingleProcessDataLoaderIter=utils.data._passes:BatchesHere
 utils.data.dataloader _MultiProcessingDataLoaderIter=utils.data._passes:BatchesOfWorkers

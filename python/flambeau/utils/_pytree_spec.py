@@ -18,6 +18,9 @@ class NodeDef(NamedTuple):
     flatten_fn: Callable[[Any], tuple[list[Any], Context]]
     unflatten_fn: Callable[[Iterable[Any], Context], Any]
     flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Context]] | None = None
+    serialized_type_name: str | None = None
+    to_dumpable_context: Callable[[Any], Any] | None = None
+    from_dumpable_context: Callable[[Any], Any] | None = None
 
 
 def _flatten_sequence(node: Any) -> tuple[list[Any], Context]:
@@ -71,9 +74,9 @@ def register_pytree_node(
         cls: the class; its subclasses are not included.
         flatten_fn: gives the children and a context, which must be comparable.
         unflatten_fn: makes an instance of children and context.
-        serialized_type_name: accepted for PyTorch's programs; trees are not serialized here.
-        to_dumpable_context: likewise.
-        from_dumpable_context: likewise.
+        serialized_type_name: the class's name in the texts of `treespec_dumps`.
+        to_dumpable_context: makes of the context what JSON can hold.
+        from_dumpable_context: its inverse.
         flatten_with_keys_fn: gives pairs of a key and a child, and the context.
     Raises: ValueError for a class that is a node already.
 
@@ -86,7 +89,12 @@ def register_pytree_node(
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls}: already registered as pytree node")
-    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(
+            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or given"
+        )
+    texts = (serialized_type_name, to_dumpable_context, from_dumpable_context)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn, *texts)
 
 
 _register_pytree_node = register_pytree_node
