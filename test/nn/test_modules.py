@@ -114,3 +114,12 @@ def test_loader_batches_shuffles_and_uses_processes():
     assert sorted(shuffled.tolist()) == list(range(10))
     parallel = fb.cat([y for _, y in DataLoader(data, batch_size=4, num_workers=2)])
     assert parallel.tolist() == [2 * i for i in range(10)]
+
+
+def test_no_layer_hides_a_method_of_module():
+    """A declaration on a class, such as an option's name, must not stand before a method."""
+    methods = [n for n in dir(nn.Module) if n[0] != "_" and callable(getattr(nn.Module, n))]
+    layers = [c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Module)]
+    hidden = {(c.__name__, n) for c in layers for n in methods if not callable(getattr(c, n))}
+    assert len(layers) > 100 and not hidden
+    assert list(nn.ReLU().buffers()) == []

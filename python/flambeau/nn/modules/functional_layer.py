@@ -17,16 +17,16 @@ class FunctionalLayer(Module):
 
     Subclasses declare `function` and `options`: names and defaults (or REQUIRED), in the constructor's order;
     with `draws` the function also learns whether the layer is training. Options called `weight` or
-    `pos_weight`, and those in `buffers`, are buffers, as they move with the layer. Those in `unused` are not
-    passed on; with `keyword_only` all are given by name. `shown` are the options that the layer prints; None:
-    all.
+    `pos_weight`, and those in `kept_as_buffers`, are buffers, as they move with the layer. Those in `unused`
+    are not passed on; with `keyword_only` all are given by name. `shown` are the options that the layer prints;
+    None: all.
     """
 
     function: Any = staticmethod(F.relu)
     options: dict[str, Any] = {}
     draws = False
     keyword_only = False
-    buffers: tuple[str, ...] = ()  # type: ignore[assignment]
+    kept_as_buffers: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     shown: tuple[str, ...] | None = None
 
@@ -64,4 +64,4 @@ class FunctionalLayer(Module):
 
     @classmethod
     def _is_buffer(cls, name: str) -> bool:
-        return name.endswith("weight") or name in cls.buffers
+        return name.endswith("weight") or name in cls.kept_as_buffers

@@ -73,7 +73,7 @@ class _FractionalMaxPool(FunctionalLayer):
         "kernel_size": REQUIRED, "output_size": None, "output_ratio": None, "return_indices": False,
         "_random_samples": None,
     }  # fmt: skip
-    buffers = ("_random_samples",)
+    kept_as_buffers = ("_random_samples",)
     shown = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
