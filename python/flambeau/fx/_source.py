@@ -321,7 +321,8 @@ def attribute(root: str, path: str) -> str:
     """
     text = root
     for name in path.split("."):
-        text = f"{text}.{name}" if _is_attribute(name) else f'getattr({text}, "{name}")'
+        quoted = f'"{name}"' if name.isalnum() else repr(name)
+        text = f"{text}.{name}" if _is_attribute(name) else f"getattr({text}, {quoted})"
     return text
 
 

@@ -1,0 +1,97 @@
+"""make_fx records operators below autograd; that needs tracing at the dispatcher, which is not built yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from flambeau.fx._symbolic_trace import Tracer
+from flambeau.fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
+from flambeau.fx.interpreter import Interpreter
+
+__all__ = [
+    "DecompositionInterpreter",
+    "ProxyTorchDispatchMode",
+    "PythonKeyTracer",
+    "dispatch_trace",
+    "get_innermost_proxy_mode",
+    "get_proxy_mode",
+    "is_sym_node",
+    "make_fx",
+    "maybe_disable_fake_tensor_mode",
+    "py_sym_types",
+]
+
+py_sym_types = (SymInt, SymFloat, SymBool)
+
+
+def _missing(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"{name} needs to record operators at the dispatcher, which flambeau does not do yet; "
+        "fx.symbolic_trace records a program at the level of Python"
+    )
+
+
+def make_fx(
+    f: Callable[..., Any],
+    decomposition_table: Any = None,
+    tracing_mode: str = "real",
+    _allow_non_fake_inputs: bool = False,
+    *,
+    pre_dispatch: bool = False,
+    record_module_stack: bool = False,
+    _allow_fake_constant: bool = False,
+    _error_on_data_dependent_ops: bool = True,
+    **_options: Any,
+) -> Any:
+    """Record operators below autograd. Raises NotImplementedError: this is not built yet."""
+    _missing("make_fx")
+
+
+def dispatch_trace(*args: Any, **kwargs: Any) -> Any:
+    """Record operators below autograd. Raises NotImplementedError: this is not built yet."""
+    _missing("dispatch_trace")
+
+
+class PythonKeyTracer(Tracer):
+    """The class that tracers of operators have; programs name it in isinstance."""
+
+
+class ProxyTorchDispatchMode:
+    """The mode of `make_fx`; there is none yet, and no object of it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _missing("ProxyTorchDispatchMode")
+
+
+class DecompositionInterpreter(Interpreter):
+    """Runs a graph with decompositions; there are no recorded operators to decompose yet."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _missing("DecompositionInterpreter")
+
+
+def get_innermost_proxy_mode() -> None:
+    """Return the mode that records operators: there is none."""
+
+
+def get_proxy_mode() -> None:
+    """Return the mode that records operators: there is none."""
+
+
+@contextmanager
+def maybe_disable_fake_tensor_mode() -> Iterator[None]:
+    """Leave the mode of fake tensors for a block: there is none."""
+    yield
+
+
+@contextmanager
+def disable_proxy_modes_tracing(enable_current: bool = False) -> Iterator[None]:
+    """Stop recording operators for a block: nothing records."""
+    yield
+
+
+def is_sym_node(node: Any) -> bool:
+    """Whether a node of a graph holds a symbolic number: none does."""
+    return isinstance(getattr(node, "meta", {}).get("val"), py_sym_types)

@@ -1,0 +1,178 @@
+"""Names of symbolic sizes. Sizes are always numbers here, so every question about them has an answer."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+
+class SymInt:
+    """The class of sizes that are not known; there is no object of it yet."""
+
+    def __init__(self, *_: Any) -> None:
+        raise NotImplementedError(
+            "symbolic sizes need tracing at the dispatcher, which flambeau does not do yet"
+        )
+
+
+class SymFloat(SymInt):
+    """The class of floats that depend on sizes; there is no object of it yet."""
+
+
+class SymBool(SymInt):
+    """The class of answers that depend on sizes; there is no object of it yet."""
+
+
+class ShapeEnv:
+    """What relates symbolic sizes; there is no object of it yet."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise NotImplementedError(
+            "symbolic sizes need tracing at the dispatcher, which flambeau does not do yet"
+        )
+
+
+class DimDynamic(Enum):
+    """How a dimension would be treated."""
+
+    DYNAMIC = 0
+    DUCK = 1
+    STATIC = 2
+    SIZE_LIKE_UNBACKED = 3
+    INFER_STRIDE = 4
+    OBLIVIOUS_SIZE = 5
+
+
+class ConstraintViolationError(RuntimeError):
+    """A size broke what the program promised of it."""
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A program asked for the value of a size that depends on data."""
+
+
+class SymbolicContext:
+    """How a tensor's sizes would become symbols."""
+
+
+class StatelessSymbolicContext(SymbolicContext):
+    """How a tensor's sizes would become symbols, without memory of earlier ones."""
+
+
+def is_symbolic(val: Any) -> bool:
+    """Whether a number is symbolic: none is."""
+    return isinstance(val, SymInt)
+
+
+def is_concrete_int(a: Any) -> bool:
+    """Whether an integer is known: each is."""
+    return isinstance(a, int)
+
+
+is_concrete_bool = is_concrete_float = lambda a: True
+
+
+def has_static_value(a: Any) -> bool:
+    """Whether a number is known: each is."""
+    return True
+
+
+def has_symbolic_sizes_strides(elem: Any) -> bool:
+    """Whether a tensor has symbolic sizes: none has."""
+    return False
+
+
+has_free_symbols = has_free_unbacked_symbols = has_symbolic_sizes_strides
+
+
+def free_symbols(val: Any) -> set[Any]:
+    """Return the symbols in a value: there are none."""
+    return set()
+
+
+free_unbacked_symbols = free_symbols
+
+
+def is_nested_int(s: Any) -> bool:
+    """Whether a number is the length of a ragged dimension: none is."""
+    return False
+
+
+def guard_int(a: Any) -> int:
+    """Return an integer."""
+    return int(a)
+
+
+def guard_float(a: Any) -> float:
+    """Return a float."""
+    return float(a)
+
+
+def guard_bool(a: Any) -> bool:
+    """Return a bool."""
+    return bool(a)
+
+
+def guard_scalar(a: Any) -> Any:
+    """Return a number."""
+    return a
+
+
+guard_size_oblivious = guard_or_false = guard_or_true = statically_known_true = guard_bool
+
+
+def statically_known_false(x: Any) -> bool:
+    """Whether an answer is known to be False."""
+    return not x
+
+
+def definitely_true(a: Any) -> bool:
+    """Whether an answer is known to be True."""
+    return bool(a)
+
+
+definitely_false = statically_known_false
+
+
+def sym_and(*values: Any) -> bool:
+    """Whether all hold."""
+    return all(values)
+
+
+def sym_or(*values: Any) -> bool:
+    """Whether one holds."""
+    return any(values)
+
+
+def sym_eq(x: Any, y: Any) -> bool:
+    """Whether two numbers, or two sequences of them, are equal."""
+    if isinstance(x, list | tuple):
+        return len(x) == len(y) and all(map(sym_eq, x, y))
+    return bool(x == y)
+
+
+def hint_int(a: Any, fallback: int | None = None) -> int:
+    """Return an integer."""
+    return int(a)
+
+
+def constrain_range(a: Any, *, min: Any = None, max: Any = None) -> None:
+    """Promise that a size lies in a range; a known one is checked.
+
+    Raises: ValueError if it does not.
+    """
+    if (min is not None and a < min) or (max is not None and a > max):
+        raise ValueError(f"constrain_range: expected a value in [{min}, {max}], got {a}")
+
+
+def expect_true(a: Any, skip: int = 0) -> bool:
+    """Promise that something holds; returns whether it does."""
+    return bool(a)
+
+
+def canonicalize_bool_expr(expr: Any) -> Any:
+    """Return an expression in normal form: a bool is."""
+    return expr
+
+
+SymTypes = (SymInt, SymFloat, SymBool)

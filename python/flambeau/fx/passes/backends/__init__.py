@@ -1,1 +1,0 @@
-"""Partitions for single backends."""
