@@ -1,0 +1,299 @@
+"""script: a module or function that runs as it is written, shows its code, and can be saved."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import textwrap
+import weakref
+from typing import Any
+
+from flambeau import _jit_internal as marks
+from flambeau.fx import symbolic_trace
+from flambeau.fx.graph import Graph
+from flambeau.jit import _state
+from flambeau.nn import Module
+
+__all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptModule", "script", "script_method"]
+
+_classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
+
+
+class Error(RuntimeError):
+    """What scripted code raises."""
+
+
+def _traced(program: Any) -> Any:
+    with marks.running("scripting"):
+        return symbolic_trace(program)
+
+
+class _Shown:
+    """Code and graph of a scripted object."""
+
+    _source: str | None = None
+
+    def _python(self) -> Any:
+        """The function that runs."""
+        raise NotImplementedError
+
+    def _as_graph(self) -> Any:
+        return _traced(self)
+
+    @property
+    def graph(self) -> Graph:
+        """The program as a graph of `flambeau.fx`.
+
+        Raises: RuntimeError if its control flow depends on values, so that no graph shows it.
+        """
+        try:
+            found: Graph = self._as_graph().graph
+        except Exception as error:
+            raise RuntimeError(
+                f"graph: this program runs as Python, since it cannot be shown as a graph: {error}"
+            ) from error
+        return found
+
+    inlined_graph = graph
+
+    @property
+    def code(self) -> str:
+        """The program as Python: generated from its graph, or, where there is none, as it was written."""
+        try:
+            text: str = self._as_graph().code
+            return text
+        except Exception:
+            return self._written()
+
+    @property
+    def code_with_constants(self) -> tuple[str, Any]:
+        """The code, and the constants in it, which are part of the code here."""
+        return self.code, {}
+
+    def _written(self) -> str:
+        try:
+            return self._source or textwrap.dedent(inspect.getsource(inspect.unwrap(self._python())))
+        except (OSError, TypeError):
+            return f"# {self._python()!r}: the source is not at hand"
+
+    def save(self, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
+        """Write to a file that `jit.load` reads; see `jit.save`."""
+        from flambeau.jit._serialization import save
+
+        save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
+        """Return the bytes of the file."""
+        import io
+
+        buffer = io.BytesIO()
+        self.save(buffer, _extra_files)
+        return buffer.getvalue()
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """Return the graph; it is the same for all inputs."""
+        return self.graph
+
+
+class ScriptModule(_Shown, Module):
+    """The base of scripted, traced and loaded modules; can be subclassed as Module can."""
+
+    _original_name: str | None = None
+    _original_class: type | None = None
+
+    @property
+    def original_name(self) -> str:
+        """The name of the class that was scripted."""
+        return self._original_name or type(self).__name__
+
+    def _python(self) -> Any:
+        return type(self).forward
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What `script` makes of a module."""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        return f"original_name={self.original_name}"
+
+
+class ScriptFunction(_Shown):
+    """What `script` makes of a function."""
+
+    def __init__(self, function: Any, source: str | None = None, graph_module: Any = None) -> None:
+        self._function, self._source, self._graph_module = function, source, graph_module
+        functools.update_wrapper(self, function, updated=())
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.qualified_name = f"__torch__.{self.name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._graph_module is not None:
+            return self._graph_module(*args, **kwargs)
+        with marks.running("scripting"):
+            return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<ScriptFunction {self.name}>"
+
+    def _python(self) -> Any:
+        return self._function
+
+    def _as_graph(self) -> Any:
+        return self._graph_module if self._graph_module is not None else _traced(self._function)
+
+
+# --- classes of scripted modules ------------------------------------------------------------------------
+
+
+def _inside(function: Any) -> Any:
+    """A method whose calls count as scripted code."""
+
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with marks.running("scripting"):
+            return function(self, *args, **kwargs)
+
+    return method
+
+
+def _as_python(function: Any) -> Any:
+    """A method that is ignored: plain Python."""
+
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with marks.running("scripting", 0):
+            return function(self, *args, **kwargs)
+
+    return method
+
+
+def _refusing(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise Error(f"{name}: the method is marked as unused, and scripted modules do not have it")
+
+    method.__name__ = name
+    return method
+
+
+def scripted_class(cls: type) -> type:
+    """Return the class of scripted modules of a class."""
+    if cls not in _classes:
+        members: dict[str, Any] = {
+            "__module__": cls.__module__,
+            "_original_name": cls.__name__,
+            "_original_class": cls,
+        }
+        for name in dir(cls):
+            found = inspect.getattr_static(cls, name, None)
+            if not inspect.isfunction(found):
+                continue
+            modifier = marks.get_torchscript_modifier(found)
+            if marks.should_drop(found):
+                members[name] = _refusing(name)
+            elif modifier == marks.FunctionModifiers.IGNORE:
+                members[name] = _as_python(found)
+            elif name == "forward" or modifier == marks.FunctionModifiers.EXPORT:
+                members[name] = _inside(found)
+        _classes[cls] = type("RecursiveScriptModule", (RecursiveScriptModule, cls), members)
+    return _classes[cls]
+
+
+def scripted_module(module: Module, memo: dict[int, Any]) -> Any:
+    """Return a scripted module with the same parameters and buffers; modules inside are scripted, too."""
+    if isinstance(module, ScriptModule):
+        return module
+    if id(module) in memo:
+        return memo[id(module)]
+    cls: Any = scripted_class(type(module))
+    made: Any = cls.__new__(cls)
+    memo[id(module)] = made
+    for name, value in module.__dict__.items():
+        made.__dict__[name] = value.copy() if isinstance(value, dict | list | set) else value
+    made.__dict__["_modules"] = {
+        name: None if child is None else scripted_module(child, memo)
+        for name, child in module._modules.items()
+    }
+    return made
+
+
+def script(
+    obj: Any,
+    optimize: None = None,
+    _frames_up: int = 0,
+    _rcb: Any = None,
+    example_inputs: Any = None,
+) -> Any:
+    """Return a program that can be inspected and saved, and gives the same values.
+
+    The Python source of the program keeps running: branches and loops that depend on values do what they do
+    without `script`, while `is_scripting()` holds. Parameters and buffers are shared with the original;
+    attributes are copied at that moment.
+
+    Args:
+        obj: a module, a function, or a class, which is returned as it is.
+        optimize: accepted for compatibility.
+        _frames_up: accepted for compatibility.
+        _rcb: accepted for compatibility.
+        example_inputs: accepted for compatibility.
+    Raises: RuntimeError for what is none of these.
+
+    >>> import flambeau as fb
+    >>> @fb.jit.script
+    ... def clipped(x, limit: float = 1.0):
+    ...     return x if x.sum() < limit else x.clamp(max=limit)
+    >>> clipped(fb.tensor([2.0, 3.0]))
+    tensor([1., 1.])
+    """
+    if not _state._enabled or isinstance(obj, _Shown | type):
+        return obj
+    if isinstance(obj, Module):
+        return scripted_module(obj, {})
+    if isinstance(obj, dict | list):
+        return type(obj)(obj)
+    if inspect.isroutine(obj) or callable(obj):
+        if hasattr(obj, "__script_if_tracing_wrapper"):
+            obj = obj.__original_fn
+        return ScriptFunction(obj)
+    raise RuntimeError(f"script: expected a module or a function, got {type(obj).__name__}")
+
+
+def script_method(fn: Any) -> Any:
+    """Mark a method of a subclass of ScriptModule; it runs as it is."""
+    return _inside(fn)
+
+
+def interface(obj: Any) -> Any:
+    """Mark a class as an interface."""
+    return marks.interface(obj)
+
+
+class CompilationUnit:
+    """Functions given as source.
+
+    Args:
+        lang: definitions of functions.
+        _frames_up: accepted for compatibility.
+    """
+
+    def __init__(self, lang: str | None = None, _frames_up: int = 0) -> None:
+        self._functions: dict[str, Any] = {}
+        if lang:
+            self.define(lang)
+
+    def define(self, lang: str, rcb: Any = None, _frames_up: int = 0) -> None:
+        """Add definitions. The source runs: it must be one's own."""
+        import flambeau
+
+        scope: dict[str, Any] = {"torch": flambeau, "flambeau": flambeau}
+        exec(compile(textwrap.dedent(lang), "<CompilationUnit>", "exec"), scope)
+        functions = {name: f for name, f in scope.items() if inspect.isfunction(f)}
+        self._functions.update({name: ScriptFunction(f, lang) for name, f in functions.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__.get("_functions", {}).get(name)
+        if found is None:
+            raise AttributeError(f"'CompilationUnit' has no attribute {name!r}")
+        return found
