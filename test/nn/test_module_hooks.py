@@ -1,8 +1,9 @@
 """Hooks of modules, compared with PyTorch."""
 
 import importlib
+from collections import OrderedDict
 
-from sides import Scenarios, leaf, raised
+from sides import Scenarios, leaf, raised, warned
 
 scenario = Scenarios()
 
@@ -183,6 +184,103 @@ def state_dict_hooks(torch):
     outer = torch.nn.Sequential(net)
     outer.load_state_dict(outer.state_dict())
     return log
+
+
+@scenario
+def hooks_that_always_run_see_what_there_is(torch):
+    log = []
+
+    def fail(module, args, output):
+        raise RuntimeError("hook")
+
+    net = torch.nn.Identity()
+    net.register_forward_hook(fail)
+    net.register_forward_hook(lambda m, a, o: log.append(type(o).__name__), always_call=True)
+    found = [raised("hook", net, torch.ones(1))]
+    net = torch.nn.Identity()
+    net.register_forward_pre_hook(lambda m, a: 1 / 0)
+    net.register_forward_hook(lambda m, a, o: log.append(o), always_call=True)
+    return [found, raised("division", net, torch.ones(1)), log]
+
+
+@scenario
+def results_without_gradient_have_none(torch):
+    log = []
+
+    class Two(torch.nn.Module):
+        def forward(self, a, b):
+            return a * 2, b.detach(), "text"
+
+    net = Two()
+    net.register_full_backward_hook(lambda m, gi, go: log.append([listed(gi), listed(go)]))
+    a = leaf(torch, 1)
+    net(a, torch.ones(1))[0].backward()
+    return log
+
+
+@scenario
+def results_that_are_no_tensors_warn(torch):
+    class Named(torch.nn.Module):
+        def forward(self, a):
+            return {"out": a * 2}
+
+    net = Named()
+    net.register_full_backward_hook(lambda m, gi, go: None)
+    return warned("For backward hooks to be called", net, leaf(torch, 1))
+
+
+@scenario
+def words_of_errors(torch):
+    net = layer(torch)
+    net.register_forward_pre_hook(lambda m, a, k: 3, with_kwargs=True)
+    old = torch.nn.Linear(1, 1)
+    old.register_backward_hook(lambda m, gi, go: None)
+    both = "Cannot use both regular backward hooks and full backward hooks"
+    return [
+        raised("forward pre-hook must return None or a tuple", net, torch.ones(1)),
+        raised(both, old.register_full_backward_hook, lambda m, gi, go: None),
+    ]
+
+
+@scenario
+def tables_hold_the_functions(torch):
+    def hook(module, *args):
+        return None
+
+    net = layer(torch)
+    handles = [
+        net.register_forward_hook(hook, with_kwargs=True, always_call=True),
+        net.register_forward_pre_hook(hook, with_kwargs=True),
+        net.register_full_backward_hook(hook),
+        net.register_full_backward_pre_hook(hook),
+    ]
+    tables = [net._forward_hooks, net._forward_pre_hooks, net._backward_hooks, net._backward_pre_hooks]
+    marks = [
+        net._forward_hooks_with_kwargs,
+        net._forward_hooks_always_called,
+        net._forward_pre_hooks_with_kwargs,
+    ]
+    found = [[hook in t.values() for t in tables], [len(t) for t in marks]]
+    for handle in handles:
+        handle.remove()
+    return [found, [len(t) for t in tables + marks]]
+
+
+@scenario
+def handles_of_tables_of_ones_own(torch):
+    hooks = importlib.import_module(torch.__name__ + ".utils.hooks")
+    table, extra = OrderedDict(), OrderedDict()
+    handle = hooks.RemovableHandle(table, extra_dict=extra)
+    table[handle.id] = extra[handle.id] = 1
+    handle.remove()
+    return [len(table), len(extra)]
+
+
+@scenario
+def hooks_put_into_the_table_by_hand(torch):
+    net = layer(torch)
+    net._forward_hooks[123456789] = lambda m, a, o: o + 1
+    return net(torch.ones(1))
 
 
 test_as_in_pytorch = scenario.test()

@@ -17,15 +17,22 @@ _hook_ids = itertools.count()
 
 
 class RemovableHandle:
-    """Returned by hook registrations; `remove()` (or leaving a `with` block) takes the hook out."""
+    """Returned by hook registrations; `remove()` (or leaving a `with` block) takes the hook out.
 
-    def __init__(self, hooks: dict[int, Any]) -> None:
-        self._hooks = hooks
+    Args:
+        hooks_dict: the table to which the caller adds the hook, under the handle's `id`.
+        extra_dict: a table, or a list of them, of facts about hooks, which lose the `id` as well.
+    """
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        extra = extra_dict if isinstance(extra_dict, list) else [extra_dict]
+        self._tables = [hooks_dict, *(table for table in extra if table is not None)]
         self.id = next(_hook_ids)
 
     def remove(self) -> None:
         """Take the hook out; a second call does nothing."""
-        self._hooks.pop(self.id, None)
+        for table in self._tables:
+            table.pop(self.id, None)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Hooks that come later must not take the number of one from another process.
@@ -41,7 +48,7 @@ class RemovableHandle:
 
 
 class Hook(NamedTuple):
-    """A hook and how it is called."""
+    """A hook and how it is called. Tables of calls and backward passes of one module hold plain functions."""
 
     call: Callable[..., Any]
     with_kwargs: bool = False
@@ -49,23 +56,32 @@ class Hook(NamedTuple):
     kind: str = ""
 
 
+Numbered = list[tuple[int, Hook]]
+
 # Hooks of all modules. `everywhere` holds those of calls, `registration` those of new members.
 everywhere: Hooks = OrderedDict()
 registration: Hooks = OrderedDict()
 
 
-def register(hooks: Hooks, hook: Hook, first: bool = False) -> RemovableHandle:
-    """Add a hook to a table."""
-    handle = RemovableHandle(hooks)
+def register(hooks: Hooks, hook: Any, first: bool = False, marks: Sequence[Hooks] = ()) -> RemovableHandle:
+    """Add a hook to a table, and its number to the tables `marks`."""
+    handle = RemovableHandle(hooks, extra_dict=list(marks))
     hooks[handle.id] = hook
+    for table in marks:
+        table[handle.id] = True
     if first:
         hooks.move_to_end(handle.id, last=False)
     return handle
 
 
-def _of_kind(kind: str, own: Hooks) -> list[Hook]:
+def _of_kind(
+    kind: str, own: Hooks, with_kwargs: Hooks | None = None, always: Hooks | None = None
+) -> Numbered:
     """Return the hooks of all modules and then the module's own, as they stand now."""
-    return [hook for hook in everywhere.values() if hook.kind == kind] + list(own.values())
+    found = [(number, hook) for number, hook in everywhere.items() if hook.kind == kind]
+    for number, call in own.items():
+        found.append((number, Hook(call, number in (with_kwargs or ()), number in (always or ()))))
+    return found
 
 
 # --- hooks of all modules -------------------------------------------------------------------------
@@ -173,7 +189,7 @@ def _checked(result: Any, expected: int, name: str) -> tuple[Any, ...]:
 class _BackwardHooks:
     """The hooks of one call of a module whose backward is watched."""
 
-    def __init__(self, module: Any, after: list[Hook], before: list[Hook]) -> None:
+    def __init__(self, module: Any, after: Numbered, before: Numbered) -> None:
         self.module = module
         self.after = after
         self.before = before
@@ -192,15 +208,21 @@ class _BackwardHooks:
         single = not isinstance(result, tuple)
         border = _Border((result,) if single else result)
         if border.node is None:
+            if single and not border.places:
+                warnings.warn(
+                    "For backward hooks to be called, module output should be a Tensor or a tuple of "
+                    f"Tensors, got {type(result)}",
+                    stacklevel=5,
+                )
             return result
-        border.node.register_hook(lambda grads, _: self._reached(border, grads))
+        border.node.register_prehook(lambda grads: self._reached(border, grads))
         return border.values[0] if single else border.values
 
     def _reached(self, border: _Border, grads: Sequence[Any]) -> tuple[Any, ...] | None:
         """Run when the gradients of the results are there."""
         outputs = border.spread(grads)
         changed = False
-        for hook in self.before:
+        for _, hook in self.before:
             result = hook.call(self.module, outputs)
             if result is not None:
                 outputs, changed = _checked(result, len(outputs), "pre hook"), True
@@ -212,7 +234,7 @@ class _BackwardHooks:
     def _without_inputs(self) -> None:
         """Run the hooks of a module whose arguments need no gradient: nothing will reach them."""
         assert self.inputs is not None
-        for hook in self.after:
+        for _, hook in self.after:
             result = hook.call(self.module, (None,) * self.inputs.count, self.grad_outputs)
             if result is not None and not all(r is None for r in result):
                 raise RuntimeError(
@@ -226,7 +248,7 @@ class _BackwardHooks:
         if self.grad_outputs is None or self.inputs is None:
             return None  # the results were not used
         inputs = self.inputs.spread(grads)
-        for hook in self.after:
+        for _number, hook in self.after:
             result = hook.call(self.module, inputs, self.grad_outputs)
             if result is not None:
                 inputs = _checked(result, len(inputs), "hook")
@@ -245,6 +267,16 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
             yield from _tensors_in(item)
 
 
+class _Call:
+    """One call of a module with hooks, which change it on its way."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.result: Any = None
+        self.done: set[int] = set()  # the numbers of the hooks that have run
+
+
 # --- the module's side ----------------------------------------------------------------------------
 
 
@@ -253,7 +285,10 @@ class HookedModule:
 
     forward: Callable[..., Any]
     _forward_hooks: Hooks
+    _forward_hooks_with_kwargs: Hooks
+    _forward_hooks_always_called: Hooks
     _forward_pre_hooks: Hooks
+    _forward_pre_hooks_with_kwargs: Hooks
     _backward_hooks: Hooks
     _backward_pre_hooks: Hooks
     _is_full_backward_hook: bool | None
@@ -272,16 +307,17 @@ class HookedModule:
     _call_impl = _wrapped_call_impl = __call__
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        done: set[int] = set()
+        call = _Call(args, kwargs)
         try:
-            return self._call_watched(args, kwargs, done)
+            return self._call_watched(call)
         except Exception:
-            # Hooks that always run see no result.
-            for hook in _of_kind("forward", self._forward_hooks):
-                if not hook.always or id(hook) in done:
+            # Hooks that always run see the result so far, None if forward has raised.
+            for number, hook in self._after_forward():
+                if not hook.always or number in call.done:
                     continue
                 try:
-                    self._call_hook(hook, args, kwargs, None)
+                    changed = self._call_hook(hook, call)
+                    call.result = call.result if changed is None else changed
                 except Exception as error:
                     warnings.warn(
                         f"a forward hook with always_call=True failed after forward had: {error}",
@@ -289,29 +325,34 @@ class HookedModule:
                     )
             raise
 
-    def _call_watched(self, args: tuple[Any, ...], kwargs: dict[str, Any], done: set[int]) -> Any:
-        args, kwargs = self._before(args, kwargs)
+    def _after_forward(self) -> Numbered:
+        own = self._forward_hooks
+        return _of_kind("forward", own, self._forward_hooks_with_kwargs, self._forward_hooks_always_called)
+
+    def _call_watched(self, call: _Call) -> Any:
+        call.args, call.kwargs = self._before(call.args, call.kwargs)
         full = self._is_full_backward_hook is not False
         after = _of_kind("backward", self._backward_hooks if full else OrderedDict())
         before = _of_kind("backward_pre", self._backward_pre_hooks)
         backward = _BackwardHooks(self, after, before) if after or before else None
         if backward is not None:
-            args = backward.enter(args)
-        result = self.forward(*args, **kwargs)
-        for hook in _of_kind("forward", self._forward_hooks):
-            done.add(id(hook))
-            changed = self._call_hook(hook, args, kwargs, result)
-            result = result if changed is None else changed
+            call.args = backward.enter(call.args)
+        call.result = self.forward(*call.args, **call.kwargs)
+        for number, hook in self._after_forward():
+            call.done.add(number)
+            changed = self._call_hook(hook, call)
+            call.result = call.result if changed is None else changed
         if backward is not None:
-            result = backward.leave(result)
+            call.result = backward.leave(call.result)
         if not full:
-            self._watch_last_node(result)
-        return result
+            self._watch_last_node(call.result)
+        return call.result
 
     def _before(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for hook in _of_kind("forward_pre", self._forward_pre_hooks):
+        own = self._forward_pre_hooks
+        for _, hook in _of_kind("forward_pre", own, self._forward_pre_hooks_with_kwargs):
             changed = hook.call(self, args, kwargs) if hook.with_kwargs else hook.call(self, args)
             if changed is None:
                 continue
@@ -321,12 +362,13 @@ class HookedModule:
                 args, kwargs = changed
             else:
                 raise RuntimeError(
-                    f"forward pre-hook: expected None or (new_args, new_kwargs), got {changed}"
+                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), got {changed}"
                 )
         return args, kwargs
 
-    def _call_hook(self, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-        return hook.call(self, args, kwargs, result) if hook.with_kwargs else hook.call(self, args, result)
+    def _call_hook(self, hook: Hook, call: _Call) -> Any:
+        kwargs = (call.kwargs,) if hook.with_kwargs else ()
+        return hook.call(self, call.args, *kwargs, call.result)
 
     def _watch_last_node(self, result: Any) -> None:
         """Serve the old backward hooks, which see the node of the first result only."""
@@ -334,13 +376,14 @@ class HookedModule:
         if node is None:
             return
         for hook in self._backward_hooks.values():
-            node.register_hook(lambda grads, outs, call=hook.call: call(self, grads, outs))
+            node.register_hook(lambda grads, outs, call=hook: call(self, grads, outs))
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, args[, kwargs])`` before forward; what it returns replaces the arguments."""
-        return register(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return register(self._forward_pre_hooks, hook, prepend, marks)
 
     def register_forward_hook(
         self,
@@ -356,9 +399,11 @@ class HookedModule:
             hook: the function.
             prepend: run it before the module's other hooks.
             with_kwargs: give it the keyword arguments as well.
-            always_call: run it (with None for the output) where forward raises, too.
+            always_call: run it where forward raises, too (with None for the output), or another hook does.
         """
-        return register(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        marks += [self._forward_hooks_always_called] if always_call else []
+        return register(self._forward_hooks, hook, prepend, marks)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the arguments are there.
@@ -367,7 +412,7 @@ class HookedModule:
         and results become views, which must not be changed in place.
         """
         self._choose_backward_hooks(True)
-        return register(self._backward_hooks, Hook(hook), prepend)
+        return register(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -376,14 +421,16 @@ class HookedModule:
 
         A returned tuple replaces grad_output.
         """
-        return register(self._backward_pre_hooks, Hook(hook), prepend)
+        return register(self._backward_pre_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call a hook with the gradients of the last node in forward (deprecated: not the module's)."""
         self._choose_backward_hooks(False)
-        return register(self._backward_hooks, Hook(hook))
+        return register(self._backward_hooks, hook)
 
     def _choose_backward_hooks(self, full: bool) -> None:
         if self._is_full_backward_hook is (not full):
-            raise RuntimeError("a Module takes full backward hooks or those of the old kind, not both")
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module"
+            )
         self._is_full_backward_hook = full

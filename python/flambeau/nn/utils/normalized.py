@@ -70,9 +70,8 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, eps: float) -> None:
 
 
 def _hooks(module: Module, kind: type[Any], name: str) -> list[Any]:
-    hooks = module._forward_pre_hooks
-    calls: dict[Any, Any] = {k: hook.call for k, hook in hooks.items()}
-    return [k for k, call in calls.items() if type(call) is kind and call.name == name]
+    hooks: dict[Any, Any] = module._forward_pre_hooks
+    return [k for k, call in hooks.items() if type(call) is kind and call.name == name]
 
 
 def _taken(module: Module, kind: type, name: str) -> Any:
@@ -80,7 +79,7 @@ def _taken(module: Module, kind: type, name: str) -> Any:
     found = _hooks(module, kind, name)
     if not found:
         raise ValueError(f"{kind.__name__.strip('_')} of '{name}' not found in {module}")
-    return module._forward_pre_hooks.pop(found[0]).call
+    return module._forward_pre_hooks.pop(found[0])
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

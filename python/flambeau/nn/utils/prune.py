@@ -104,8 +104,7 @@ class BasePruningMethod(ABC):
 
 
 def _hooks_of(module: Module, name: str | None = None) -> Iterator[tuple[Any, BasePruningMethod]]:
-    for key, hook in module._forward_pre_hooks.items():
-        method = hook.call
+    for key, method in module._forward_pre_hooks.items():
         if isinstance(method, BasePruningMethod) and name in (None, method._tensor_name):
             yield key, method
 
