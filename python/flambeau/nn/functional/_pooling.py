@@ -142,6 +142,7 @@ adaptive_avg_pool3d, adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _ad
 
 def _lp_pool(dims: int) -> Pool:
     mean = (avg_pool1d, avg_pool2d, avg_pool3d)[dims - 1]
+    largest = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
 
     def pool(
         input: Tensor,
@@ -150,12 +151,18 @@ def _lp_pool(dims: int) -> Pool:
         stride: Sizes | None = None,
         ceil_mode: bool = False,
     ) -> Tensor:
+        if math.isinf(norm_type):  # the limit: the largest magnitude, or for -inf the smallest
+            sign = math.copysign(1, norm_type)
+            return largest(input.abs() * sign, kernel_size, stride, ceil_mode=ceil_mode) * sign
         steps = () if stride is None else stride
         average = mean(input.pow(norm_type), kernel_size, steps, 0, ceil_mode)
         count = math.prod(spread(kernel_size, dims))
         return (average.sign() * average.abs().relu()).mul(count).pow(1.0 / norm_type)
 
-    doc = f"(sum of x^norm_type)^(1 / norm_type) of each window over the last {dims} dimensions."
+    doc = (
+        f"(sum of x^norm_type)^(1 / norm_type) of each window over the last {dims} dimensions; for inf the "
+        "largest magnitude."
+    )
     return _named(pool, f"lp_pool{dims}d", doc)
 
 

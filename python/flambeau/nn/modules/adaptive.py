@@ -82,15 +82,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             parts.append(F.log_softmax(tail(input), dim=-1) + cluster)
         return flambeau.cat(parts, -1)
 
-    def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         """Return the log probability of each target, and the negative of their mean."""
-        if input.dim() != target.dim() + 1 or input.shape[:-1] != target.shape:
+        if input_.dim() != target_.dim() + 1 or input_.shape[:-1] != target_.shape:
             raise RuntimeError(
                 "AdaptiveLogSoftmaxWithLoss: expected one target per row of input, got shapes "
-                f"{tuple(input.shape)} and {tuple(target.shape)}"
+                f"{tuple(input_.shape)} and {tuple(target_.shape)}"
             )
-        rows = input if input.dim() == 2 else input.unsqueeze(0)
-        labels = target if target.dim() == 1 else target.unsqueeze(0)
+        rows = input_ if input_.dim() == 2 else input_.unsqueeze(0)
+        labels = target_ if target_.dim() == 1 else target_.unsqueeze(0)
         outside = (labels < 0) | (labels >= self.n_classes)
         if bool(outside.any()):
             raise RuntimeError(
@@ -110,7 +110,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(self.head(rows), dim=1)
         output = logs + head.gather(1, places.unsqueeze(1)).squeeze(1)
         loss = (-output).mean()
-        return _ASMoutput(output if target.dim() == 1 else output.squeeze(0), loss)
+        return _ASMoutput(output if target_.dim() == 1 else output.squeeze(0), loss)
 
     def predict(self, input: Tensor) -> Tensor:
         """Return the most probable class of each row."""

@@ -48,10 +48,16 @@ class FunctionalLayer(Module):
         return inspect.Signature([parameter(n, kind, default=d) for n, d in cls.options.items()])
 
     def __init_subclass__(cls) -> None:
-        cls.__signature__ = cls.signature()  # type: ignore[attr-defined]
+        own = inspect.signature(cls.__init__)
+        variable = any(p.kind is p.VAR_KEYWORD for p in own.parameters.values())
+        given = own.replace(parameters=list(own.parameters.values())[1:])
+        cls.__signature__ = cls.signature() if variable else given  # type: ignore[attr-defined]
 
-    def forward(self, *input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Any:
         """Apply the function."""
+        return self._apply_function(input)
+
+    def _apply_function(self, *input: Tensor) -> Any:
         given = {name: getattr(self, name) for name in self.options if name not in self.unused}
         if self.draws:
             given["training"] = self.training

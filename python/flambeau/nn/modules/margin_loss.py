@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.functional._reduction import named, number_of
 from flambeau.nn.modules.functional_layer import FunctionalLayer
@@ -25,6 +26,11 @@ class _Loss(FunctionalLayer):
         self.reduction: str = named(size_average, reduce, vars(self)["reduction"])
         number_of(self.reduction)  # ValueError on other words
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(input, target)
+        return out
+
 
 class HingeEmbeddingLoss(_Loss):
     """Distances where target is 1, max(0, margin - distance) where it is -1."""
@@ -37,11 +43,21 @@ class MarginRankingLoss(_Loss):
 
     function, options = staticmethod(F.margin_ranking_loss), {"margin": 0.0, **_OLDER}
 
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(input1, input2, target)
+        return out
+
 
 class CosineEmbeddingLoss(_Loss):
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
 
     function, options = staticmethod(F.cosine_embedding_loss), {"margin": 0.0, **_OLDER}
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(input1, input2, target)
+        return out
 
 
 class SoftMarginLoss(_Loss):
@@ -74,6 +90,11 @@ class TripletMarginLoss(_Loss):
     function = staticmethod(F.triplet_margin_loss)
     options = {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_OLDER}
 
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(anchor, positive, negative)
+        return out
+
 
 class TripletMarginWithDistanceLoss(_Loss):
     """TripletMarginLoss with a distance of one's own."""
@@ -89,6 +110,11 @@ class TripletMarginWithDistanceLoss(_Loss):
         if self.margin <= 0:
             raise ValueError(f"TripletMarginWithDistanceLoss: expected margin > 0, got {self.margin}")
 
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(anchor, positive, negative)
+        return out
+
 
 class PoissonNLLLoss(_Loss):
     """Negative log likelihood of counts: e^input - target input, input the logarithm of the rate."""
@@ -98,6 +124,11 @@ class PoissonNLLLoss(_Loss):
         "log_input": True, "full": False, "size_average": None, "eps": 1e-8, "reduce": None, **_MEAN,
     }  # fmt: skip
 
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(log_input, target)
+        return out
+
 
 class GaussianNLLLoss(_Loss):
     """Negative log likelihood of a normal distribution: (ln var + (input - target)^2 / var) / 2."""
@@ -105,8 +136,20 @@ class GaussianNLLLoss(_Loss):
     function, options = staticmethod(F.gaussian_nll_loss), {"full": False, "eps": 1e-6, **_MEAN}
     keyword_only = True
 
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the loss."""
+        out: Tensor = self._apply_function(input, target, var)
+        return out
+
 
 class CTCLoss(_Loss):
     """Connectionist temporal classification. Source: Graves et al. 2006."""
 
     function, options = staticmethod(F.ctc_loss), {"blank": 0, **_MEAN, "zero_infinity": False}
+
+    def forward(  # type: ignore[override]
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
+        """Return the loss."""
+        out: Tensor = self._apply_function(log_probs, targets, input_lengths, target_lengths)
+        return out
