@@ -10,7 +10,6 @@ from flambeau._C import Tensor, device, dtype
 from flambeau._function_state import DisableTorchFunctionSubclass
 from flambeau._lazy import attributes
 from flambeau._overridable import offer_members
-from flambeau._size import Size
 from flambeau._surface.absence import absent_function
 from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
@@ -26,9 +25,11 @@ def _as_class(result: Any, cls: type[Tensor]) -> Any:
         return result
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
-    if isinstance(result, tuple | list) and not isinstance(result, Size):
-        items = [_as_class(item, cls) for item in result]
-        return result._make(items) if hasattr(result, "_make") else type(result)(items)
+    if type(result) in (tuple, list):
+        return type(result)(_as_class(item, cls) for item in result)
+    if isinstance(result, tuple) and hasattr(type(result), "n_sequence_fields"):  # of operators with several
+        named: Any = type(result)
+        return named([_as_class(item, cls) for item in result])
     return result
 
 
@@ -292,20 +293,27 @@ class _TensorMethods:
         return CLASSES[CLASS_OF_DTYPE[self.dtype]]
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        state = (self.untyped_storage(), self.dtype, self.storage_offset(), tuple(self.shape), self.stride())
-        attributes = {k: v for k, v in vars(self).items() if k != "grad"}
-        arguments = (type(self), *state, self.requires_grad, _pending(self))
-        return _rebuild_tensor, arguments, attributes or None
+        from flambeau._rebuild import reduced
+
+        with DisableTorchFunction():
+            return reduced(self)
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "deepcopy: expected a tensor created explicitly by the user; copy detach() of a computed one"
+                "Only Tensors created explicitly by the user support the deepcopy protocol; copy detach() "
+                "of a computed one"
             )
         if id(self) in memo:
             return memo[id(self)]
         import copy
 
+        if self.is_meta:
+            from flambeau._rebuild import reduced
+
+            function, arguments = reduced(self)
+            memo[id(self)] = function(*arguments)
+            return memo[id(self)]
         storage = copy.deepcopy(self.untyped_storage(), memo)
         geometry = (self.storage_offset(), tuple(self.shape), self.stride())
         out = _rebuild_tensor(type(self), storage, self.dtype, *geometry, self.requires_grad, _pending(self))

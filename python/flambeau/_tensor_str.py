@@ -212,4 +212,9 @@ def show(tensor: Tensor) -> str:
         else:
             out += ", " + suffix
             last += len(suffix) + 2
-    return out + ")"
+    out += ")"
+    if plain:
+        return out
+    from flambeau.nn.parameter import Parameter
+
+    return f"Parameter({out})" if isinstance(tensor, Parameter) else out

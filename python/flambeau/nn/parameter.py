@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
 from flambeau._lazy import attributes
+from flambeau._rebuild import _rebuild_parameter, _rebuild_parameter_with_state, state_of
 
 
-class Parameter(Tensor):
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """A tensor of another class that was made a parameter is an instance of Parameter as well."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
+            return True
+        return super().__instancecheck__(instance)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a `Module` lists among its parameters when it is assigned as an attribute.
 
     Args:
-        data: the values; shared, not copied. An empty tensor by default.
+        data: the values; shared, not copied. An empty tensor by default. Of another class of tensors it keeps
+            its class.
         requires_grad: whether gradients are collected.
     """
 
@@ -23,36 +35,99 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = flambeau.empty(0)
-        made = data.detach().as_subclass(cls)
-        made.requires_grad_(requires_grad)
-        return made
+        if type(data) in (Tensor, Parameter) or isinstance(data, cls):
+            made: Any = _C._as_subclass(data.detach(), cls)
+            return made.requires_grad_(requires_grad)
+        own: Any = data.detach().requires_grad_(requires_grad)
+        if type(own) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() "
+                f"returns an instance of the same type, but it returned {type(own).__name__}"
+            )
+        vars(own)["_is_param"] = True
+        parameter: Any = own  # an instance by the class's word
+        return parameter
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
-            copy = type(self)(self.detach().clone(), self.requires_grad)
-            if self.grad is not None:
-                copy.grad = self.grad.detach().clone()
-            memo[id(self)] = copy
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild_parameter, (self.detach().as_subclass(Tensor), self.requires_grad)
+        parts: tuple[Any, ...] = (_C._as_subclass(self.detach(), Tensor), self.requires_grad, OrderedDict())
+        state = state_of(self)
+        if state is None:
+            return _rebuild_parameter, parts
+        return _rebuild_parameter_with_state, (*parts, state)
 
 
-def _rebuild_parameter(data: Tensor, requires_grad: bool) -> Parameter:
-    return Parameter(data, requires_grad)
-
-
-_UNKNOWN = (
-    "an uninitialized parameter has no shape and no values: call the lazy module once, "
-    "or load a state, before anything else is done with it"
+# What may be done with a tensor that has no shape yet.
+_ALLOWED = frozenset(
+    "__hash__ size copy_ is_complex is_floating_point half float double char short int long cuda cpu to "
+    "get_device detach as_subclass requires_grad_".split()
 )
 
 
-class UninitializedParameter(Parameter):
+class UninitializedTensorMixin:
+    """What tensors share whose shape is not known yet; `materialize` makes them ordinary ones."""
+
+    cls_to_become: Any
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a tensor of this shape, not initialised."""
+        place: dict[str, Any] = {"device": device or self.device, "dtype": dtype or self.dtype}
+        self.materialize_as(flambeau.empty(shape, **place))
+
+    def materialize_as(self: Any, values: Tensor) -> None:
+        """Become a tensor with these values."""
+        self.data = values.detach()
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        """Unknown. Raises: RuntimeError."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer: call the lazy module once "
+            "first, or load a state into it"
+        )
+
+    def share_memory_(self) -> Any:
+        """Raise RuntimeError: there is no memory yet."""
+        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name not in _ALLOWED and type(func).__name__ != "method-wrapper":
+            raise ValueError(
+                f"Attempted to use an uninitialized parameter in {name or func}: call the lazy module once "
+                "first, or load a state into it"
+            )
+        with _disabled():
+            return func(*args, **(kwargs or {}))
+
+
+def _disabled() -> Any:
+    from flambeau._tensor import DisableTorchFunction
+
+    return DisableTorchFunction()
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet; `materialize` makes it an ordinary one.
 
     Args:
@@ -63,51 +138,26 @@ class UninitializedParameter(Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        return super().__new__(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)
-
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a parameter of this shape, not initialised."""
-        place: dict[str, Any] = {"device": device or self.device, "dtype": dtype or self.dtype}
-        self.materialize_as(flambeau.empty(shape, **place))
-
-    def materialize_as(self, values: Tensor) -> None:
-        """Become a parameter with these values."""
-        self.data = values.detach()
-        self.__class__ = self.cls_to_become  # type: ignore[assignment]
-
-    @property
-    def shape(self) -> Any:
-        """Unknown. Raises: RuntimeError."""
-        raise RuntimeError(f"shape: {_UNKNOWN}")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
-        return memo[id(self)]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self), (self.requires_grad, self.device, self.dtype)
+        made: Any = _C._as_subclass(flambeau.empty(0, device=device, dtype=dtype), cls)
+        return made.requires_grad_(requires_grad)
 
 
-class UninitializedBuffer(UninitializedParameter):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer whose shape is not known yet."""
 
-    cls_to_become = Tensor  # type: ignore[assignment]
+    cls_to_become = Tensor
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
-        out = super().__new__(cls, requires_grad, device, dtype)
+        out: Any = _C._as_subclass(flambeau.empty(0, device=device, dtype=dtype), cls)
         out.persistent, out._is_buffer = persistent, True
-        return out
+        return out.requires_grad_() if requires_grad else out
 
 
-def is_lazy(value: Any) -> bool:
+def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer is uninitialised."""
-    return isinstance(value, UninitializedParameter)
+    return isinstance(param, UninitializedTensorMixin)
 
 
 class _BufferType(type):

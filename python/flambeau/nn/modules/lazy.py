@@ -23,13 +23,52 @@ else:
 
 
 class LazyModuleMixin(_Base):
-    """What lazy layers share: places for parameters, and the hooks that make them.
+    """A module that learns the shapes of its parameters from its first call, or from a state that it loads.
 
-    The first input, or a loaded state, gives the number of features; the object then becomes one of class
-    `cls_to_become`, with the parameters that it had.
+    A subclass makes `UninitializedParameter` and `UninitializedBuffer` in its constructor and materialises
+    them in `initialize_parameters`, which gets the arguments of the first call. The object then becomes one
+    of class `cls_to_become`, if that is given, with the parameters that it had.
     """
 
-    cls_to_become: Any  # a class of modules
+    cls_to_become: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Wait for the first call and for states."""
+        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Materialise the parameters for the arguments of the first call."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether there are parameters or buffers without a shape."""
+        return any(is_lazy(p) for p in (*self._parameters.values(), *self._buffers.values()))
+
+    def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> None:
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
+        for name in ("_initialize_hook", "_load_hook"):
+            vars(module).pop(name).remove()
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+    def _lazy_load_hook(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        for name, place in (*self._parameters.items(), *self._buffers.items()):
+            value = state_dict.get(prefix + name)
+            if is_lazy(place) and value is not None and not is_lazy(value):
+                with flambeau.no_grad():
+                    place.materialize(value.shape)
+
+
+class _LazyLayer(LazyModuleMixin):
+    """A layer of this package: all its arguments but the first, which is the number of features."""
+
     features_dim: int  # of the input
     defaults: ClassVar[dict[str, Any]] = {}  # where they differ from those of `cls_to_become`
 
@@ -43,10 +82,7 @@ class LazyModuleMixin(_Base):
             self.register_parameter(name, UninitializedParameter(**place) if given else None)
         self._register_buffers(place)
         vars(self).update(options)
-        self._hooks = [
-            self.register_forward_pre_hook(_initialize_from_input),
-            self.register_load_state_dict_pre_hook(_initialize_from_state),
-        ]
+        self._watch()
 
     def _register_buffers(self, place: dict[str, Any]) -> None:
         """Make places for buffers."""
@@ -57,60 +93,36 @@ class LazyModuleMixin(_Base):
         given.apply_defaults()
         return {**given.arguments, **self.defaults, **chosen}
 
-    def has_uninitialized_params(self) -> bool:
-        """Whether the number of features is still unknown."""
-        return any(is_lazy(p) for p in (*self._parameters.values(), *self._buffers.values()))
-
     def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
         """Take the number of features from an input."""
-        self._become(input.shape[self.features_dim])
-
-    def features_of(self, shape: tuple[int, ...]) -> int:
-        """Return the number of features from the weight's shape."""
-        return shape[0]
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values, if there are parameters already."""
-
-    def _become(self, features: int) -> None:
-        options = {**self._options, next(iter(self._options)): features}
+        options = {**self._options, next(iter(self._options)): input.shape[self.features_dim]}
+        if not self.has_uninitialized_params():  # a state has been loaded: the values are there
+            options["device"] = "meta"
         for parameter in self._parameters.values():
             if is_lazy(parameter):  # it may have moved since it was made
                 options |= {"device": parameter.device, "dtype": parameter.dtype}
-        for hook in self._hooks:
-            hook.remove()
         made = self.cls_to_become(**options)
         for name, parameter in self._parameters.items():
             if is_lazy(parameter):
                 parameter.materialize_as(made._parameters[name])
-        self._buffers.update(made._buffers)
-        del self._options, self._hooks
+        for name, buffer in self._buffers.items():
+            if is_lazy(buffer):
+                self._buffers[name] = made._buffers[name]
+        del self._options
         vars(self).update({k: v for k, v in vars(made).items() if k not in vars(self)})
         for name in options:
             if name in vars(made):
                 vars(self)[name] = vars(made)[name]
-        self.__class__ = self.cls_to_become
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, if there are parameters already."""
 
 
-def _initialize_from_input(module: Any, given: tuple[Any, ...]) -> None:
-    module.initialize_parameters(*given)
-
-
-def _initialize_from_state(module: Any, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-    known = (state_dict.get(prefix + name) for name in ("weight", "running_mean"))
-    weight = next((value for value in known if value is not None), None)
-    if weight is not None and not is_lazy(weight):
-        module._become(module.features_of(tuple(weight.shape)))
-
-
-class _LazyLinear(LazyModuleMixin):
+class _LazyLinear(_LazyLayer):
     features_dim = -1
 
-    def features_of(self, shape: tuple[int, ...]) -> int:
-        return shape[1]
 
-
-class _LazyConv(LazyModuleMixin):
+class _LazyConv(_LazyLayer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         sizes = {"output_padding": 0, **self._options}
@@ -118,11 +130,8 @@ class _LazyConv(LazyModuleMixin):
             if not isinstance(sizes[name], str):
                 setattr(self, name, conv.as_tuple(sizes[name], self.cls_to_become.dims))
 
-    def features_of(self, shape: tuple[int, ...]) -> int:
-        return shape[0] if self.cls_to_become.transposed else shape[1] * self._options["groups"]
 
-
-class _LazyNorm(LazyModuleMixin):
+class _LazyNorm(_LazyLayer):
     features_dim = 1
 
     def _register_buffers(self, place: dict[str, Any]) -> None:
@@ -133,7 +142,7 @@ class _LazyNorm(LazyModuleMixin):
         self.register_buffer("num_batches_tracked", count)
 
 
-def _lazy(base: type[Module], mixin: type[LazyModuleMixin], **facts: Any) -> Any:
+def _lazy(base: type[Module], mixin: type[_LazyLayer], **facts: Any) -> Any:
     """Make the lazy form of a layer's class."""
     name = f"Lazy{base.__name__}"
     doc = f"`{base.__name__}` whose first argument is taken from the first input."
