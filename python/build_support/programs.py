@@ -1,7 +1,7 @@
 """Makes the environment of `make programs`: pinned libraries, and a distribution that stands for torch.
 
-The distribution has no files but its metadata, which satisfies the libraries' requirement on torch. Nothing of
-PyTorch is in the environment; `python -m flambeau.compat` answers the import.
+The distribution has no files but its metadata, which satisfies the libraries' requirement on torch. Nothing
+of PyTorch is in the environment; `python -m flambeau.compat` answers the import.
 """
 
 from __future__ import annotations

@@ -113,9 +113,6 @@ from flambeau._einsum import einsum, tensordot  # noqa: E402
 from flambeau._errors import OutOfMemoryError as OutOfMemoryError  # noqa: E402
 from flambeau._grouping import unique, unique_consecutive  # noqa: E402
 from flambeau._inquiry import (  # noqa: E402
-    _assert as _assert,
-)
-from flambeau._inquiry import (  # noqa: E402
     get_file_path,
     is_complex,
     is_conj,

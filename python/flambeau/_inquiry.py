@@ -96,11 +96,6 @@ def typename(obj: Any) -> str:
     return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"
 
 
-def _assert(condition: Any, message: str) -> None:
-    """Raise AssertionError with a message unless a condition holds; a tensor's only element counts."""
-    assert condition, message
-
-
 def get_file_path(*path_components: str) -> str:
     """Return the path of a file below the package's folder."""
     return str(Path(__file__).parent.joinpath(*path_components))

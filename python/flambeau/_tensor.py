@@ -295,7 +295,7 @@ class _TensorMethods:
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         from flambeau._rebuild import reduced
 
-        with DisableTorchFunction():
+        with DisableTorchFunctionSubclass():
             return reduced(self)
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:

@@ -11,18 +11,20 @@ import io
 import mmap as _mmap
 import os
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from flambeau import _C
+from flambeau import _C, _rebuild
 from flambeau._lazy import attributes
 from flambeau._storage import Storage, storage_of
 from flambeau._typed_storage import TypedStorage
 
 from ._allowed import SafeRules, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from ._archive import ALIGNMENT, Reader, Writer
+from ._legacy import Unpickler, is_stream, is_tar, load_stream, load_tar
 from ._opcodes import Interpreter
 from ._pickler import Pickler
 from ._replacement import replacing
@@ -100,22 +102,66 @@ def _writing(file: Any) -> Callable[[Any], None]:
     return write
 
 
-class _TrustingUnpickler(pickle.Unpickler):
-    """Python's own, with our names for PyTorch's."""
+class _Trusting:
+    """What an unpickler needs beside Python's own: our names for PyTorch's, and storages."""
 
-    def __init__(self, data: bytes, storages: _Storages) -> None:
-        super().__init__(io.BytesIO(data), encoding="utf-8")
-        self.storages = storages
+    storages: Any
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("torch._tensor", "_rebuild_from_type_v2"):
+            return _rebuild._rebuild_from_type_v2  # of any class
         with contextlib.suppress(pickle.UnpicklingError):
             return SafeRules(None).find(module, name)
         root, _, rest = module.partition(".")
         target = f"flambeau.{rest}".rstrip(".") if root == "torch" else module
-        return super().find_class(target, name)  # knows the names of Python 2, which protocol 2 uses
+        base: Any = super()
+        return base.find_class(target, name)  # which knows Python 2's names
 
-    def persistent_load(self, pid: Any) -> TypedStorage:
+    def persistent_load(self, pid: Any) -> Any:
         return self.storages(pid)
+
+
+def _trusting(module: Any, options: dict[str, Any]) -> Unpickler:
+    """Return what makes an unpickler of a module, which is Python's or takes its place.
+
+    Args:
+        module: pickle, dill or the like; None: pickle.
+        options: what its unpickler takes beside a file.
+    """
+    kind: Any = type("Unpickler", (_Trusting, (module or pickle).Unpickler), {})
+
+    def make(file: Any, storages: Any) -> Any:
+        made = kind(file, **{"encoding": "utf-8", **options})
+        made.storages = storages
+        return made
+
+    return make
+
+
+def _only_weights(wanted: bool | None, pickle_module: Any) -> bool:
+    """Return whether a file is not trusted, by the argument and the environment's two variables."""
+    always, never = (
+        os.environ.get(f"TORCH_FORCE_{word}_LOAD", "0").lower() in ("1", "y", "yes", "true")
+        for word in ("WEIGHTS_ONLY", "NO_WEIGHTS_ONLY")
+    )
+    if always and never:
+        raise RuntimeError(
+            "load: expected at most one of TORCH_FORCE_WEIGHTS_ONLY_LOAD and "
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD to be set, got both"
+        )
+    if always:
+        only = True
+    elif wanted is None and never:
+        warnings.warn(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set and weights_only was not given: load takes it as False",
+            stacklevel=3,
+        )
+        only = False
+    else:
+        only = pickle_module is None if wanted is None else wanted
+    if only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    return only
 
 
 class _Storages:
@@ -175,45 +221,76 @@ def load(
         map_location: a device for all tensors; or a dict from devices in the file to devices; or a function
             of a storage and its device in the file that returns a storage, or None for the default.
             Default: the CPU.
-        pickle_module: accepted for compatibility.
+        pickle_module: whose Unpickler reads the object; such files are trusted.
         weights_only: refuse everything but tensors and plain containers; other pickles can run any code.
-            Default: True.
+            Default: True, unless pickle_module is given. In the environment TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
+            has the last word, and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 makes False the default.
         mmap: leave the values in the file, which is read where they are used and must not change meanwhile;
             they are not checked against the file's checksums. What is written to them stays in memory.
-        pickle_load_args: accepted for compatibility.
+        pickle_load_args: of the unpickler of trusted files, such as `encoding`.
     Raises: UnpicklingError for names that are not allowed and for other formats; EOFError for nothing;
         RuntimeError for a damaged archive, or one of compressed records.
     """
     if mmap and not isinstance(f, str | os.PathLike):
         raise ValueError("f must be a file path in order to use the mmap argument")
+    only_weights = _only_weights(weights_only, pickle_module)
+    unpickler = _trusting(pickle_module, pickle_load_args)
     with contextlib.ExitStack() as stack:
         file: Any = f
         if isinstance(f, str | os.PathLike):
             file = stack.enter_context(Path(f).open("rb", buffering=0))
-        archive = _opened(file)
+        start = _start_of(file)
+        if start != b"PK\3\4":
+            return _load_older(file, start, _placing(map_location), only_weights, unpickler, mmap)
+        archive = Reader(file)
         root = _root(archive)
         mapped = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY) if mmap else None
         storages = _Storages(archive, root, _placing(map_location), mapped)
         text = archive.read(f"{root}/data.pkl")
-        if weights_only is False:
-            return _TrustingUnpickler(text, storages).load()
-        try:
+        if not only_weights:
+            return unpickler(io.BytesIO(text), storages).load()
+        with _advised():
             return Interpreter(text, SafeRules(storages)).run()
-        except pickle.UnpicklingError as error:
-            raise pickle.UnpicklingError(
-                f"Weights only load failed: {error}. "
-                "Load it with weights_only=False if you trust its source: that can run any code."
-            ) from error
 
 
-def _opened(file: Any) -> Reader:
+@contextlib.contextmanager
+def _advised() -> Iterator[None]:
+    """Say how a file can be read that has been refused."""
+    try:
+        yield
+    except pickle.UnpicklingError as error:
+        raise pickle.UnpicklingError(
+            f"Weights only load failed: {error}. "
+            "Load it with weights_only=False if you trust its source: that can run any code."
+        ) from error
+
+
+def _start_of(file: Any) -> bytes:
     file.seek(0)
-    start = file.read(4)
+    start: bytes = file.read(4)
     if not start:
         raise EOFError("load: the file is empty")
-    if start != b"PK\3\4":
-        raise pickle.UnpicklingError("load: expected a file in PyTorch's zip format")
-    return Reader(file)
+    return start
+
+
+def _load_older(
+    file: Any, start: bytes, place: Any, only_weights: bool, unpickler: Unpickler, mmap: bool | None
+) -> Any:
+    """Read a file that PyTorch wrote before 1.6."""
+    if mmap:
+        raise RuntimeError(
+            "load: mmap can only be used with files saved with _use_new_zipfile_serialization=True"
+        )
+    if is_tar(file):
+        if only_weights:
+            raise RuntimeError("Cannot use weights_only=True with files saved in the legacy .tar format")
+        return load_tar(file, place, unpickler)
+    if not is_stream(start):
+        raise pickle.UnpicklingError("load: expected a file in one of PyTorch's formats")
+    if not only_weights:
+        return load_stream(file, place, False, unpickler)
+    with _advised():
+        return load_stream(file, place, True, unpickler)
 
 
 def _root(archive: Reader) -> str:
@@ -228,12 +305,16 @@ def _root(archive: Reader) -> str:
     return roots[0]
 
 
+def _given(found: Any, otherwise: Storage) -> Storage:
+    return otherwise if found is None else found.untyped()
+
+
 def _placing(location: Any) -> Callable[[Storage, Any], Storage]:
     """Return what moves a storage to where `map_location` says."""
     if location is None:
         return lambda storage, _: storage
     if callable(location) and not isinstance(location, _C.device):  # a device is a decorator as well
-        return lambda storage, source: location(storage, source) or storage
+        return lambda storage, source: _given(location(storage, source), storage)
     if isinstance(location, dict):
         return lambda storage, source: storage.to(location.get(source, "cpu"))
     device = _C.device(location)

@@ -26,6 +26,11 @@ def _integers(values: Any) -> tuple[int, ...]:
     return tuple(values)
 
 
+def tensor_v1(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+    """Return a tensor of a file from before tensors knew about gradients."""
+    return tensor_v2(storage, offset, size, stride, False, None)
+
+
 def tensor_v2(
     storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, _: Any, metadata: Any = None
 ) -> Tensor:
@@ -90,7 +95,7 @@ def tensor_with_state(function: Any, cls: Any, args: Any, state: Any) -> Any:
     )
     out = function(*args)
     out = out if cls is Tensor else out.as_subclass(cls)
-    set_attributes(out, state)
+    set_attributes(out, {} if state is None else state)
     return out
 
 
@@ -158,8 +163,10 @@ def _allowed() -> dict[tuple[str, str], Any]:
         ("torch", "device"): _C.device,
         ("collections", "OrderedDict"): OrderedDict,
         ("collections", "Counter"): Counter,
+        ("torch._utils", "_rebuild_tensor"): tensor_v1,
         **{("torch", name): dtype for dtype, name in CLASS_OF_DTYPE.items()},
         **{("torch", _naming.short(dtype)): dtype for dtype in dtypes},
+        **{("torch.cuda", name): dtype for dtype, name in CLASS_OF_DTYPE.items()},  # of older files
         **{("builtins", t.__name__): t for t in (set, frozenset, complex, bytearray)},
         ("_codecs", "encode"): as_bytes,
         ("torch.serialization", "_get_layout"): layout,
@@ -170,7 +177,16 @@ def _allowed() -> dict[tuple[str, str], Any]:
 _CALLS: dict[Any, Any] = {
     **{
         f: f
-        for f in (tensor_v2, tensor_v3, parameter, parameter_with_state, tensor_with_state, as_bytes, layout)
+        for f in (
+            tensor_v1,
+            tensor_v2,
+            tensor_v3,
+            parameter,
+            parameter_with_state,
+            tensor_with_state,
+            as_bytes,
+            layout,
+        )
     },
     Size: lambda sizes=(): Size(_integers(sizes)),
     _C.device: _C.device,

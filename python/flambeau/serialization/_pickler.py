@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from flambeau import _C, _naming
 from flambeau._C import Tensor
+from flambeau._rebuild import state_of
 from flambeau._size import Size
 from flambeau._storage import Storage
 from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
@@ -66,11 +67,13 @@ class Pickler(pickle._Pickler):
         if not isinstance(obj, Tensor) or hasattr(obj, "cls_to_become"):
             return NotImplemented  # a lazy parameter has no values yet
         state = {name: value for name, value in vars(obj).items() if name != "grad"}
-        if type(obj).__name__ == "Parameter":
+        if "Parameter" in (base.__name__ for base in type(obj).__mro__):
             data: tuple[Any, ...] = (obj.detach().as_subclass(Tensor), obj.requires_grad, OrderedDict())
             return (_REBUILD_PARAMETER_WITH_STATE, (*data, state)) if state else (_REBUILD_PARAMETER, data)
         rebuild, arguments = _parts(obj)
-        if state and type(obj) is Tensor:
+        if type(obj) is not Tensor:
+            return _REBUILD_WITH_STATE, (rebuild, type(obj), arguments, state_of(obj))
+        if state:
             return _REBUILD_WITH_STATE, (rebuild, _TENSOR, arguments, state)
         return rebuild, arguments
 

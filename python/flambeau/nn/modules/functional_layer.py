@@ -18,8 +18,8 @@ class FunctionalLayer(Module):
     Subclasses declare `function` and `options`: names and defaults (or REQUIRED), in the constructor's order;
     with `draws` the function also learns whether the layer is training. Options called `weight` or
     `pos_weight`, and those in `kept_as_buffers`, are buffers, as they move with the layer. Those in `unused`
-    are not passed on; with `keyword_only` all are given by name. `shown` are the options that the layer prints;
-    None: all.
+    are not passed on; with `keyword_only` all are given by name. `shown` are the options that the layer
+    prints; None: all.
     """
 
     function: Any = staticmethod(F.relu)
