@@ -12,7 +12,13 @@ from codegen.keys import Key
 FOLDER = Path(__file__).with_name("schemas")
 _SCALAR: dict[str, object] = {"type": ["string", "number", "boolean", "null"]}
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_NESTED = {"reduce": keys.REDUCE, "test": keys.TEST, "vmap": keys.VMAP, "check": keys.CHECK}
+_NESTED = {
+    "reduce": keys.REDUCE,
+    "test": keys.TEST,
+    "vmap": keys.VMAP,
+    "check": keys.CHECK,
+    "autocast": keys.AUTOCAST,
+}
 
 Json = dict[str, object]
 
@@ -31,7 +37,7 @@ def _shape(name: str, shape: str, key: Key) -> Json:
         else dict(_SCALAR)
     )
     if shape == "text":
-        return scalar
+        return {"enum": list(keys.CAST_POLICIES)} if name == "autocast" else scalar
     if shape == "list":
         return {"type": "array", "items": scalar}
     if shape == "lists":

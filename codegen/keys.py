@@ -41,6 +41,16 @@ class Key:
     required: bool = False
 
 
+# What autocast does to floating point arguments of an operator. lower_precision: casts to the dtype of the
+# region. float32: to float32. float32_result: asks for it by `dtype` where that is None. promote: to the
+# widest dtype among them. refuse: an error.
+CAST_POLICIES = ("lower_precision", "float32", "float32_result", "promote", "refuse")
+AUTOCAST_DEVICES = ("CPU", "CUDA")
+AUTOCAST: dict[str, Key] = {
+    device: Key(f"What autocast does to the arguments on {device}.", values=CAST_POLICIES)
+    for device in AUTOCAST_DEVICES
+}
+
 ENTRY: dict[str, Key] = {
     "func": Key("The schema: name.overload(Type arg=default, *, ...) -> Type.", required=True),
     "family": Key("The family: the stem of its kernels, tests and outputs.", required=True),
@@ -75,11 +85,11 @@ ENTRY: dict[str, Key] = {
     "doc": Key("Documentation: a summary line, then formula, shapes, errors, source.", required=True),
     "test": Key("Sample domains, sample calls, reference; see TEST.", "map"),
     "vmap": Key("Batching rules, tried in order, where none can be derived; see VMAP.", "map|maps"),
-    "autocast": Key("Cast policy under autocast.", "any"),
+    "autocast": Key("What autocast does to the arguments, on all devices or by device.", "text|map"),
     "onnx": Key("Export to ONNX.", "any"),
     "shard": Key("Sharding rule for distributed tensors.", "any"),
 }
-EXTRA = ("autocast", "onnx", "shard")
+EXTRA = ("onnx", "shard")
 
 REDUCE: dict[str, Key] = {
     "map": Key("Scalar expression over the operands, applied to each element.", required=True),

@@ -250,4 +250,5 @@ def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
         orders=draft.orders,
         batching=reading.batching,
         checks=reading.checks,
+        autocast=reading.autocast,
     )

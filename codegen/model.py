@@ -456,7 +456,7 @@ class Operator:
     infix: str | None
     doc: str
     test: TestSpec
-    extra: tuple[tuple[str, object], ...]  # autocast, onnx, shard: kept for later targets
+    extra: tuple[tuple[str, object], ...]  # onnx, shard: kept for later targets
     internal: bool  # made by the generator (a fused derivative): no Python binding
     position: Position = field(compare=False)
     tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
@@ -464,6 +464,7 @@ class Operator:
     orders: tuple[tuple[str, ...], ...] = ()  # further orders of arguments by position
     batching: tuple[BatchRule, ...] = ()  # those given by `vmap`; see codegen.batching for the derived
     checks: tuple[Check, ...] = ()
+    autocast: tuple[tuple[str, str], ...] = ()  # device -> policy, of codegen.keys.CAST_POLICIES
 
     @property
     def name(self) -> str:

@@ -42,7 +42,9 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     yield Artefact("lowering", DERIVED if lowered else ABSENT, "from the expression" if lowered else "")
     extra = dict(op.extra)
     yield Artefact("vmap", *batching.status(op))
-    for name in ("autocast", "onnx", "shard"):
+    shown = ", ".join(f"{device}: {policy}" for device, policy in op.autocast)
+    yield Artefact("autocast", GIVEN if op.autocast else ABSENT, shown)
+    for name in ("onnx", "shard"):
         yield Artefact(name, GIVEN if name in extra else ABSENT, str(extra.get(name, "")))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from codegen.autocast import read_autocast
 from codegen.batch_rules import read_batching
 from codegen.bodies import build_body, read_dtype
 from codegen.checks import read_checks
@@ -33,6 +34,7 @@ class Reading:
     test: TestSpec = EMPTY
     batching: tuple[BatchRule, ...] = ()
     checks: tuple[Check, ...] = ()
+    autocast: tuple[tuple[str, str], ...] = ()
 
 
 class Reader:
@@ -91,7 +93,8 @@ class Reader:
         checks = () if odd else read_checks(draft, context)
         report_unused(draft, context, body)
         calls, has_body = called_in_any_case(body), body is not None
-        return Reading(dtype, calls, has_body, body, derivative, test, batching, checks)
+        autocast = read_autocast(draft.fields)
+        return Reading(dtype, calls, has_body, body, derivative, test, batching, checks, autocast)
 
     def check_strays(self) -> None:
         """Report kernels that no entry declares."""

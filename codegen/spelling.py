@@ -20,6 +20,11 @@ from codegen.model import (
 # --- names ---------------------------------------------------------------------------------------
 
 
+def enumerator(words: str) -> str:
+    """Spell words_joined_so as an enumerator: WordsJoinedSo."""
+    return "".join(word.capitalize() for word in words.split("_"))
+
+
 def struct_name(form_name: str) -> str:
     """``add_.Tensor`` -> ``add__Tensor``: the operator's struct in flambeau::ops."""
     name = form_name.replace(".", "_")

@@ -375,6 +375,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_autograd(module.get());
     add_checksum(module.get());
     add_transforms(module.get());
+    add_autocast(module.get());
     watch_long_work();
     return module.release();
   });

@@ -320,5 +320,15 @@ _unpack_dual: Any
 _unwrap: Any
 _unwrap_dead: Any
 _wrapper_level: Any
+autocast_decrement_nesting: Any
+autocast_increment_nesting: Any
+clear_autocast_cache: Any
+get_autocast_dtype: Any
+is_autocast_cache_enabled: Any
+is_autocast_enabled: Any
+set_autocast_cache_enabled: Any
+set_autocast_dtype: Any
+set_autocast_enabled: Any
+_is_autocast_available: Any
 
 def __getattr__(name: str) -> Any: ...

@@ -47,17 +47,26 @@ from flambeau import _C
 from flambeau._C import (
     Generator,
     Tensor,
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
     can_cast,
+    clear_autocast_cache,
     default_generator,
     device,
     dtype,
+    get_autocast_dtype,
     get_default_dtype,
     get_num_threads,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
     layout,
     memory_format,
     promote_types,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
     set_default_dtype,
     set_flush_denormal,
     set_num_threads,
@@ -169,6 +178,15 @@ from flambeau._windows import (  # noqa: E402
     hamming_window,
     hann_window,
     kaiser_window,
+)
+from flambeau.amp import autocast  # noqa: E402
+from flambeau.amp.older_names import (  # noqa: E402
+    get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cpu_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_gpu_dtype,
 )
 from flambeau.autograd.anomaly_mode import set_anomaly_enabled  # noqa: E402
 from flambeau.autograd.grad_mode import (  # noqa: E402

@@ -1,0 +1,25 @@
+#pragma once
+// Autocast: within a region, operators cast their arguments to the dtype that suits them. The key
+// Autocast is included in the thread's keys only while a device's autocast is enabled.
+#include "aten/core/tensor.h"
+
+namespace flambeau::autocast {
+
+// Gives every operator with a policy its kernel; called once.
+void install();
+
+// Of the calling thread, by device: CPU and CUDA. Errors for other devices.
+bool is_supported(DeviceType device);
+bool is_enabled(DeviceType device);
+void set_enabled(DeviceType device, bool enabled);
+ScalarType dtype_of(DeviceType device);
+void set_dtype(DeviceType device, ScalarType dtype);
+
+// Casts of parameters are kept until the outermost region of the thread is left.
+bool is_cache_enabled();
+void set_cache_enabled(bool enabled);
+void clear_cache();
+int increment_nesting();
+int decrement_nesting();
+
+}  // namespace flambeau::autocast

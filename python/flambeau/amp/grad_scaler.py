@@ -1,0 +1,278 @@
+"""Scaling of losses, so that small gradients do not vanish in float16."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+import flambeau
+from flambeau._C import Tensor
+
+__all__ = ["GradScaler", "OptState"]
+
+
+class OptState(Enum):
+    """What was done for an optimizer since the last update."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _new_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+class GradScaler:
+    """Multiplies losses by a factor, divides gradients by it, and skips steps whose gradients overflow.
+
+    The factor grows after `growth_interval` steps without infinite gradients and shrinks after each with one.
+
+    Args:
+        device: "cuda" (disabled without it) or "cpu".
+        init_scale: the factor at first.
+        growth_factor: what it grows by, > 1.
+        backoff_factor: what it shrinks by, < 1.
+        growth_interval: after how many finite steps it grows.
+        enabled: False makes scaling the identity and `step` the optimizer's own.
+
+    >>> import flambeau as fb
+    >>> w = fb.ones(1, requires_grad=True)
+    >>> scaler, optimizer = GradScaler("cpu", init_scale=8.0), fb.optim.SGD([w], lr=0.5)
+    >>> scaler.scale(w.sum()).backward()
+    >>> w.grad
+    tensor([8.])
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w.tolist()
+    [0.5]
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if device == "cuda" and enabled and not flambeau.cuda.is_available():
+            warnings.warn(
+                "GradScaler for CUDA is enabled, but CUDA is not available. Disabling.", stacklevel=2
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError(f"expected a growth factor > 1.0, got {growth_factor}")
+        if backoff_factor >= 1.0:
+            raise AssertionError(f"expected a backoff factor < 1.0, got {backoff_factor}")
+        self._init_scale = init_scale
+        self._scale: Tensor | None = None  # made when it is first needed
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker: Tensor | None = None
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_new_state)
+
+    def _made(self, action: str) -> tuple[Tensor, Tensor]:
+        if self._scale is None or self._growth_tracker is None:
+            raise AssertionError(f"{action}: expected scale(loss) to be called before, _scale is None")
+        return self._scale, self._growth_tracker
+
+    def _lazy_init_scale_growth_tracker(self, dev: Any) -> None:
+        if self._growth_tracker is not None:
+            raise AssertionError("_growth_tracker is initialized before _scale")
+        self._scale = flambeau.full((), self._init_scale, dtype=flambeau.float32, device=dev)
+        self._growth_tracker = flambeau.full((), self._init_growth_tracker, dtype=flambeau.int32, device=dev)
+
+    def scale(self, outputs: Any) -> Any:
+        """Multiply a tensor, or the tensors of nested iterables, by the factor."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._lazy_init_scale_growth_tracker(outputs.device)
+            assert self._scale is not None
+            return outputs * self._scale.to(outputs.device)
+        if not isinstance(outputs, Iterable):
+            raise ValueError("scale: expected a tensor or an iterable of tensors as outputs")
+        scaled = map(self.scale, outputs)
+        return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled
+
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
+        """Divide the gradients in place; return by device whether one of them was infinite or NaN."""
+        found: dict[Any, Tensor] = {}
+        with flambeau.no_grad():
+            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+                grad = parameter.grad
+                if grad is None:
+                    continue
+                if not allow_fp16 and grad.dtype == flambeau.float16:
+                    raise ValueError("Attempting to unscale FP16 gradients: keep parameters in float32")
+                seen = found.setdefault(grad.device, found_inf.to(grad.device).clone())
+                seen.logical_or_((~grad.isfinite()).any())
+                grad.mul_(inv_scale.to(grad.device))
+        return found
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide an optimizer's gradients by the factor, as to clip them before `step`."""
+        if not self._enabled:
+            return
+        scale, _ = self._made("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update()")
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step()")
+        inverse = scale.double().reciprocal().float()
+        none = flambeau.full((), 0.0, dtype=flambeau.float32, device=scale.device)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, none, False)
+        state["stage"] = OptState.UNSCALED
+
+    def _maybe_opt_step(self, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if any(found.item() for found in state["found_inf_per_device"].values()):
+            return None
+        return optimizer.step(*args, **kwargs)
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale what was not, and run the optimizer's step unless a gradient is infinite or NaN."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("step: a closure is not supported while GradScaler is enabled")
+        self._made("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update()")
+        if state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if not state["found_inf_per_device"]:
+            raise AssertionError("step: No inf checks were recorded for this optimizer: it has no gradients")
+        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Adapt the factor to what the steps have found, or set it."""
+        if not self._enabled:
+            return
+        scale, tracker = self._made("update")
+        if new_scale is not None:
+            scale.fill_(new_scale if not isinstance(new_scale, Tensor) else new_scale.item())
+        else:
+            states = self._per_optimizer_states.values()
+            found = [found for state in states for found in state["found_inf_per_device"].values()]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update")
+            self._adapt(scale, tracker, any(f.item() for f in found))
+        self._per_optimizer_states = defaultdict(_new_state)
+
+    def _adapt(self, scale: Tensor, tracker: Tensor, overflowed: bool) -> None:
+        if overflowed:
+            scale.mul_(self._backoff_factor)
+            tracker.fill_(0)
+        elif int(tracker.item()) + 1 < self._growth_interval:
+            tracker.add_(1)
+        else:
+            grown = scale * self._growth_factor
+            if grown.isfinite().item():
+                scale.copy_(grown)
+            tracker.fill_(0)
+
+    def _get_scale_async(self) -> Tensor | None:
+        return self._scale
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
+
+    def get_scale(self) -> float:
+        """Return the factor; 1.0 when scaling is disabled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else float(self._scale.item())
+
+    def get_growth_factor(self) -> float:
+        """Return what the factor grows by."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set what the factor grows by."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """Return what the factor shrinks by."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set what the factor shrinks by."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """Return after how many finite steps the factor grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set after how many finite steps the factor grows."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether losses are scaled."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold; nothing when scaling is disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint. Raises: RuntimeError for that of a disabled scaler."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError("load_state_dict: the source state dict is empty: was scaling disabled?")
+        self._init_scale = state_dict["scale"]
+        if self._scale is not None:
+            self._scale.fill_(state_dict["scale"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError("a GradScaler is pickled only after update() or before the first step")
+            state["_init_scale"], state["_init_growth_tracker"] = self.get_scale(), self._get_growth_tracker()
+            state["_scale"] = state["_growth_tracker"] = None
+        return state
+
+    def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        scale, _ = self._made("_check_inf_per_device")
+        one = flambeau.ones((), dtype=flambeau.float32, device=scale.device)
+        found = self._unscale_grads_(optimizer, one, flambeau.zeros_like(one), True)
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
+        return found
+
+    def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
