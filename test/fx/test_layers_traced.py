@@ -25,6 +25,8 @@ LAYERS = [
     (lambda: nn.AdaptiveAvgPool2d(2), IMAGE),
     (lambda: nn.Upsample(scale_factor=2), IMAGE),
     (lambda: nn.PixelShuffle(2), IMAGE),
+    (lambda: nn.ZeroPad2d(1), IMAGE),
+    (lambda: nn.ReflectionPad2d(1), IMAGE),
     (lambda: nn.Flatten(), IMAGE),
     (lambda: nn.Softmax(-1), (2, 4)),
     (lambda: nn.GELU(), (2, 4)),

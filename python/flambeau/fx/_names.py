@@ -10,12 +10,21 @@ import types
 from collections import Counter
 from typing import Any
 
+from flambeau import _naming
+
 _METHOD_TYPES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
 def root_name() -> str:
     """Return the name that programs give this package: "torch" while `flambeau.compat` answers it."""
-    return "torch" if sys.modules.get("torch") is sys.modules["flambeau"] else "flambeau"
+    return _naming.root
+
+
+def home_of(obj: Any) -> str:
+    """Return the module in which a class or function says it is defined, under the package's own name."""
+    home = getattr(obj, "__module__", None) or ""
+    head, dot, rest = home.partition(".")
+    return f"flambeau{dot}{rest}" if head == "torch" and root_name() == "torch" else home
 
 
 def with_root(qualified: str) -> str:
@@ -35,7 +44,7 @@ def module_of(function: Any) -> str:
     A function of ``flambeau.nn.functional._activation`` is found in ``flambeau.nn.functional``.
     """
     name = function.__name__
-    own = getattr(function, "__module__", None) or ""
+    own = home_of(function)
     parts = own.split(".")
     if parts[0] != "flambeau":
         return own

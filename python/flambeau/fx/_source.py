@@ -294,11 +294,16 @@ class Writer:
         trace = node.stack_trace
         if trace is None and self.last_trace != "":
             self.last_trace = ""
-            self.body.append("# No stacktrace found for following nodes\n")
+            self._remark("No stacktrace found for following nodes")
         elif trace and trace != self.last_trace:
             self.last_trace = trace
             where = [line.strip() for line in trace.strip().splitlines() if line.strip()]
-            self.body.append(f"# {', code: '.join(where[-2:])}\n")
+            self._remark(", code: ".join(where[-2:]))
+
+    def _remark(self, text: str) -> None:
+        """A comment, behind an empty line unless it stands first."""
+        first = all(piece.startswith("\0") for piece in self.body)
+        self.body.append(f"{'' if first else chr(10)}# {text}\n")
 
 
 def accepted(function: Any, options: dict[str, Any]) -> dict[str, Any]:

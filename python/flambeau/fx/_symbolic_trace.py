@@ -16,6 +16,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.fx import _placeholders
+from flambeau.fx._names import home_of
 from flambeau.fx._placeholders import PH, PHBase, PHWithMeta
 from flambeau.fx._wrapping import Patches, generated_names, recording, registered, wrap
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
@@ -115,7 +116,7 @@ class Tracer(TracerBase):
 
         Default: layers of `flambeau.nn` are, except Sequential.
         """
-        home = type(m).__module__
+        home = home_of(type(m))
         ours = home == "flambeau.nn" or home.startswith(("flambeau.nn.", "flambeau.ao.nn."))
         return ours and not isinstance(m, flambeau.nn.Sequential)
 
@@ -180,11 +181,11 @@ class Tracer(TracerBase):
         return value
 
     def _attribute_proxy(self, path: str, value: Any) -> Any:
+        # Subclasses may override create_proxy with the parameters it had before it took a factory.
+        options: dict[str, Any] = {}
         if self.param_shapes_constant and isinstance(value, Parameter):
-            factory: Any = lambda node: ParameterProxy(self, node, path, value)  # noqa: E731
-        else:
-            factory = None
-        return self.create_proxy("get_attr", path, (), {}, proxy_factory_fn=factory)
+            options["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, path, value)
+        return self.create_proxy("get_attr", path, (), {}, **options)
 
     def create_node(
         self,
@@ -408,7 +409,7 @@ def _annotations(function: Any) -> dict[str, Any]:
     """Annotations by name, those given as text resolved where they can be."""
     function = inspect.unwrap(function)
     raw = getattr(function, "__annotations__", {})
-    if (getattr(function, "__module__", None) or "").startswith("flambeau."):  # Any tells readers nothing
+    if home_of(function).startswith("flambeau."):  # Any tells readers nothing
         raw = {name: value for name, value in raw.items() if value not in ("Any", Any)}
     if not any(isinstance(value, str) for value in raw.values()):
         return dict(raw)

@@ -21,6 +21,7 @@ from flambeau.nn import Module
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
 _serial = itertools.count()
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # in a module's meta: attributes for its copies
 _HOOKS = ("_create_node_hooks", "_erase_node_hooks", "_replace_hooks", "_deepcopy_hooks")
 
 
@@ -100,7 +101,10 @@ class GraphModule(Module):
         self.graph = graph
         self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
-        self.meta: dict[str, Any] = {}
+        noted: Any = getattr(root, "meta", None)
+        self.meta: dict[str, Any] = dict(noted) if isinstance(noted, dict) else {}
+        for name, value in self.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(self, name, value)
 
     def _take_targets(self, root: dict[str, Any], graph: Graph) -> None:
         paths = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]

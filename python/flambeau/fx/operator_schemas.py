@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flambeau
-from flambeau.fx._names import qualified_name
+from flambeau.fx._names import home_of, qualified_name
 from flambeau.nn import Module
 
 __all__ = [
@@ -261,8 +261,8 @@ def normalize_function(
     kwargs = kwargs or {}
     signatures = get_signature_for_torch_op(target)
     if signatures is None:
-        module = getattr(target, "__module__", None) or ""
-        signature = _python_signature(target) if module.startswith("flambeau.") else None
+        ours = home_of(target).startswith("flambeau.")
+        signature = _python_signature(target) if ours else None
         if signature is None:
             return None
         return _normalized(signature, args, kwargs, normalize_to_only_use_kwargs, defaults=True)

@@ -10,11 +10,12 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.fx._names import home_of
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
-from flambeau.jit._restricted import Window, is_allowed_name, path_of
+from flambeau.jit._restricted import Window, is_allowed_name, path_of, window_of
 from flambeau.jit._script import ScriptFunction
-from flambeau.jit._sources import class_source, free_names, function_source, is_own_class, window_of
+from flambeau.jit._sources import class_source, free_names, function_source, is_own_class
 from flambeau.jit.frontend import NotSupportedError
 from flambeau.nn import Module
 
@@ -238,4 +239,4 @@ def exported(cls: type) -> set[str]:
 
 def layer_path(cls: type) -> Any:
     """Return the data of a layer's class."""
-    return ("layer", f"{cls.__module__}.{cls.__qualname__}")
+    return ("layer", f"{home_of(cls)}.{cls.__qualname__}")

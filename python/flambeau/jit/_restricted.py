@@ -108,7 +108,7 @@ class Window:
             raise AttributeError(f"{self._path} does not show {name!r} to programs in files")
         value = getattr(module_at(self._path), name)
         if isinstance(value, types.ModuleType):
-            return Window(value.__name__)
+            return Window(window_of(value) or value.__name__)
         if callable(value) or isinstance(value, _VALUES) or shown is not None:
             return value
         raise AttributeError(f"{self._path} does not show {name!r} to programs in files")
@@ -121,6 +121,11 @@ def module_at(path: str) -> Any:
     if path.startswith("flambeau._C."):
         return getattr(_C, path.rpartition(".")[2])
     return importlib.import_module(path)
+
+
+def window_of(module: types.ModuleType) -> str | None:
+    """Return the path of a module that programs in files may use, or None."""
+    return next((path for path in _WINDOWS if module_at(path) is module), None)
 
 
 def resolve(path: str) -> Any:

@@ -11,7 +11,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.jit._restricted import _WINDOWS, check, safe_builtins
+from flambeau.fx._names import home_of
+from flambeau.jit._restricted import check, safe_builtins
 from flambeau.jit.frontend import NotSupportedError
 from flambeau.nn import Module
 
@@ -145,9 +146,4 @@ def _closure(function: Any) -> dict[str, Any]:
 
 def is_own_class(cls: type) -> bool:
     """Whether a class of modules is a program's, and not a layer of the package."""
-    return issubclass(cls, Module) and not cls.__module__.startswith("flambeau.")
-
-
-def window_of(module: types.ModuleType) -> str | None:
-    """Return the path of a module that programs in files may use, or None."""
-    return module.__name__ if module.__name__ in _WINDOWS else None
+    return issubclass(cls, Module) and not home_of(cls).startswith("flambeau.")

@@ -8,6 +8,8 @@ from typing import Any, Optional, Union
 
 from flambeau import Tensor as Tensor
 from flambeau._jit_internal import BroadcastingList1 as BroadcastingList1
+from flambeau._jit_internal import BroadcastingList2 as BroadcastingList2
+from flambeau._jit_internal import BroadcastingList3 as BroadcastingList3
 from flambeau._jit_internal import Final as Final
 
 __all__ = ["ann_to_type", "get_signature", "is_function_or_method", "is_vararg"]
