@@ -250,3 +250,27 @@ def test_freeze():
     assert all(p.requires_grad for p in module.parameters())
     with pytest.raises(RuntimeError, match="eval"):
         fb.jit.freeze(fb.jit.script(Gate()))
+
+
+class Keeps(nn.Module):
+    """Keeps what ScriptModule has under the same names."""
+
+    def __init__(self):
+        super().__init__()
+        self.graph = [1, 2]
+        self.inlined_graph = nn.Linear(2, 2)
+        self.register_buffer("code", fb.ones(2))
+
+    def graph_for(self, x):
+        return x + 1
+
+    def forward(self, x):
+        return self.graph_for(self.inlined_graph(x)) * self.code + len(self.graph)
+
+
+def test_names_of_the_program_come_first():
+    module, x = Keeps(), fb.ones(1, 2)
+    scripted = fb.jit.script(module)
+    same(scripted(x), module(x))
+    same(through_a_file(scripted)(x), module(x))
+    assert scripted.graph == [1, 2]

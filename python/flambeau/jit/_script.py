@@ -28,6 +28,24 @@ def _traced(program: Any) -> Any:
         return symbolic_trace(program)
 
 
+class answer:
+    """A property that gives way to what a program itself keeps under the name."""
+
+    def __init__(self, function: Any) -> None:
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        for table in ("_parameters", "_buffers", "_modules"):
+            if self.name in instance.__dict__.get(table, ()):
+                return instance.__dict__[table][self.name]
+        return self.function(instance)
+
+
 class _Shown:
     """Code and graph of a scripted object."""
 
@@ -40,7 +58,7 @@ class _Shown:
     def _as_graph(self) -> Any:
         return _traced(self)
 
-    @property
+    @answer
     def graph(self) -> Graph:
         """The program as a graph of `flambeau.fx`.
 
@@ -54,9 +72,12 @@ class _Shown:
             ) from error
         return found
 
-    inlined_graph = graph
+    @answer
+    def inlined_graph(self) -> Graph:
+        """The graph; calls of modules stay calls."""
+        return self.graph
 
-    @property
+    @answer
     def code(self) -> str:
         """The program as Python: generated from its graph, or, where there is none, as it was written."""
         try:
@@ -65,7 +86,7 @@ class _Shown:
         except Exception:
             return self._written()
 
-    @property
+    @answer
     def code_with_constants(self) -> tuple[str, Any]:
         """The code, and the constants in it, which are part of the code here."""
         return self.code, {}
@@ -101,7 +122,7 @@ class ScriptModule(_Shown, Module):
     _original_name: str | None = None
     _original_class: type | None = None
 
-    @property
+    @answer
     def original_name(self) -> str:
         """The name of the class that was scripted."""
         return self._original_name or type(self).__name__
@@ -143,6 +164,9 @@ class ScriptFunction(_Shown):
 
     def _as_graph(self) -> Any:
         return self._graph_module if self._graph_module is not None else _traced(self._function)
+
+
+_OWN_NAMES = frozenset(name for cls in (_Shown, ScriptModule) for name in vars(cls) if name[:2] != "__")
 
 
 # --- classes of scripted modules ------------------------------------------------------------------------
@@ -188,6 +212,8 @@ def scripted_class(cls: type) -> type:
         }
         for name in dir(cls):
             found = inspect.getattr_static(cls, name, None)
+            if name in _OWN_NAMES and not issubclass(cls, _Shown):
+                members[name] = found
             if not inspect.isfunction(found):
                 continue
             modifier = marks.get_torchscript_modifier(found)
