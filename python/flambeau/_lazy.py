@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dis import opmap
 from importlib import import_module
+from opcode import opmap
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn

@@ -337,11 +337,7 @@ def shapes_of_trees_as_text(torch):
     paths = trees.tree_map_with_path(lambda path, leaf: trees.keystr(path), {"k": Own([1], "")})
     keyed = trees._dict_flatten_with_keys({"u": 1})
     return [
-        [
-            again == spec,
-            text,
-            trees.tree_unflatten([5, 6, 7, 8], again) == {**tree, "a": [5, (6, 7)], "b": {"x": 8}},
-        ],
+        [again == spec, text, str(dict(trees.tree_unflatten([5, 6, 7, 8], again)["b"]))],
         [made.parts, made.mark, paths["k"].parts, str(keyed[0][0][0]), keyed[0][0][1], keyed[1]],
         raised("protocol", trees.treespec_loads, "[2, {}]"),
     ]
@@ -428,7 +424,8 @@ def test_devices_that_there_are_none_of():
 def test_the_import_reads_no_table():
     code = (
         "import sys, flambeau\n"
-        "late = [m for m in sys.modules if m.startswith(('flambeau._surface.places', 'flambeau._surface.absent'))]\n"
+        "tables = ('flambeau._surface.places', 'flambeau._surface.absent')\n"
+        "late = [m for m in sys.modules if m in tables]\n"
         "late += [m for m in ('distributed', 'hub', 'compat', 'cuda') if f'flambeau.{m}' in sys.modules]\n"
         "print(late)"
     )

@@ -73,6 +73,8 @@ utils._pytree utils._pytree_nodes
 utils.data.dataloader utils.data.loader utils.data.collate _BaseDataLoaderIter=utils.data._passes:_Pass
 utils.data.dataloader _SingleProcessDataLoaderIter=utils.data._passes:BatchesHere
 utils.data.dataloader _MultiProcessingDataLoaderIter=utils.data._passes:BatchesOfWorkers
+utils.data utils.data.datapipes.datapipe
+utils.data.datapipes IterDataPipe=utils.data.datapipes.datapipe MapDataPipe=utils.data.datapipes.datapipe
 utils.data.distributed DistributedSampler=utils.data.sampler
 utils.data._utils
 utils.data._utils.collate utils.data.collate

@@ -1,0 +1,105 @@
+"""Data sets that are chained: a registered function makes a new one of the one that it is called on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from flambeau.utils.data.dataset import Dataset, IterableDataset
+
+__all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "functional_datapipe"]
+
+
+class _Chained:
+    """Registered functions as methods."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).functions:
+            return functools.partial(type(self).functions[name], self)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    @classmethod
+    def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
+        """Let data sets have a method."""
+        cls.functions[function_name] = function
+
+    @classmethod
+    def register_datapipe_as_function(
+        cls, function_name: str, cls_to_register: Any, enable_df_api_tracing: bool = False
+    ) -> None:
+        """Let data sets have a method that makes another data set of them."""
+        if function_name in cls.functions:
+            raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
+
+        @functools.wraps(cls_to_register, assigned=("__doc__",), updated=())
+        def function(source: Any, *args: Any, **kwargs: Any) -> Any:
+            return cls_to_register(source, *args, **kwargs)
+
+        cls.functions[function_name] = function
+
+
+class IterDataPipe(_Chained, IterableDataset[Any]):
+    """A stream of samples.
+
+    >>> @functional_datapipe("doubled_for_doctest")
+    ... class Doubled(IterDataPipe):
+    ...     def __init__(self, source): self.source = source
+    ...     def __iter__(self): return (2 * x for x in self.source)
+    >>> class Numbers(IterDataPipe):
+    ...     def __iter__(self): return iter(range(3))
+    >>> list(Numbers().doubled_for_doctest())
+    [0, 2, 4]
+    """
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def reset(self) -> None:
+        """Start again."""
+
+
+class DFIterDataPipe(IterDataPipe):
+    """A stream of rows of a table."""
+
+
+class MapDataPipe(_Chained, Dataset[Any]):
+    """Samples by index."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+
+class DataChunk(list[Any]):
+    """A list of samples that a data set yields as one."""
+
+    def __init__(self, items: Any) -> None:
+        super().__init__(items)
+        self.items = items
+
+    def as_str(self, indent: str = "") -> str:
+        """Return the samples as text."""
+        return indent + "[" + ", ".join(map(str, self)) + "]"
+
+    def raw_iterator(self) -> Any:
+        """Return an iterator over the samples."""
+        return iter(self.items)
+
+
+class functional_datapipe:
+    """Register a class as a method of data sets.
+
+    Args:
+        name: of the method.
+        enable_df_api_tracing: for tables.
+    """
+
+    def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
+        self.name, self.enable_df_api_tracing = name, enable_df_api_tracing
+
+    def __call__(self, cls: Any) -> Any:
+        for base in (IterDataPipe, MapDataPipe):
+            if isinstance(cls, type) and issubclass(cls, base):
+                base.register_datapipe_as_function(self.name, cls, self.enable_df_api_tracing)
+                return cls
+        raise TypeError("`functional_datapipe` can only decorate IterDataPipe or MapDataPipe")
