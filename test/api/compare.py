@@ -15,8 +15,7 @@ def _positional(signature: list[Any]) -> list[Any]:
 
 def takes(ours: list[Any], theirs: list[Any]) -> bool:
     """Whether every call that one signature allows is allowed by another, as far as names and places go."""
-    mine, other = _positional(ours), _positional(theirs)
-    public = [p for p in other if not p[0].startswith("_")]
+    mine, public = ([p for p in _positional(s) if not p[0].startswith("_")] for s in (ours, theirs))
     kinds = {p[1] for p in ours}
     for place, (name, kind, _) in enumerate(public):
         if place >= len(mine):

@@ -1,5 +1,6 @@
 """Modules that programs import: each exists, and what is not built says so when it is used."""
 
+import ast
 import importlib
 import io
 import os
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import flambeau as fb
 import pytest
+from api.compare import takes
+from api.stubs import signature
 from flambeau._surface import absent, places
 from oracle import pytorch
 from sides import Scenarios, raised
@@ -436,3 +439,17 @@ def test_the_import_reads_no_table():
 
 
 test_as_in_pytorch = scenario.test()
+
+
+@pytest.mark.parametrize("ours", ["(a, b=1)", "(a, b=1, *, c=2)", "(a, *args, **kwargs)"])
+def test_the_tool_takes_a_signature_that_takes_every_call(ours):
+    assert takes(parameters_of(ours), parameters_of("(a, b=1)"))
+
+
+@pytest.mark.parametrize("ours", ["(a)", "(b, a=1)", "(a, b)", "(a, *, b=1)", "(a, c, b=1)", "(a, c=1)"])
+def test_the_tool_refuses_a_signature_that_refuses_a_call(ours):
+    assert not takes(parameters_of(ours), parameters_of("(a, b=1)"))
+
+
+def parameters_of(text):
+    return signature(ast.parse(f"def f{text}: ...").body[0])
