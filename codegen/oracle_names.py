@@ -16,7 +16,7 @@ from codegen.memory import Memory, digest
 # Name -> its parameters, and whether it takes any number of them and any keywords; None: no function.
 Functions = Mapping[str, tuple[tuple[str, ...], bool, bool] | None]
 _MODULES = {"np": "numpy", "sp": "scipy.special"}
-_SOURCES = ("references.py", "layer_references.py", "linalg_references.py")
+_SOURCES = ("references.py", "layer_references.py", "linalg_references.py", "random_references.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.fft
 from layer_references import *  # noqa: F403  (found here under one name)
 from linalg_references import *  # noqa: F403  (found here under one name)
+from random_references import *  # noqa: F403  (found here under one name)
 
 Sizes = int | Sequence[int]
 Windows = list[list[range]]

@@ -34,6 +34,20 @@ void binomial(const Tensor& self, const Tensor& prob, OutSpec* out) {
   sized(self, broadcast_sizes(self.sizes(), prob.sizes()), out);
 }
 
+void standard_gamma_grad(const Tensor& self, const Tensor& output, OutSpec* out) {
+  check(self.dtype() == output.dtype(), "_standard_gamma_grad: expected one dtype, got ",
+        pytorch_name_of(self.dtype()), " and ", pytorch_name_of(output.dtype()));
+  sized(self, broadcast_sizes(self.sizes(), output.sizes()), out);
+}
+
+void dirichlet_grad(const Tensor& x, const Tensor& alpha, const Tensor& total, OutSpec* out) {
+  check(x.dtype() == alpha.dtype() && x.dtype() == total.dtype(),
+        "_dirichlet_grad: expected one dtype, got ", pytorch_name_of(x.dtype()), ", ",
+        pytorch_name_of(alpha.dtype()), " and ", pytorch_name_of(total.dtype()));
+  const DimVector sizes = broadcast_sizes(x.sizes(), alpha.sizes());
+  sized(x, broadcast_sizes(IntArrayRef(sizes), total.sizes()), out);
+}
+
 void multinomial(const Tensor& self, int64_t num_samples, bool replacement, OutSpec* out) {
   check(self.dim() == 1 || self.dim() == 2, "multinomial: prob_dist must be 1 or 2 dim, got ",
         self.dim());

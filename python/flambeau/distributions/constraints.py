@@ -1,109 +1,464 @@
-"""Sets of values: what parameters may be, and what a distribution can draw."""
+"""Sets of values: what parameters may be, and what a distribution can draw.
+
+`check` says for each event whether it is in the set. Constraints without arguments stand here as
+objects (`real`, `simplex`), the others as classes (`interval(0, 1)`).
+
+>>> from flambeau.distributions import constraints
+>>> constraints.positive.check(flambeau.tensor([-1.0, 2.0]))
+tensor([False,  True])
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
 
+__all__ = [
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
+    "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
+    "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
+    "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite",
+    "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square", "stack",
+    "symmetric", "unit_interval",
+]  # fmt: skip
 
-@dataclass(frozen=True)
+
 class Constraint:
-    """A set, by a predicate on tensors.
+    """A set of values.
 
-    Args:
-        name: how messages call it.
-        predicate: whether each element, or each event, is in the set.
+    Attributes:
         is_discrete: whether its members can be counted.
         event_dim: how many trailing dimensions form one member.
     """
 
-    name: str
-    predicate: Callable[[Tensor], Tensor]
-    is_discrete: bool = False
-    event_dim: int = 0
+    is_discrete: Any = False
+    event_dim: Any = 0
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each event is in the set."""
-        return self.predicate(value)
+        raise NotImplementedError(f"{type(self).__name__} defines no check")
 
     def __repr__(self) -> str:
-        return self.name
+        return f"{type(self).__name__.removeprefix('_')}()"
 
 
-def greater_than(lower_bound: Any) -> Constraint:
+class _Dependent(Constraint):
+    """Depends on other values; what is known beforehand may be given."""
+
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+        super().__init__()
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether its members can be counted, if that is known."""
+        if self._is_discrete is NotImplemented:
+            raise NotImplementedError(".is_discrete cannot be determined statically")
+        return bool(self._is_discrete)
+
+    @property
+    def event_dim(self) -> int:
+        """How many dimensions an event has, if that is known."""
+        if self._event_dim is NotImplemented:
+            raise NotImplementedError(".event_dim cannot be determined statically")
+        return int(self._event_dim)
+
+    def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
+        """Return one of which more is known."""
+        if is_discrete is NotImplemented:
+            is_discrete = self._is_discrete
+        return _Dependent(
+            is_discrete=is_discrete, event_dim=self._event_dim if event_dim is NotImplemented else event_dim
+        )
+
+    def check(self, value: Tensor) -> Tensor:
+        """Raise ValueError: the other values are not known."""
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether the set depends on other values."""
+    return isinstance(constraint, _Dependent)
+
+
+class _DependentProperty(property, _Dependent):
+    """A property that gives a constraint of an object, and stands for an unknown one on its class."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any] | None = None,
+        *,
+        is_discrete: Any = NotImplemented,
+        event_dim: Any = NotImplemented,
+    ) -> None:
+        property.__init__(self, fn)
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Callable[..., Any]) -> _DependentProperty:  # type: ignore[override]
+        """Decorate the function."""
+        return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
+
+
+class _IndependentConstraint(Constraint):
+    """Events over further dimensions, all elements of which are in the base set."""
+
+    def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(f"expected a Constraint, got {type(base_constraint).__name__}")
+        if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
+            raise AssertionError(f"expected a count of dimensions, got {reinterpreted_batch_ndims!r}")
+        self.base_constraint = base_constraint
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @property
+    def is_discrete(self) -> bool:
+        """As the base's."""
+        return bool(self.base_constraint.is_discrete)
+
+    @property
+    def event_dim(self) -> int:
+        """The base's and the further dimensions."""
+        return int(self.base_constraint.event_dim) + self.reinterpreted_batch_ndims
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether all elements of each event are in the base set."""
+        inside, count = self.base_constraint.check(value), self.reinterpreted_batch_ndims
+        if inside.dim() < count:
+            raise ValueError(
+                f"Expected value.dim() >= {self.event_dim} but got {value.dim()} for the constraint {self!r}"
+            )
+        return inside.reshape((*inside.shape[: inside.dim() - count], -1)).all(-1) if count else inside
+
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """Events of a mixture: in the set for every component, whose dimension comes behind the batch."""
+
+    def __init__(self, base_constraint: Any) -> None:
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(f"expected a Constraint, got {type(base_constraint).__name__}")
+        self.base_constraint = base_constraint
+
+    @property
+    def is_discrete(self) -> bool:
+        """As the base's."""
+        return bool(self.base_constraint.is_discrete)
+
+    @property
+    def event_dim(self) -> int:
+        """As the base's."""
+        return int(self.base_constraint.event_dim)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each event is in all components' sets."""
+        inside = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        # A base constraint over whole events leaves the component's dimension last.
+        return inside.all(-1)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
+
+
+class _Boolean(Constraint):
+    """0 and 1."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is 0 or 1."""
+        return (value == 0) | (value == 1)
+
+
+class _OneHot(Constraint):
+    """Vectors of zeros and a single 1."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each vector has one 1."""
+        return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
+
+
+class _Bounded(Constraint):
+    """One with bounds, which its text shows."""
+
+    def __repr__(self) -> str:
+        bounds = ", ".join(f"{k}={v}" for k, v in vars(self).items())
+        return f"{type(self).__name__.removeprefix('_')}({bounds})"
+
+
+class _Between(_Bounded):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+        super().__init__()
+
+
+class _From(_Bounded):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+        super().__init__()
+
+
+class _UpTo(_Bounded):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+        super().__init__()
+
+
+class _IntegerInterval(_Between):
+    """Whole numbers from one bound to another, which belong to it."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class _IntegerLessThan(_UpTo):
+    """Whole numbers up to a bound, which belongs to it."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return (value % 1 == 0) & (value <= self.upper_bound)
+
+
+class _IntegerGreaterThan(_From):
+    """Whole numbers from a bound on, which belongs to it."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class _Real(Constraint):
+    """All numbers but NaN."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is a number."""
+        return value == value
+
+
+class _GreaterThan(_From):
     """Numbers above a bound."""
-    return Constraint(f"GreaterThan(lower_bound={lower_bound})", lambda x: x > lower_bound)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return self.lower_bound < value
 
 
-def greater_than_eq(lower_bound: Any) -> Constraint:
+class _GreaterThanEq(_From):
     """Numbers from a bound on."""
-    return Constraint(f"GreaterThanEq(lower_bound={lower_bound})", lambda x: x >= lower_bound)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return self.lower_bound <= value
 
 
-def less_than(upper_bound: Any) -> Constraint:
+class _LessThan(_UpTo):
     """Numbers below a bound."""
-    return Constraint(f"LessThan(upper_bound={upper_bound})", lambda x: x < upper_bound)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return value < self.upper_bound
 
 
-def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _Interval(_Between):
     """Numbers between two bounds, which belong to it."""
-    name = f"Interval(lower_bound={lower_bound}, upper_bound={upper_bound})"
-    return Constraint(name, lambda x: (x >= lower_bound) & (x <= upper_bound))
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Whole numbers between two bounds, which belong to it."""
-    name = f"IntegerInterval(lower_bound={lower_bound}, upper_bound={upper_bound})"
-    return Constraint(name, lambda x: _whole(x) & (x >= lower_bound) & (x <= upper_bound), True)
+class _HalfOpenInterval(_Between):
+    """Numbers between two bounds, of which the lower one belongs to it."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each element is in the set."""
+        return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
-def independent(base: Constraint, reinterpreted_batch_ndims: int) -> Constraint:
-    """Events over further dimensions, all elements of which are in the set."""
-    count = reinterpreted_batch_ndims
+class _Simplex(Constraint):
+    """Vectors of nonnegative numbers that add up to 1, within 1e-6."""
 
-    def predicate(x: Tensor) -> Tensor:
-        inside = base.check(x)
-        return inside.flatten(inside.dim() - count).all(-1) if count else inside
+    event_dim = 1
 
-    return Constraint(
-        f"IndependentConstraint({base}, {count})", predicate, base.is_discrete, base.event_dim + count
-    )
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each vector is in the set."""
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-def _whole(x: Tensor) -> Tensor:
-    return x % 1 == 0
+class _Multinomial(Constraint):
+    """Vectors of counts that add up to no more than a bound."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each vector is in the set."""
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
-def _one_hot(x: Tensor) -> Tensor:
-    return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)
+class _Matrix(Constraint):
+    event_dim = 2
 
 
-def _simplex(x: Tensor) -> Tensor:
-    return (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6)
+class _LowerTriangular(_Matrix):
+    """Matrices that are 0 above the diagonal."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        return (value.tril() == value).flatten(-2).all(-1)
 
 
-def _lower_cholesky(x: Tensor) -> Tensor:
-    return (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+class _LowerCholesky(_LowerTriangular):
+    """Lower triangular matrices with a positive diagonal."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
-def _positive_definite(x: Tensor) -> Tensor:
-    symmetric = flambeau.isclose(x, x.mT, atol=1e-6).flatten(-2).all(-1)
-    return symmetric & flambeau.linalg.cholesky_ex(x)[1].eq(0)
+class _CorrCholesky(_LowerCholesky):
+    """Lower triangular matrices with a positive diagonal and rows of length 1."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        tolerance = flambeau.finfo(value.dtype).eps * value.size(-1) * 10
+        length = value.detach().square().sum(-1).sqrt()
+        return super().check(value) & ((length - 1).abs() < tolerance).all(-1)
 
 
-real = Constraint("Real()", lambda x: x == x)
+class _Square(_Matrix):
+    """Matrices of as many rows as columns."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        is_square = value.shape[-2] == value.shape[-1]
+        return flambeau.full(value.shape[:-2], is_square, dtype=flambeau.bool, device=value.device)
+
+
+class _Symmetric(_Square):
+    """Matrices that equal their transpose, within 1e-6."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        square = super().check(value)
+        if not square.all():
+            return square
+        return flambeau.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices without a negative eigenvalue."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        symmetric = super().check(value)
+        return flambeau.linalg.eigvalsh(value).ge(0).all(-1) if symmetric.all() else symmetric
+
+
+class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices of positive eigenvalues."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each matrix is in the set."""
+        symmetric = super().check(value)
+        return flambeau.linalg.cholesky_ex(value)[1].eq(0) if symmetric.all() else symmetric
+
+
+class _Several(Constraint):
+    """Constraints on the parts of a tensor."""
+
+    def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
+        if not all(isinstance(c, Constraint) for c in cseq):
+            raise AssertionError("expected a sequence of Constraints")
+        self.cseq, self.dim = list(cseq), dim
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether any part's is."""
+        return any(c.is_discrete for c in self.cseq)
+
+
+class _Cat(_Several):
+    """Constraints on successive pieces along `dim`, of the given `lengths` (default: 1 each)."""
+
+    def __init__(self, cseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError("expected as many lengths as constraints")
+
+    @property
+    def event_dim(self) -> int:
+        """The most that a part's has."""
+        return max(c.event_dim for c in self.cseq)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether the pieces are in their sets."""
+        pieces, start = [], 0
+        for constraint, length in zip(self.cseq, self.lengths, strict=True):
+            pieces.append(constraint.check(value.narrow(self.dim, start, length)))
+            start += length
+        return flambeau.cat(pieces, self.dim)
+
+
+class _Stack(_Several):
+    """Constraints on the slices along `dim`."""
+
+    @property
+    def event_dim(self) -> int:
+        """The most that a slice's has, and `dim` where it lies within events."""
+        most = max(c.event_dim for c in self.cseq)
+        return most + 1 if self.dim + most < 0 else most
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether the slices are in their sets."""
+        checked = [c.check(value.select(self.dim, i)) for i, c in enumerate(self.cseq)]
+        return flambeau.stack(checked, self.dim)
+
+
+dependent = _Dependent()
+dependent_property = _DependentProperty
+independent = _IndependentConstraint
+boolean = _Boolean()
+one_hot = _OneHot()
+integer_interval = _IntegerInterval
+nonnegative_integer = _IntegerGreaterThan(0)
+positive_integer = _IntegerGreaterThan(1)
+real = _Real()
+real_vector = independent(real, 1)
+greater_than = _GreaterThan
+greater_than_eq = _GreaterThanEq
+less_than = _LessThan
+interval = _Interval
+half_open_interval = _HalfOpenInterval
 positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
-boolean = Constraint("Boolean()", lambda x: (x == 0) | (x == 1), True)
-nonnegative_integer = Constraint("IntegerGreaterThan(lower_bound=0)", lambda x: _whole(x) & (x >= 0), True)
-positive_integer = Constraint("IntegerGreaterThan(lower_bound=1)", lambda x: _whole(x) & (x >= 1), True)
-real_vector = independent(real, 1)
-one_hot = Constraint("OneHot()", _one_hot, True, 1)
-simplex = Constraint("Simplex()", _simplex, False, 1)
-lower_cholesky = Constraint("LowerCholesky()", _lower_cholesky, False, 2)
-positive_definite = Constraint("PositiveDefinite()", _positive_definite, False, 2)
+simplex = _Simplex()
+multinomial = _Multinomial
+lower_triangular = _LowerTriangular()
+lower_cholesky = _LowerCholesky()
+corr_cholesky = _CorrCholesky()
+square = _Square()
+symmetric = _Symmetric()
+positive_semidefinite = _PositiveSemidefinite()
+positive_definite = _PositiveDefinite()
+cat = _Cat
+stack = _Stack

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import flambeau
 from flambeau import Tensor
 from flambeau._size import Size
-from flambeau.distributions.constraints import Constraint
+from flambeau.distributions import constraints
+from flambeau.distributions.utils import lazy_property
 
 Self = TypeVar("Self", bound="Distribution")
 
-
-def as_tensors(*values: Any) -> list[Tensor]:
-    """Return numbers and tensors as tensors of one shape."""
-    like = next((v for v in values if isinstance(v, Tensor)), None)
-    options: dict[str, Any] = {} if like is None else {"dtype": like.dtype, "device": like.device}
-    if not all(isinstance(v, Tensor | int | float) for v in values):
-        raise ValueError("Input arguments must all be numbers or tensors")
-    given = [v if isinstance(v, Tensor) else flambeau.tensor(float(v), **options) for v in values]
-    return list(flambeau.broadcast_tensors(*given))
-
-
-def lazy(function: Any) -> Any:
-    """Make a property that is computed once, with its graph even where gradients are switched off."""
-    return cached_property(flambeau.enable_grad()(function))
+__all__ = ["Distribution"]
 
 
 class Distribution:
@@ -38,14 +26,13 @@ class Distribution:
     Args:
         batch_shape: how many distributions.
         event_shape: the shape of one event.
-        validate_args: whether parameters and values are checked.
+        validate_args: whether parameters and values are checked. Default: yes, unless Python runs
+            with ``-O`` or `set_default_validate_args` says otherwise.
     Raises: ValueError for parameters or values outside of their sets.
     """
 
-    has_rsample = False
-    has_enumerate_support = False
-    arg_constraints: ClassVar[dict[str, Constraint]] = {}
-    support: Any = None
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
     _validate_args = __debug__
 
     def __init__(
@@ -58,42 +45,77 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            for name, constraint in self.arg_constraints.items():
-                if name in self.__dict__:
-                    self._check_parameter(name, constraint)
+            self._check_parameters()
+        super().__init__()
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Choose whether distributions are checked that do not say."""
+        """Choose whether distributions are checked that do not say. Raises: ValueError but for a bool."""
         if value not in (True, False):
             raise ValueError("set_default_validate_args: expected a bool")
         Distribution._validate_args = value
 
-    def _check_parameter(self, name: str, constraint: Constraint) -> None:
-        value = self.__dict__[name]
-        if not constraint.check(value).all():
-            raise ValueError(
-                f"Expected parameter {name} of shape {tuple(value.shape)} of {self!r} to satisfy the "
-                f"constraint {constraint}, got:\n{value}"
+    def _check_parameters(self) -> None:
+        try:
+            sets = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`: its parameters are not checked",
+                stacklevel=4,
             )
+            return
+        for name, constraint in sets.items():
+            derived = name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
+            if derived or constraints.is_dependent(constraint):
+                continue
+            value = getattr(self, name)
+            if not constraint.check(value).all():
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
+                    f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
+                    f"values:\n{value}"
+                )
 
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise ValueError(f"log_prob: expected the value to be a Tensor, got {type(value).__name__}")
+            raise ValueError("The value argument to log_prob must be a Tensor")
         wanted = self._batch_shape + self._event_shape
-        events = len(self._event_shape)
-        if tuple(value.shape[value.dim() - events :]) != tuple(self._event_shape):
+        event = tuple(value.shape[value.dim() - len(self._event_shape) :])
+        if event != tuple(self._event_shape):
             raise ValueError(f"expected events of shape {tuple(self._event_shape)}, got {tuple(value.shape)}")
         for have, want in zip(reversed(value.shape), reversed(wanted), strict=False):
             if have != 1 and want != 1 and have != want:
                 raise ValueError(
                     f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)}, {wanted}"
                 )
-        if self.support is not None and not self.support.check(value).all():
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(f"{type(self)} does not define `support`: values are not checked", stacklevel=3)
+            return
+        if not support.check(value).all():
             raise ValueError(
-                f"Expected value argument of shape {tuple(value.shape)} to be within the support "
-                f"({self.support}) of {self!r}, got:\n{value}"
+                f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within "
+                f"the support ({support!r}) of {self!r}, but found invalid values:\n{value}"
             )
+
+    def _checked(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return value
+
+    def _lacks(self, what: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has no {what}")
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """What each parameter may be."""
+        raise self._lacks("arg_constraints")
+
+    @property
+    def support(self) -> Any:
+        """The set of events."""
+        raise self._lacks("support")
 
     @property
     def batch_shape(self) -> Size:
@@ -108,32 +130,59 @@ class Distribution:
     @property
     def mean(self) -> Tensor:
         """The expected value."""
-        raise NotImplementedError(f"{type(self).__name__} has no mean")
+        raise self._lacks("mean")
 
     @property
     def mode(self) -> Tensor:
         """The most likely value."""
-        raise NotImplementedError(f"{type(self).__name__} has no mode")
+        raise self._lacks("mode")
 
     @property
     def variance(self) -> Tensor:
         """The expected squared distance from the mean."""
-        raise NotImplementedError(f"{type(self).__name__} has no variance")
+        raise self._lacks("variance")
 
     @property
     def stddev(self) -> Tensor:
         """The square root of the variance."""
         return self.variance.sqrt()
 
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """Return `_instance`, else an empty object: subclasses with another __init__ expand by themselves."""
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} with a custom __init__ method must "
+                "also define a custom .expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
+
+    def _family(self) -> type:
+        """The class of this package that the object is of."""
+        own = __name__.rpartition(".")[0]
+        return next(c for c in type(self).__mro__ if c.__module__.startswith(own))
+
+    # Attributes that expansion leaves as they are.
+    _kept: tuple[str, ...] = ()
+
     def expand(self: Self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        """Return the distribution for a larger batch; parameters are expanded without being copied."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
+        """Return the distribution for a larger batch; parameters are expanded without being copied.
+
+        Args:
+            batch_shape: the shape of the larger batch.
+            _instance: an object of a subclass to be filled, for subclasses that call this.
+        """
+        new = self._get_checked_instance(self._family(), _instance)
+        batch_shape = Size(batch_shape)
         for name, constraint in self.arg_constraints.items():
             if isinstance(value := self.__dict__.get(name), Tensor):
                 event = value.shape[value.dim() - constraint.event_dim :]
-                setattr(new, name, value.expand(tuple(batch_shape) + tuple(event)))
-        new._batch_shape = Size(batch_shape)
+                new.__dict__[name] = value.expand(tuple(batch_shape) + tuple(event))
+        new.__dict__.update({name: self.__dict__[name] for name in self._kept})
+        return self._settle(new, batch_shape)
+
+    def _settle(self, new: Any, batch_shape: Sequence[int]) -> Any:
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
         return new
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
@@ -146,27 +195,40 @@ class Distribution:
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Draw events as differentiable functions of the parameters."""
-        raise NotImplementedError(f"{type(self).__name__} has no rsample")
+        raise self._lacks("rsample")
+
+    def sample_n(self, n: int) -> Tensor:
+        """Draw n events for each distribution; deprecated in favour of ``sample((n,))``."""
+        warnings.warn(
+            "sample_n(n) will be deprecated. Use .sample((n,)) instead.", FutureWarning, stacklevel=2
+        )
+        return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density, or of the probability."""
-        raise NotImplementedError(f"{type(self).__name__} has no log_prob")
+        raise self._lacks("log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of lower values or the same."""
-        raise NotImplementedError(f"{type(self).__name__} has no cdf")
+        raise self._lacks("cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
         """Return the inverse of `cdf`."""
-        raise NotImplementedError(f"{type(self).__name__} has no icdf")
+        raise self._lacks("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return all values, along a new first dimension."""
-        raise NotImplementedError(f"{type(self).__name__} has no enumerate_support")
+        raise self._lacks("enumerate_support")
+
+    def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
+        """Values of the batch's rank behind their own dimension."""
+        events = tuple(self._event_shape)
+        shaped = values.reshape((-1, *[1] * len(self._batch_shape), *events))
+        return shaped.expand((-1, *self._batch_shape, *events)) if expand else shaped
 
     def entropy(self) -> Tensor:
         """Return the expected negative `log_prob`, in nats."""
-        raise NotImplementedError(f"{type(self).__name__} has no entropy")
+        raise self._lacks("entropy")
 
     def perplexity(self) -> Tensor:
         """Return e to the entropy."""

@@ -1,0 +1,299 @@
+"""Classes: one of several, as a number or as a vector, counts of them, and their relaxations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import flambeau
+from flambeau import Tensor
+from flambeau._size import Size
+from flambeau.distributions import constraints
+from flambeau.distributions._trials import one_of
+from flambeau.distributions.distribution import Distribution
+from flambeau.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+
+
+class Categorical(Distribution):
+    """One of several classes.
+
+    Args:
+        probs: probabilities of the classes along the last dimension, up to a factor, or
+        logits: their logarithms, up to a term.
+        validate_args: whether arguments are checked.
+    Support: 0 .. number of classes - 1.
+
+    >>> from flambeau.distributions import Categorical
+    >>> Categorical(flambeau.tensor([1.0, 3.0])).probs
+    tensor([0.2500, 0.7500])
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "probs": constraints.simplex,
+        "logits": constraints.real_vector,
+    }
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name = one_of(probs, logits)
+        value = probs if name == "probs" else logits
+        if value.dim() < 1:
+            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+        if name == "probs":
+            self.probs = value / value.sum(-1, keepdim=True)
+        else:
+            self.logits = value - value.logsumexp(-1, keepdim=True)
+        self._num_events = value.shape[-1]
+        super().__init__(value.shape[:-1], validate_args=validate_args)
+
+    _kept = ("_num_events",)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """The classes' numbers."""
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return probs_to_logits(self.probs)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return logits_to_probs(self.logits)
+
+    @property
+    def _param(self) -> Tensor:
+        return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._param.size()
+
+    def _no_number(self) -> Tensor:
+        return self.probs.new_full(tuple(self._extended_shape()), math.nan)
+
+    @property
+    def mean(self) -> Tensor:
+        """NaN: classes have none."""
+        return self._no_number()
+
+    @property
+    def variance(self) -> Tensor:
+        """NaN: classes have none."""
+        return self._no_number()
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest class."""
+        return self.probs.argmax(dim=-1)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw classes."""
+        rows = self.probs.reshape(-1, self._num_events)
+        count = Size(sample_shape).numel()
+        with flambeau.no_grad():
+            drawn = flambeau.multinomial(rows, count, True).T
+        return drawn.reshape(tuple(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the class's probability."""
+        value = self._checked(value).long().unsqueeze(-1)
+        value, logits = flambeau.broadcast_tensors(value, self.logits)
+        return logits.gather(-1, value[..., :1]).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """Return -sum p log p."""
+        lowest = flambeau.finfo(self.logits.dtype).min
+        return -(self.logits.clamp(min=lowest) * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return all classes."""
+        values = flambeau.arange(self._num_events, dtype=flambeau.long, device=self._param.device)
+        return self._enumerated(values, expand)
+
+
+class _OfClasses(Distribution):
+    """Given by a categorical distribution, whose parameters are its own."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
+    _categorical: Categorical
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(self._family(), _instance)
+        new.__dict__.update({name: self.__dict__[name] for name in self._kept})
+        new._categorical = self._categorical.expand(batch_shape)
+        return self._settle(new, batch_shape)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+
+class OneHotCategorical(_OfClasses):
+    """One of several classes, as a vector with a single 1.
+
+    Args:
+        probs: probabilities of the classes along the last dimension, up to a factor, or
+        logits: their logarithms, up to a term.
+        validate_args: whether arguments are checked.
+    Support: vectors with one 1.
+
+    >>> from flambeau.distributions import OneHotCategorical
+    >>> OneHotCategorical(flambeau.tensor([1.0, 3.0])).mode
+    tensor([0., 1.])
+    """
+
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest class."""
+        classes = self._categorical.probs.argmax(-1)
+        return flambeau.nn.functional.one_hot(classes, self._event_shape[0]).to(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        """The product p (1 - p)."""
+        return self._categorical.probs * (1 - self._categorical.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw vectors."""
+        drawn = self._categorical.sample(sample_shape)
+        return flambeau.nn.functional.one_hot(drawn, self._event_shape[0]).to(self.probs)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the class's probability."""
+        return self._categorical.log_prob(self._checked(value).max(-1)[1])
+
+    def entropy(self) -> Tensor:
+        """Return -sum p log p."""
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return all vectors."""
+        values = flambeau.eye(self._event_shape[0], dtype=self._param.dtype, device=self._param.device)
+        return self._enumerated(values, expand)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot vectors whose gradient is that of the probabilities.
+
+    Args:
+        probs: probabilities of the classes along the last dimension, up to a factor, or
+        logits: their logarithms, up to a term.
+        validate_args: whether arguments are checked.
+    Support: vectors with one 1.
+    Source: Bengio, Leonard & Courville 2013, "Estimating or propagating gradients through stochastic
+    neurons for conditional computation".
+
+    >>> from flambeau.distributions import OneHotCategoricalStraightThrough
+    >>> OneHotCategoricalStraightThrough(flambeau.ones(2)).rsample().sum()
+    tensor(1.)
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw vectors with the gradient of the probabilities."""
+        samples, probs = self.sample(sample_shape), self._categorical.probs
+        return samples + (probs - probs.detach())
+
+
+class Multinomial(_OfClasses):
+    r"""How often each class comes in a number of draws: :math:`n! \prod p_i^{k_i} / k_i!`.
+
+    Args:
+        total_count: how many draws n; one number for the whole batch.
+        probs: probabilities of the classes along the last dimension, up to a factor, or
+        logits: their logarithms, up to a term.
+        validate_args: whether arguments are checked.
+    Support: counts that add up to total_count.
+    Raises: NotImplementedError unless total_count is an int.
+
+    >>> from flambeau.distributions import Multinomial
+    >>> Multinomial(4, flambeau.ones(2)).mean
+    tensor([2., 2.])
+    """
+
+    _kept = ("total_count",)
+
+    def __init__(
+        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits)
+        shape = self._categorical.param_shape
+        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        """Counts."""
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """The product n p."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        """The product n p (1 - p)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw counts."""
+        drawn = self._categorical.sample((self.total_count, *sample_shape))
+        drawn = drawn.permute(*range(1, drawn.dim()), 0)
+        counts = self.probs.new_zeros(tuple(self._extended_shape(sample_shape)))
+        return counts.scatter_add_(-1, drawn, flambeau.ones_like(drawn).to(counts))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability; classes that do not come may have none."""
+        logits, value = flambeau.broadcast_tensors(self.logits, self._checked(value))
+        orders = flambeau.lgamma(value.sum(-1) + 1) - flambeau.lgamma(value + 1).sum(-1)
+        logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)
+        return orders + (logits * value).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the expected negative log_prob; the counts of one class are binomial."""
+        from flambeau.distributions._trials import Binomial
+
+        n = flambeau.tensor(self.total_count)
+        binomial = Binomial(self.total_count, probs=self.probs)
+        counts = binomial.enumerate_support(False)[1:]
+        weights = flambeau.exp(binomial.log_prob(counts))
+        orders = (weights * flambeau.lgamma(counts + 1)).sum([0, -1])
+        return n * self._categorical.entropy() - flambeau.lgamma(n + 1) + orders

@@ -1,0 +1,233 @@
+"""Several events as one, and mixtures of one family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import flambeau
+from flambeau import Tensor
+from flambeau.distributions import constraints
+from flambeau.distributions._classes import Categorical
+from flambeau.distributions.distribution import Distribution
+from flambeau.distributions.utils import _sum_rightmost
+
+D = TypeVar("D", bound=Distribution)
+
+
+class Independent(Distribution, Generic[D]):
+    """Trailing dimensions of a batch as dimensions of the event: probabilities multiply over them.
+
+    Args:
+        base_distribution: the distribution.
+        reinterpreted_batch_ndims: how many dimensions.
+        validate_args: whether arguments are checked.
+    Raises: ValueError where the batch has fewer dimensions.
+
+    >>> from flambeau.distributions import Independent, Normal
+    >>> Independent(Normal(flambeau.zeros(3), 1.0), 1).log_prob(flambeau.zeros(3)).shape
+    flambeau.Size([])
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self, base_distribution: D, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+    ) -> None:
+        batch = len(base_distribution.batch_shape)
+        if reinterpreted_batch_ndims > batch:
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+                f"{reinterpreted_batch_ndims} vs {batch}"
+            )
+        self.base_dist: Any = base_distribution
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+        shape = base_distribution.batch_shape + base_distribution.event_shape
+        own = batch - reinterpreted_batch_ndims
+        super().__init__(shape[:own], shape[own:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(Independent, _instance)
+        inner = tuple(self._event_shape)[: self.reinterpreted_batch_ndims]
+        new.base_dist = self.base_dist.expand(tuple(batch_shape) + inner)
+        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
+        return self._settle(new, batch_shape)
+
+    @property
+    def has_rsample(self) -> bool:
+        """As the base."""
+        return bool(self.base_dist.has_rsample)
+
+    @property
+    def has_enumerate_support(self) -> bool:
+        """As the base, unless dimensions of the batch are reinterpreted."""
+        return self.reinterpreted_batch_ndims == 0 and bool(self.base_dist.has_enumerate_support)
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """Events all parts of which are in the base's set."""
+        base, count = self.base_dist.support, self.reinterpreted_batch_ndims
+        return constraints.independent(base, count) if count else base
+
+    @property
+    def mean(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.mean
+
+    @property
+    def mode(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.mode
+
+    @property
+    def variance(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.variance
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw events."""
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw events as functions of the parameters."""
+        return self.base_dist.rsample(sample_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the sum of the base's."""
+        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+
+    def entropy(self) -> Tensor:
+        """Return the sum of the base's."""
+        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return the base's. Raises: NotImplementedError where dimensions are reinterpreted."""
+        if self.reinterpreted_batch_ndims > 0:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand=expand)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamily(Distribution):
+    """One of several distributions of a family, chosen by a categorical one.
+
+    Args:
+        mixture_distribution: a Categorical, which chooses the component.
+        component_distribution: a distribution whose last batch dimension numbers the components.
+        validate_args: whether arguments are checked.
+    Raises: ValueError where the two do not fit.
+
+    >>> from flambeau.distributions import Categorical, MixtureSameFamily, Normal
+    >>> p = MixtureSameFamily(Categorical(flambeau.ones(2)), Normal(flambeau.tensor([-1.0, 3.0]), 1.0))
+    >>> p.mean
+    tensor(1.)
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ) -> None:
+        self._mixture_distribution: Any = mixture_distribution
+        self._component_distribution: Any = component_distribution
+        self._check_components(mixture_distribution, component_distribution)
+        self._num_component = component_distribution.batch_shape[-1]
+        self._event_ndims = len(component_distribution.event_shape)
+        batch = component_distribution.batch_shape[:-1]
+        super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
+
+    @staticmethod
+    def _check_components(mixture: Any, component: Any) -> None:
+        if not isinstance(mixture, Categorical):
+            raise ValueError("The Mixture distribution needs to be an instance of Categorical")
+        if not isinstance(component, Distribution):
+            raise ValueError("The Component distribution needs to be an instance of Distribution")
+        chosen, given = tuple(mixture.batch_shape), tuple(component.batch_shape[:-1])
+        for a, b in zip(reversed(chosen), reversed(given), strict=False):
+            if a != 1 and b != 1 and a != b:
+                raise ValueError(
+                    f"mixture_distribution.batch_shape ({chosen}) is not compatible with "
+                    f"component_distribution.batch_shape ({tuple(component.batch_shape)})"
+                )
+        if (km := mixture.logits.shape[-1]) != (kc := component.batch_shape[-1]):
+            raise ValueError(
+                f"`mixture_distribution component` ({km}) does not equal "
+                f"`component_distribution.batch_shape[-1]` ({kc})"
+            )
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(MixtureSameFamily, _instance)
+        shape = (*batch_shape, self._num_component)
+        new._component_distribution = self._component_distribution.expand(shape)
+        new._mixture_distribution = self._mixture_distribution.expand(tuple(batch_shape))
+        new._num_component, new._event_ndims = self._num_component, self._event_ndims
+        return self._settle(new, batch_shape)
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """What is in the components' set."""
+        return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
+
+    @property
+    def mixture_distribution(self) -> Categorical:
+        """What chooses the component."""
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Distribution:
+        """The components."""
+        return self._component_distribution
+
+    def _weights(self) -> Tensor:
+        """Probabilities of the components, with the dimensions of an event behind them."""
+        return self._behind(self.mixture_distribution.probs)
+
+    def _behind(self, x: Tensor) -> Tensor:
+        missing = len(self._batch_shape) - len(self.mixture_distribution.batch_shape)
+        shape = (*x.shape[:-1], *[1] * missing, x.shape[-1], *[1] * self._event_ndims)
+        return x.reshape(shape)
+
+    @property
+    def mean(self) -> Tensor:
+        """The components', weighted."""
+        return (self._weights() * self.component_distribution.mean).sum(-1 - self._event_ndims)
+
+    @property
+    def variance(self) -> Tensor:
+        """The weighted variance, and the variance of the weighted means."""
+        dim, weights = -1 - self._event_ndims, self._weights()
+        within = (weights * self.component_distribution.variance).sum(dim)
+        offsets = self.component_distribution.mean - self.mean.unsqueeze(dim)
+        return within + (weights * offsets.pow(2.0)).sum(dim)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the components', weighted."""
+        parts = self.component_distribution.cdf(value.unsqueeze(-1 - self._event_ndims))
+        return (parts * self.mixture_distribution.probs).sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the components' weighted densities."""
+        value = self._checked(value).unsqueeze(-1 - self._event_ndims)
+        logits = flambeau.log_softmax(self.mixture_distribution.logits, dim=-1)
+        return flambeau.logsumexp(self.component_distribution.log_prob(value) + logits, dim=-1)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw components, then from each component, and choose."""
+        with flambeau.no_grad():
+            chosen = self.mixture_distribution.sample(sample_shape)
+            drawn = self.component_distribution.sample(sample_shape)
+            dim = len(sample_shape) + len(self._batch_shape)
+            events = tuple(self._event_shape)
+            index = chosen.reshape((*chosen.shape, *[1] * (self._event_ndims + 1)))
+            index = index.expand((*drawn.shape[:dim], 1, *events))
+            return flambeau.gather(drawn, dim, index).squeeze(dim)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

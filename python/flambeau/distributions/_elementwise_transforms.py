@@ -1,0 +1,288 @@
+"""Transforms of each element by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.distributions import constraints
+from flambeau.distributions._transform import Transform
+from flambeau.distributions.utils import _sum_rightmost
+from flambeau.nn.functional import softplus
+
+
+class _Increasing(Transform):
+    bijective = True
+    sign = 1
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    __hash__ = object.__hash__
+
+
+class ExpTransform(_Increasing):
+    """y = e^x."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return x."""
+        return x
+
+
+class PowerTransform(Transform):
+    """y = x^exponent, of positive numbers.
+
+    Args:
+        exponent: a number or a tensor, which broadcasts.
+        cache_size: 0 or 1.
+    """
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.exponent = exponent if isinstance(exponent, Tensor) else flambeau.tensor(exponent)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """Return the transform with another cache size."""
+        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
+
+    @property
+    def sign(self) -> Any:
+        """The exponent's sign."""
+        return self.exponent.sign()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
+
+    __hash__ = object.__hash__
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return log |exponent y / x|."""
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """Return the shape with the exponent's."""
+        return flambeau.broadcast_shapes(tuple(shape), self.exponent.shape)
+
+    inverse_shape = forward_shape
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    limits = flambeau.finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
+class SigmoidTransform(_Increasing):
+    """y = 1 / (1 + e^-x), kept away from 0 and 1."""
+
+    domain = constraints.real
+    codomain = constraints.unit_interval
+
+    def _call(self, x: Tensor) -> Tensor:
+        return _clipped_sigmoid(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        limits = flambeau.finfo(y.dtype)
+        y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return log(y (1 - y)) without overflow."""
+        return -softplus(-x) - softplus(x)
+
+
+class SoftplusTransform(_Increasing):
+    """y = log(1 + e^x); the identity for large x."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return softplus(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return -log(1 + e^-x)."""
+        return -softplus(-x)
+
+
+class TanhTransform(_Increasing):
+    """y = tanh x."""
+
+    domain = constraints.real
+    codomain = constraints.interval(-1.0, 1.0)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return flambeau.atanh(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return log(1 - tanh(x)^2) = 2 (log 2 - x - log(1 + e^(-2 x)))."""
+        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+
+
+class AbsTransform(Transform):
+    """y = |x|, of which the inverse gives the positive x."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbsTransform)
+
+    __hash__ = object.__hash__
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class AffineTransform(Transform):
+    """y = loc + scale x.
+
+    Args:
+        loc: a number or a tensor.
+        scale: a number or a tensor.
+        event_dim: how many dimensions form an event, over which Jacobians are summed.
+        cache_size: 0 or 1.
+
+    >>> AffineTransform(1.0, 2.0)(flambeau.ones(2))
+    tensor([3., 3.])
+    """
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+
+    @property
+    def event_dim(self) -> int:
+        """How many dimensions form an event."""
+        return self._event_dim
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """Return the transform with another cache size."""
+        if self._cache_size == cache_size:
+            return self
+        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
+
+    @property
+    def domain(self) -> Any:
+        """All numbers."""
+        count = self.event_dim
+        return constraints.independent(constraints.real, count) if count else constraints.real
+
+    codomain = domain
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AffineTransform):
+            return False
+        return _equal(self.loc, other.loc) and _equal(self.scale, other.scale)
+
+    __hash__ = object.__hash__
+
+    @property
+    def sign(self) -> Any:
+        """The scale's sign."""
+        if isinstance(self.scale, Number):
+            return int(self.scale > 0) - int(self.scale < 0)  # type: ignore[operator]
+        return self.scale.sign()
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return log |scale|, summed over events."""
+        if isinstance(self.scale, Number):
+            logarithm = flambeau.full_like(x, math.log(abs(self.scale)))  # type: ignore[arg-type]
+        else:
+            logarithm = self.scale.abs().log()
+        summed = _sum_rightmost(logarithm.expand(_joined(logarithm, x)), self.event_dim)
+        return summed.expand(x.shape[: x.dim() - self.event_dim])
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """Return the shape with those of loc and scale."""
+        shapes = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
+        return flambeau.broadcast_shapes(tuple(shape), *shapes)
+
+    inverse_shape = forward_shape
+
+
+def _joined(a: Tensor, b: Tensor) -> Any:
+    return flambeau.broadcast_shapes(a.shape, b.shape)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, Number) and isinstance(b, Number):
+        return a == b
+    return bool((flambeau.as_tensor(a) == flambeau.as_tensor(b)).all())
+
+
+class CumulativeDistributionTransform(Transform):
+    """y = the probability that a distribution gives to lower values.
+
+    Args:
+        distribution: one of single numbers, with `cdf`, `icdf` and `log_prob`.
+        cache_size: 0 or 1.
+    """
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = 1
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self) -> Any:
+        """The distribution's support."""
+        return self.distribution.support
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the logarithm of the density at x."""
+        return self.distribution.log_prob(x)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """Return the transform with another cache size."""
+        if self._cache_size == cache_size:
+            return self
+        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -1,0 +1,274 @@
+"""Families that are powers of exponential, uniform and gamma numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import flambeau
+from flambeau import Tensor
+from flambeau.distributions import constraints
+from flambeau.distributions._bounded import Uniform
+from flambeau.distributions._gamma import Exponential, Gamma
+from flambeau.distributions._transformed import TransformedDistribution
+from flambeau.distributions.transforms import AffineTransform, ExpTransform, PowerTransform, Transform
+from flambeau.distributions.utils import broadcast_all, euler_constant
+
+
+class Weibull(TransformedDistribution):
+    """Scale times an exponential number to the power of 1 / concentration: P(X > x) = e^-(x / scale)^k.
+
+    Args:
+        scale: > 0.
+        concentration: k > 0.
+        validate_args: whether arguments are checked.
+    Support: x > 0.
+
+    >>> from flambeau.distributions import Weibull
+    >>> Weibull(2.0, 1.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "scale": constraints.positive,
+        "concentration": constraints.positive,
+    }
+    support = constraints.positive
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        base = Exponential(flambeau.ones_like(self.scale), validate_args=validate_args)
+        chain: list[Transform] = [
+            PowerTransform(exponent=self.concentration_reciprocal),
+            AffineTransform(loc=0, scale=self.scale),
+        ]
+        super().__init__(base, chain, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(self._family(), _instance)
+        pair = self.scale.expand(batch_shape), self.concentration.expand(batch_shape)
+        Weibull.__init__(new, *pair, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def mean(self) -> Tensor:
+        """Scale Gamma(1 + 1 / k)."""
+        return self.scale * flambeau.exp(flambeau.lgamma(1 + self.concentration_reciprocal))
+
+    @property
+    def mode(self) -> Tensor:
+        """Scale ((k - 1) / k)^(1 / k)."""
+        share = (self.concentration - 1) / self.concentration
+        return self.scale * share**self.concentration_reciprocal
+
+    @property
+    def variance(self) -> Tensor:
+        """scale^2 (Gamma(1 + 2 / k) - Gamma(1 + 1 / k)^2)."""
+        second = flambeau.exp(flambeau.lgamma(1 + 2 * self.concentration_reciprocal))
+        first = flambeau.exp(2 * flambeau.lgamma(1 + self.concentration_reciprocal))
+        return self.scale.pow(2) * (second - first)
+
+    def entropy(self) -> Tensor:
+        """Return Euler's constant times (1 - 1 / k) + log(scale / k) + 1."""
+        spread = euler_constant * (1 - self.concentration_reciprocal)
+        return spread + flambeau.log(self.scale * self.concentration_reciprocal) + 1
+
+
+class Pareto(TransformedDistribution):
+    """Scale times e to an exponential number: P(X > x) = (scale / x)^alpha.
+
+    Args:
+        scale: the smallest value, > 0.
+        alpha: > 0.
+        validate_args: whether arguments are checked.
+    Support: x > scale.
+
+    >>> from flambeau.distributions import Pareto
+    >>> Pareto(1.0, 2.0).mean
+    tensor(2.)
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "alpha": constraints.positive,
+        "scale": constraints.positive,
+    }
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        chain: list[Transform] = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
+        super().__init__(Exponential(self.alpha, validate_args=validate_args), chain, validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(self._family(), _instance)
+        pair = self.scale.expand(batch_shape), self.alpha.expand(batch_shape)
+        Pareto.__init__(new, *pair, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def mean(self) -> Tensor:
+        """Alpha scale / (alpha - 1); infinite up to alpha = 1."""
+        a = self.alpha.clamp(min=1)
+        return a * self.scale / (a - 1)
+
+    @property
+    def mode(self) -> Tensor:
+        """The scale."""
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        """scale^2 alpha / ((alpha - 1)^2 (alpha - 2)); infinite up to alpha = 2."""
+        a = self.alpha.clamp(min=2)
+        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """Numbers from the scale on."""
+        return constraints.greater_than_eq(self.scale)
+
+    def entropy(self) -> Tensor:
+        """Return log(scale / alpha) + 1 + 1 / alpha."""
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+class Kumaraswamy(TransformedDistribution):
+    """Shares of distribution function 1 - (1 - x^a)^b.
+
+    Args:
+        concentration1: a > 0.
+        concentration0: b > 0.
+        validate_args: whether arguments are checked.
+    Support: [0, 1].
+    Source: Kumaraswamy 1980, "A generalized probability density function for double-bounded random
+    processes".
+
+    >>> from flambeau.distributions import Kumaraswamy
+    >>> Kumaraswamy(1.0, 1.0).mean
+    tensor(0.5000)
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        base = Uniform(
+            flambeau.full_like(self.concentration0, 0.0),
+            flambeau.full_like(self.concentration0, 1.0),
+            validate_args=validate_args,
+        )
+        chain: list[Transform] = [
+            PowerTransform(exponent=self.concentration0.reciprocal()),
+            AffineTransform(loc=1.0, scale=-1.0),
+            PowerTransform(exponent=self.concentration1.reciprocal()),
+        ]
+        super().__init__(base, chain, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(self._family(), _instance)
+        pair = self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape)
+        Kumaraswamy.__init__(new, *pair, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _moment(self, n: int) -> Tensor:
+        """B B(1 + n / a, b)."""
+        a, b = self.concentration1, self.concentration0
+        power = 1 + n / a
+        return flambeau.exp(b.log() + power.lgamma() + b.lgamma() - (power + b).lgamma())
+
+    @property
+    def mean(self) -> Tensor:
+        """B B(1 + 1 / a, b)."""
+        return self._moment(1)
+
+    @property
+    def mode(self) -> Tensor:
+        """((a - 1) / (a b - 1))^(1 / a); NaN where either is below 1."""
+        a, b = self.concentration1, self.concentration0
+        logarithm = a.reciprocal() * ((a - 1).log() - (a * b - 1).log())
+        return logarithm.exp().masked_fill((b < 1) | (a < 1), math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        """The second moment less the squared mean."""
+        return self._moment(2) - self.mean.pow(2)
+
+    def entropy(self) -> Tensor:
+        """Return 1 - 1 / b + (1 - 1 / a) H(b) - log(a b), H the harmonic numbers."""
+        a, b = self.concentration1, self.concentration0
+        harmonic = flambeau.digamma(b + 1) + euler_constant
+        return 1 - b.reciprocal() + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
+
+
+class InverseGamma(TransformedDistribution):
+    r"""One over a gamma number.
+
+    .. math:: p(x) \propto x^{-\alpha - 1} e^{-\beta / x}
+
+    Args:
+        concentration: :math:`\alpha` > 0.
+        rate: :math:`\beta` > 0.
+        validate_args: whether arguments are checked.
+    Support: x > 0.
+
+    >>> from flambeau.distributions import InverseGamma
+    >>> InverseGamma(3.0, 2.0).mean
+    tensor(1.)
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration": constraints.positive,
+        "rate": constraints.positive,
+    }
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        base = Gamma(concentration, rate, validate_args=validate_args)
+        power = PowerTransform(exponent=-base.rate.new_ones(()))
+        super().__init__(base, power, validate_args=validate_args)
+
+    @property
+    def concentration(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.concentration
+
+    @property
+    def rate(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.rate
+
+    @property
+    def mean(self) -> Tensor:
+        """Rate / (concentration - 1); infinite up to 1."""
+        mean = self.rate / (self.concentration - 1)
+        return flambeau.where(self.concentration > 1, mean, math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        """Rate / (concentration + 1)."""
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self) -> Tensor:
+        """rate^2 / ((a - 1)^2 (a - 2)); infinite up to a = 2."""
+        a = self.concentration
+        variance = self.rate.square() / ((a - 1).square() * (a - 2))
+        return flambeau.where(a > 2, variance, math.inf)
+
+    def entropy(self) -> Tensor:
+        """Return a + log(rate) + log Gamma(a) - (1 + a) digamma(a)."""
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

@@ -1,0 +1,207 @@
+"""Continuous relaxations of classes, whose samples have gradients.
+
+Source: Maddison, Mnih & Teh 2017, "The Concrete Distribution"; Jang, Gu & Poole 2017, "Categorical
+Reparameterization with Gumbel-Softmax".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import flambeau
+from flambeau import Tensor
+from flambeau._size import Size
+from flambeau.distributions import constraints
+from flambeau.distributions._classes import Categorical
+from flambeau.distributions._transformed import TransformedDistribution
+from flambeau.distributions._trials import _Odds, one_of
+from flambeau.distributions.distribution import Distribution
+from flambeau.distributions.transforms import ExpTransform, SigmoidTransform
+from flambeau.distributions.utils import broadcast_all, clamp_probs
+
+
+class LogitRelaxedBernoulli(_Odds):
+    """The log-odds of a relaxed Bernoulli number.
+
+    Args:
+        temperature: > 0; the lower, the nearer samples come to 0 and 1.
+        probs: the probability of 1, or
+        logits: log(p / (1 - p)).
+        validate_args: whether arguments are checked.
+    Support: all numbers.
+    """
+
+    support = constraints.real
+    has_rsample = True
+    _kept = ("temperature",)
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self.temperature = temperature
+        name = one_of(probs, logits)
+        (self.__dict__[name],) = broadcast_all(probs if name == "probs" else logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw log-odds."""
+        shape = tuple(self._extended_shape(sample_shape))
+        probs = clamp_probs(self.probs.expand(shape))
+        u = clamp_probs(flambeau.rand(shape, dtype=probs.dtype, device=probs.device))
+        noise = u.log() - (-u).log1p() + probs.log() - (-probs).log1p()
+        return noise / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        difference = logits - value.mul(self.temperature)
+        temperature = flambeau.as_tensor(self.temperature, dtype=difference.dtype, device=difference.device)
+        return temperature.log() + difference - 2 * difference.exp().log1p()
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """A number between 0 and 1 in place of a Bernoulli one.
+
+    Args:
+        temperature: > 0; the lower, the nearer samples come to 0 and 1.
+        probs: the probability of 1, or
+        logits: log(p / (1 - p)).
+        validate_args: whether arguments are checked.
+    Support: [0, 1].
+
+    >>> from flambeau.distributions import RelaxedBernoulli
+    >>> RelaxedBernoulli(flambeau.tensor(2.0), probs=flambeau.tensor(0.5)).probs
+    tensor(0.5000)
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Any:
+        """The base's."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.probs
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The logarithms of a relaxed one-hot vector.
+
+    Args:
+        temperature: > 0; the lower, the nearer samples come to one-hot vectors.
+        probs: probabilities of the classes along the last dimension, up to a factor, or
+        logits: their logarithms, up to a term.
+        validate_args: whether arguments are checked.
+    Support: vectors of numbers whose exponentials add up to 1.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        self.temperature = temperature
+        shape = self._categorical.param_shape
+        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch."""
+        new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
+        new.temperature, new._categorical = self.temperature, self._categorical.expand(batch_shape)
+        return self._settle(new, batch_shape)
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    @property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw vectors: logits with Gumbel noise, normalised."""
+        shape = tuple(self._extended_shape(sample_shape))
+        u = clamp_probs(flambeau.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
+        scores = (self.logits - (-(u.log())).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        count = self._categorical._num_events
+        logits, value = broadcast_all(self.logits, self._checked(value))
+        temperature = flambeau.as_tensor(self.temperature, dtype=logits.dtype, device=logits.device)
+        order = temperature.new_full(temperature.shape, float(count)).lgamma()
+        scale = order - temperature.log().mul(-(count - 1))
+        score = logits - value.mul(temperature)
+        return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """A point of the simplex in place of a one-hot vector.
+
+    Args:
+        temperature: > 0; the lower, the nearer samples come to one-hot vectors.
+        probs: probabilities of the classes along the last dimension, up to a factor, or
+        logits: their logarithms, up to a term.
+        validate_args: whether arguments are checked.
+    Support: the simplex.
+
+    >>> from flambeau.distributions import RelaxedOneHotCategorical
+    >>> RelaxedOneHotCategorical(flambeau.tensor(2.0), probs=flambeau.ones(2)).event_shape
+    flambeau.Size([2])
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Any:
+        """The base's."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.probs

@@ -1,0 +1,131 @@
+"""What families share: parameters of one shape, probabilities and log-odds, properties computed once.
+
+PyTorch names this module, and libraries import from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Number
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.functional import binary_cross_entropy_with_logits, softmax
+
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "euler_constant",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
+
+euler_constant = 0.57721566490153286060
+
+
+def _tensor_like(value: Any) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """Return numbers and tensors as tensors of one shape; numbers take the first tensor's dtype.
+
+    Raises: ValueError for anything else.
+
+    >>> [x.tolist() for x in broadcast_all(1.0, flambeau.zeros(2))]
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    if not all(_tensor_like(v) or isinstance(v, Number) for v in values):
+        raise ValueError("Input arguments must all be numbers or tensors")
+    if not all(_tensor_like(v) for v in values):
+        like = next((v for v in values if _tensor_like(v)), None)
+        options: dict[str, Any] = {"dtype": flambeau.get_default_dtype()}
+        if like is not None:
+            options = {"dtype": like.dtype, "device": like.device}
+        values = tuple(v if _tensor_like(v) else flambeau.tensor(v, **options) for v in values)
+    return tuple(flambeau.broadcast_tensors(*values))
+
+
+def _standard_normal(shape: Sequence[int], dtype: Any, device: Any) -> Tensor:
+    """Independent numbers of mean 0 and variance 1."""
+    return flambeau.empty(tuple(shape), dtype=dtype, device=device).normal_()
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """Sum over the last `dim` dimensions."""
+    return value.flatten(value.dim() - dim).sum(-1) if dim else value
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Return probabilities: sigmoids of log-odds (`is_binary`), else softmax over the last dimension."""
+    return flambeau.sigmoid(logits) if is_binary else softmax(logits, dim=-1)
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Return probabilities kept the dtype's epsilon away from 0 and 1."""
+    eps = flambeau.finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Return log-odds (`is_binary`) or logarithms of probabilities, finite at 0 and 1."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - flambeau.log1p(-clamped) if is_binary else clamped.log()
+
+
+def _binary_entropy(logits: Tensor, probs: Tensor) -> Tensor:
+    """-p log p - (1 - p) log(1 - p)."""
+    return binary_cross_entropy_with_logits(logits, probs, reduction="none")
+
+
+class lazy_property:
+    """A property that is computed once, with its graph even where gradients are switched off."""
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped = wrapped
+        self.__doc__ = wrapped.__doc__
+        self.__name__ = wrapped.__name__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with flambeau.enable_grad():
+            value = self.wrapped(instance)
+        instance.__dict__[self.__name__] = value
+        return value
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """Return the elements on and below diagonal `diag` of matrices, row by row.
+
+    Raises: ValueError for a diagonal that the matrix does not have.
+
+    >>> tril_matrix_to_vec(flambeau.tensor([[1, 0], [2, 3]]))
+    tensor([1, 2, 3])
+    """
+    n = mat.shape[-1]
+    if diag < -n or diag >= n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows, columns = flambeau.tril_indices(n, n, offset=diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Return the matrices whose elements on and below diagonal `diag` are `vec`, 0 elsewhere.
+
+    Raises: ValueError for a number of elements that no matrix has.
+    """
+    count = vec.shape[-1]
+    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if abs(round(n) - n) > flambeau.finfo(vec.dtype).eps:
+        raise ValueError(f"The size of last dimension is {count} which cannot be expressed as the lower "
+                         "triangular part of a square D x D matrix.")  # fmt: skip
+    size = round(n)
+    matrix = vec.new_zeros((*vec.shape[:-1], size, size))
+    rows, columns = flambeau.tril_indices(size, size, offset=diag)
+    matrix[..., rows, columns] = vec
+    return matrix
