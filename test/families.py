@@ -14,7 +14,8 @@ SHAPE = (2, 3)
 def of(torch: Any) -> dict[str, tuple[Any, Any, Any]]:
     """Name -> (distribution, another one of its kind, values)."""
     d = importlib.import_module(f"{torch.__name__}.distributions")
-    return {**_numbers(torch, d), **_counts(torch, d), **_vectors(torch, d), **_matrices(torch, d)}
+    rooms = (_numbers, _more_numbers, _counts, _vectors, _points, _matrices)
+    return {name: entry for room in rooms for name, entry in room(torch, d).items()}
 
 
 def _t(torch: Any, values: Any) -> Any:
@@ -25,7 +26,6 @@ def _numbers(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
     loc, scale = _t(torch, [0.3, -1.0, 2.0]), _t(torch, [[0.5], [2.0]])
     a, b = _t(torch, [[0.4, 1.0, 7.0], [2.5, 30.0, 0.9]]), _t(torch, [2.0, 0.7, 3.1])
     reals, units = _t(torch, [0.1, -2.0, 3.0]), _t(torch, [0.2, 0.9, 0.5])
-    temperature = _t(torch, 0.7)
     found = {
         name: (getattr(d, name)(loc, scale), getattr(d, name)(loc - 0.5, 1.5 * scale), reals)
         for name in ("Normal", "Laplace", "Cauchy", "Gumbel")
@@ -38,8 +38,16 @@ def _numbers(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
         name: (getattr(d, name)(scale.expand(SHAPE)), getattr(d, name)(scale * 1.5), units)
         for name in ("Exponential", "Chi2", "HalfNormal", "HalfCauchy")
     }
+    return found
+
+
+def _more_numbers(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
+    loc, scale = _t(torch, [0.3, -1.0, 2.0]), _t(torch, [[0.5], [2.0]])
+    a, b = _t(torch, [[0.4, 1.0, 7.0], [2.5, 30.0, 0.9]]), _t(torch, [2.0, 0.7, 3.1])
+    reals, units = _t(torch, [0.1, -2.0, 3.0]), _t(torch, [0.2, 0.9, 0.5])
+    temperature = _t(torch, 0.7)
     affine = [d.AffineTransform(loc, scale), d.TanhTransform()]
-    return found | {
+    return {
         "LogNormal": (d.LogNormal(loc, scale), d.LogNormal(loc, scale + 1), units + 1),
         "Uniform": (d.Uniform(loc, loc + 2), d.Uniform(loc - 1, loc + 9), loc + units),
         "Pareto": (d.Pareto(scale, b), d.Pareto(scale * 0.5, b + 1), units + 2),
@@ -85,11 +93,9 @@ def _counts(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def _vectors(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
-    rows = _t(torch, [[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]])
-    loc, square = _t(torch, [0.5, -1.0]), _t(torch, [[2.0, 0.3], [0.3, 1.0]])
+    rows, square = _t(torch, [[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]]), _t(torch, [[2.0, 0.3], [0.3, 1.0]])
     hot = _t(torch, [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
     points, shares = _t(torch, [[0.5, 1.0], [0.0, -1.0]]), _t(torch, [[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]])
-    factor, diagonal = _t(torch, [[[1.0], [0.5]], [[0.2], [2.0]]]), _t(torch, [0.5, 2.0])
     temperature, classes = _t(torch, 0.7), torch.tensor([2, 0])
     found = {
         "Categorical": (d.Categorical(rows), d.Categorical(logits=rows), classes),
@@ -112,6 +118,16 @@ def _vectors(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
             d.LogisticNormal(points, points.exp()),
             shares,
         ),
+    }
+    return found
+
+
+def _points(torch: Any, d: Any) -> dict[str, tuple[Any, Any, Any]]:
+    rows = _t(torch, [[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]])
+    loc, square = _t(torch, [0.5, -1.0]), _t(torch, [[2.0, 0.3], [0.3, 1.0]])
+    points, factor = _t(torch, [[0.5, 1.0], [0.0, -1.0]]), _t(torch, [[[1.0], [0.5]], [[0.2], [2.0]]])
+    diagonal = _t(torch, [0.5, 2.0])
+    found = {
         "Independent": (
             d.Independent(d.Normal(points, points.exp()), 1),
             d.Independent(d.Normal(points + 1, _t(torch, 1.0)), 1),
