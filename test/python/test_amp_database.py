@@ -1,0 +1,70 @@
+"""Result dtypes of every operator of PyTorch's database within autocast, in both frameworks."""
+
+import itertools
+import warnings
+
+import flambeau
+import pytest
+from oracle import pytorch
+
+torch = pytorch()
+
+from parity.checks import seed_all  # noqa: E402
+from parity.twin import to_flambeau, twin  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+REGIONS = ("bfloat16", "float16")
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+# Where the parts differ of which the two frameworks make an operator: part -> operators.
+OTHER_PARTS = {
+    "a matrix product, where PyTorch takes a dot product of vectors": {"inner", "tensordot"},
+    "eigenvectors multiplied within one operator": {"linalg.pinv"},
+    "a reduction of its own": {"masked.prod"},
+    "a loss in float32 of whole scores, where PyTorch adds chunks": {"nn.functional.linear_cross_entropy"},
+}
+
+
+def dtypes_of(out):
+    """The dtypes of tensors in any tuples and lists."""
+    if isinstance(out, tuple | list):
+        return [name for item in out for name in dtypes_of(item)]
+    return [str(out.dtype).partition(".")[2]] if hasattr(out, "is_floating_point") else []
+
+
+def run(fw, function, region, args, kwargs):
+    seed_all()
+    with fw.autocast("cpu", dtype=getattr(fw, region)):
+        return dtypes_of(function(*args, **kwargs))
+
+
+def differences(op, region, dtype):
+    """(PyTorch's, flambeau's) where both run the sample, flambeau also outside of the region."""
+    try:
+        samples = list(itertools.islice(op.sample_inputs("cpu", getattr(torch, dtype)), 2))
+    except Exception:  # PyTorch makes no samples of this dtype
+        return
+    for sample in samples:
+        args = (sample.input, *sample.args)
+        try:
+            theirs = run(torch, op.op, region, args, sample.kwargs)
+            function, ours, options = twin(op.op), to_flambeau(args), to_flambeau(sample.kwargs)
+            function(*ours, **options)
+        except Exception:  # refused by one of them without autocast, or not dense
+            continue
+        found = run(flambeau, function, region, ours, options)
+        yield theirs, found
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_result_dtypes_are_pytorchs(region):
+    known = set().union(*OTHER_PARTS.values())
+    compared, wrong = set(), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op, dtype in itertools.product(op_db, DTYPES):
+            for theirs, found in differences(op, region, dtype):
+                compared.add(op.name)
+                if theirs != found and op.name not in known:
+                    wrong.setdefault(op.name, (dtype, theirs, found))
+    assert len(compared) > 500
+    assert not wrong
