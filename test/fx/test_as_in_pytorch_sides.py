@@ -148,8 +148,7 @@ def refusals(torch):
     ]
 
 
-@scenario
-def graphs_by_hand(torch):
+def by_hand(torch):
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     y = graph.placeholder("y", default_value=3)
@@ -159,6 +158,33 @@ def graphs_by_hand(torch):
     c = graph.call_module("foo.0", (m,))
     p = graph.get_attr("w.x")
     graph.output((m, c, p))
+    return graph, x, z
+
+
+@scenario
+def graphs_by_hand(torch):
+    graph, x, z = by_hand(torch)
+    return [
+        text(graph.python_code("self").src),
+        text(str(graph)),
+        [text(n.format_node()) for n in graph.nodes],
+        raised("it still had 1 users in the graph", graph.erase_node, z),
+        raised("not in _legal_ops", graph.create_node, "foo", "x"),
+        raised("but a Callable is expected", graph.call_function, "str"),
+        raised("but a str is expected", graph.call_method, torch.relu),
+        raised("was not provided in ``root``", torch.fx.GraphModule, {}, graph),
+        raised("does not support mutation", graph.call_function(torch.cat, ([x],)).args[0].append, 1),
+        [str(n) for n in graph.find_nodes(op="placeholder")],
+        raised("target must not be None", lambda: graph.find_nodes(op="call_function")),
+    ]
+
+
+@scenario
+def places_and_names(torch):
+    graph, x, z = by_hand(torch)
+    with graph.inserting_after(x):
+        graph.call_function(torch.neg, (x,))
+        graph.call_function(torch.exp, (x,))
     names = [
         "add",
         "add",
@@ -175,30 +201,12 @@ def graphs_by_hand(torch):
         "_",
         "fooBar",
     ]
-    found = [
-        text(graph.python_code("self").src),
-        text(str(graph)),
-        [n.format_node().replace("flambeau", "torch") for n in graph.nodes],
+    return [
+        [str(n) for n in graph.nodes],
+        [graph.create_node("call_function", operator.add, (x, 1), name=n).name for n in names],
+        [x < z, z < x, len(graph.nodes), [str(n) for n in z.all_input_nodes], list(map(str, z.users))],
+        nodes(graph),
     ]
-    found += [
-        raised("it still had 1 users in the graph", graph.erase_node, z),
-        raised("not in _legal_ops", graph.create_node, "foo", "x"),
-        raised("but a Callable is expected", graph.call_function, "str"),
-        raised("but a str is expected", graph.call_method, torch.relu),
-        raised("was not provided in ``root``", torch.fx.GraphModule, {}, graph),
-        raised("does not support mutation", graph.call_function(torch.cat, ([x],)).args[0].append, 1),
-        [str(n) for n in graph.find_nodes(op="placeholder")],
-        raised("target must not be None", lambda: graph.find_nodes(op="call_function")),
-    ]
-    with graph.inserting_after(x):
-        graph.call_function(torch.neg, (x,))
-        graph.call_function(torch.exp, (x,))
-    found.append([str(n) for n in graph.nodes])
-    found.append([graph.create_node("call_function", operator.add, (x, 1), name=n).name for n in names])
-    found.append(
-        [x < z, z < x, len(graph.nodes), [str(n) for n in z.all_input_nodes], list(map(str, z.users))]
-    )
-    return [*found, nodes(graph)]
 
 
 @scenario
