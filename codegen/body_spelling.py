@@ -28,7 +28,7 @@ from codegen.model import (
     View,
 )
 
-_BITS = {"bool": 0x0001, "integral": 0x703E, "floating": 0x03C0, "complex": 0x8C00}
+_BITS = {"bool": 0x0001, "integral": 0x703E, "floating": 0x1F03C0, "complex": 0x8C00}
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,7 +411,8 @@ def _literal(text: str) -> object:
 ENUM_INTS = {"Mean": 1, "Sum": 2}
 DTYPE_NAMES = (
     "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 "
-    "uint16 uint32 uint64 complex32"
+    "uint16 uint32 uint64 complex32 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz "
+    "float8_e8m0fnu float4_e2m1fn_x2"
 ).split()
 ENUMERATORS: dict[str, tuple[str, ...]] = {
     "ScalarType": (*DTYPE_NAMES, "long", "float", "double", "int", "half", "short"),

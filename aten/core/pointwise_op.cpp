@@ -101,7 +101,7 @@ DimVector preserved_strides(const Tensor& self) {
   return strides == contiguous_strides(self.sizes()) ? DimVector() : strides;
 }
 
-PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed,
+PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint32_t allowed,
                                ScalarType common) {
   if (rule == DTypeRule::Floating && is_integral_type(common, true) &&
       allowed >> index_of(common) & 1) {

@@ -24,7 +24,7 @@ enum class DTypeRule : uint8_t {
 struct PointwiseOp {
   const char* name;  // "add"
   DTypeRule rule;
-  uint16_t allowed;  // bit i: ScalarType i may be the common dtype
+  uint32_t allowed;  // bit i: ScalarType i may be the common dtype
   uint8_t num_operands;
   uint8_t num_params;
   // Per ISA an array by compute dtype; a null entry is unsupported. Half types run the Float32
@@ -49,7 +49,7 @@ struct PointwiseDTypes {
 // Common dtype and its checks: NotImplementedError where `allowed` lacks it.
 PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, ArrayRef<Operand> operands);
 // `allowed` or NotImplementedError; the dtypes that follow from `common` by `rule`.
-PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint16_t allowed,
+PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint32_t allowed,
                                ScalarType common);
 
 // The result's geometry, dtype and device: broadcast sizes in the operands' memory order.

@@ -7,7 +7,7 @@ namespace flambeau {
 struct ReduceOp {
   const char* name;  // "sum"
   DTypeRule rule;
-  uint16_t allowed;      // bit i: ScalarType i may be the common dtype
+  uint32_t allowed;      // bit i: ScalarType i may be the common dtype
   uint8_t num_operands;  // including the let tensors, which come last
   uint8_t num_let;
   uint8_t num_params;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "aten/core/loop_types.h"
+#include "c10/core/dtype_dispatch.h"
 
 namespace flambeau {
 
@@ -10,7 +11,9 @@ FLAMBEAU_DECLARE_LOOPS(CastTable, cast)
 
 CastLoop cast_loop(ScalarType from, ScalarType to) {
   static constexpr const CastTable* kTables[kNumIsas] = FLAMBEAU_ALL_LOOPS(cast);
-  return kTables[cpu_isa()]->loops[index_of(from) * kNumScalarTypes + index_of(to)];
+  const CastLoop loop = kTables[cpu_isa()]->loops[index_of(from) * kNumScalarTypes + index_of(to)];
+  if (!loop) fail_dtype("copy_", is_byte_floating_type(from) ? from : to);
+  return loop;
 }
 
 namespace {

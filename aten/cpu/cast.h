@@ -13,7 +13,7 @@ using CastLoop = void (*)(int64_t n, const char* source, int64_t source_stride, 
 struct CastTable {
   CastLoop loops[kNumScalarTypes * kNumScalarTypes];
 };
-// The loop for this processor.
+// The loop for this processor. NotImplementedError for float4, which only moves.
 CastLoop cast_loop(ScalarType from, ScalarType to);
 
 // n copies of the element of `bytes` bytes at `value`.

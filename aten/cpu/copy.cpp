@@ -203,10 +203,13 @@ void copy_strided(const Tensor& self, const void* source, IntArrayRef strides) {
 void fill_with(const Tensor& self, const Scalar& value) {
   alignas(16) char element[16] = {};
   const int64_t bytes = static_cast<int64_t>(element_size(self.dtype()));
-  dispatch_stored(self.dtype(), "fill_", [&]<typename T>() {
-    const T converted = value.to<T>();
-    std::memcpy(element, &converted, sizeof converted);
-  });
+  const bool zero_pairs = self.dtype() == ScalarType::Float4E2M1FNx2 && value.is_zero();
+  if (!zero_pairs) {
+    dispatch_stored(self.dtype(), "fill_", [&]<typename T>() {
+      const T converted = value.to<T>();
+      std::memcpy(element, &converted, sizeof converted);
+    });
+  }
   if (self.numel() == 0 || self.is_meta()) return;
   check(self.is_cpu(), "fill_: expected a CPU tensor, got ", self.device());
   if (self.impl()->is_non_overlapping_and_dense()) {

@@ -59,11 +59,14 @@ decltype(auto) dispatch_all(ScalarType t, const char* op, F&& f) {
                         ScalarType::UInt32, ScalarType::UInt64, ScalarType::Bool,
                         ScalarType::Complex64, ScalarType::Complex128>(t, op, static_cast<F&&>(f));
 }
-// With complex32 as well, which has no arithmetic of its own: for kernels that convert or compare.
+// With complex32 and the floating types of one byte as well, which have no arithmetic of their own:
+// for kernels that convert or compare.
 template <typename F>
 decltype(auto) dispatch_stored(ScalarType t, const char* op, F&& f) {
-  if (t != ScalarType::Complex32) return dispatch_all(t, op, static_cast<F&&>(f));
-  return dispatch_types<ScalarType::Complex32>(t, op, static_cast<F&&>(f));
+  if (t < ScalarType::Complex32) return dispatch_all(t, op, static_cast<F&&>(f));
+  return dispatch_types<ScalarType::Complex32, ScalarType::Float8E5M2, ScalarType::Float8E4M3FN,
+                        ScalarType::Float8E5M2FNUZ, ScalarType::Float8E4M3FNUZ,
+                        ScalarType::Float8E8M0FNU>(t, op, static_cast<F&&>(f));
 }
 
 // An element as bytes only, for kernels that move and never compute: one instance per size.

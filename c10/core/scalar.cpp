@@ -9,6 +9,10 @@
 namespace flambeau::c10 {
 namespace {
 
+// Types of memory that are made from a float.
+template <typename T>
+constexpr bool kFromFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || is_float8<T>;
+
 // Whether `value` is outside T. Negative integers may wrap into an unsigned type of their
 // magnitude.
 template <typename T>
@@ -39,6 +43,8 @@ bool overflows(double value) {
     const double greatest = static_cast<double>(std::numeric_limits<T>::max());
     const bool below = sizeof(T) == 8 ? value < greatest : value <= greatest;  // 2^63 is no int64
     return !(below && value >= least);                                         // NaN overflows
+  } else if constexpr (is_float8<T>) {
+    return false;  // the type says what becomes of large numbers
   } else {
     return std::isfinite(value) &&
            std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max());
@@ -57,7 +63,7 @@ T from_real(double value) {
     if (!(value >= -0x1p63 && value < 0x1p63))
       return static_cast<T>(std::numeric_limits<int64_t>::min());
     return static_cast<T>(static_cast<int64_t>(value));
-  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+  } else if constexpr (kFromFloat<T>) {
     return T(static_cast<float>(value));
   } else {
     return static_cast<T>(value);
@@ -69,7 +75,7 @@ template <typename T, typename Integer>
 T from_integer(Integer value) {
   if constexpr (c10::is_bool<T>) {
     return value != 0;
-  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+  } else if constexpr (kFromFloat<T>) {
     return T(static_cast<float>(value));
   } else {
     return static_cast<T>(value);
@@ -82,8 +88,14 @@ template <typename T>
   static constexpr const char* kNames[] = {
       "bool",  "uint8_t", "int8_t", "int16_t", "int",      "int64_t",  "c10::Half", "c10::BFloat16",
       "float", "double",  "",       "",        "uint64_t", "uint16_t", "uint32_t"};
-  fail(ErrorKind::Runtime, "value does not fit type ", kNames[index_of(scalar_type_of<T>)],
-       " without overflow");
+  constexpr ScalarType kType = scalar_type_of<T>;
+  if constexpr (is_byte_floating_type(kType)) {
+    fail(ErrorKind::Runtime, "value does not fit type c10::", pytorch_name_of(kType),
+         " without overflow");
+  } else {
+    fail(ErrorKind::Runtime, "value does not fit type ", kNames[index_of(kType)],
+         " without overflow");
+  }
 }
 
 }  // namespace
@@ -139,6 +151,11 @@ template uint16_t Scalar::to<uint16_t>() const;
 template uint32_t Scalar::to<uint32_t>() const;
 template uint64_t Scalar::to<uint64_t>() const;
 template complex<Half> Scalar::to<complex<Half>>() const;
+template Float8E5M2 Scalar::to<Float8E5M2>() const;
+template Float8E4M3FN Scalar::to<Float8E4M3FN>() const;
+template Float8E5M2FNUZ Scalar::to<Float8E5M2FNUZ>() const;
+template Float8E4M3FNUZ Scalar::to<Float8E4M3FNUZ>() const;
+template Float8E8M0FNU Scalar::to<Float8E8M0FNU>() const;
 
 void Scalar::store(ScalarType t, void* destination) const {
   dispatch_stored(t, "Scalar.store", [&]<typename T>() {

@@ -31,6 +31,9 @@ class Scalar {
   constexpr Scalar(Half value) : Scalar(static_cast<float>(value)) {}       // NOLINT
   constexpr Scalar(StoredBool value) : Scalar(static_cast<bool>(value)) {}  // NOLINT
   constexpr Scalar(BFloat16 value) : Scalar(static_cast<float>(value)) {}   // NOLINT
+  template <typename T>
+    requires(is_float8<T>)
+  constexpr Scalar(T value) : Scalar(static_cast<float>(value)) {}  // NOLINT
 
   Tag tag() const { return tag_; }
   bool is_bool() const { return tag_ == Tag::Bool; }

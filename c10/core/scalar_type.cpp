@@ -40,6 +40,11 @@ bool joins_wide_unsigned(ScalarType t) { return is_floating_type(t) || t == Scal
        "defined: expected one dtype, got ", a, " and ", b, "; cast one of them");
 }
 
+[[noreturn]] void fail_byte_promotion(ScalarType a, ScalarType b) {
+  fail(ErrorKind::Runtime, "Promotion for Float8 Types is not supported: expected one dtype, got ",
+       pytorch_name_of(a), " and ", pytorch_name_of(b), "; cast one of them");
+}
+
 // The order of lossless categories: bool < integer < real < complex.
 int category(ScalarType t) {
   if (t == ScalarType::Bool) return 0;
@@ -50,24 +55,63 @@ int category(ScalarType t) {
 }  // namespace
 
 const char* name_of(ScalarType t) {
-  static constexpr const char* kNames[] = {
-      "bool",    "uint8",    "int8",    "int16",     "int32",     "int64",
-      "float16", "bfloat16", "float32", "float64",   "complex64", "complex128",
-      "uint64",  "uint16",   "uint32",  "complex32", "undefined"};
+  static constexpr const char* kNames[] = {"bool",
+                                           "uint8",
+                                           "int8",
+                                           "int16",
+                                           "int32",
+                                           "int64",
+                                           "float16",
+                                           "bfloat16",
+                                           "float32",
+                                           "float64",
+                                           "complex64",
+                                           "complex128",
+                                           "uint64",
+                                           "uint16",
+                                           "uint32",
+                                           "complex32",
+                                           "float8_e5m2",
+                                           "float8_e4m3fn",
+                                           "float8_e5m2fnuz",
+                                           "float8_e4m3fnuz",
+                                           "float8_e8m0fnu",
+                                           "float4_e2m1fn_x2",
+                                           "undefined"};
   return kNames[index_of(t)];
 }
 
 const char* pytorch_name_of(ScalarType t) {
-  static constexpr const char* kNames[] = {
-      "Bool",   "Byte",     "Char",   "Short",       "Int",          "Long",
-      "Half",   "BFloat16", "Float",  "Double",      "ComplexFloat", "ComplexDouble",
-      "UInt64", "UInt16",   "UInt32", "ComplexHalf", "Undefined"};
+  static constexpr const char* kNames[] = {"Bool",
+                                           "Byte",
+                                           "Char",
+                                           "Short",
+                                           "Int",
+                                           "Long",
+                                           "Half",
+                                           "BFloat16",
+                                           "Float",
+                                           "Double",
+                                           "ComplexFloat",
+                                           "ComplexDouble",
+                                           "UInt64",
+                                           "UInt16",
+                                           "UInt32",
+                                           "ComplexHalf",
+                                           "Float8_e5m2",
+                                           "Float8_e4m3fn",
+                                           "Float8_e5m2fnuz",
+                                           "Float8_e4m3fnuz",
+                                           "Float8_e8m0fnu",
+                                           "Float4_e2m1fn_x2",
+                                           "Undefined"};
   return kNames[index_of(t)];
 }
 
 ScalarType promote_types(ScalarType a, ScalarType b) {
   if (a == b || b == ScalarType::Undefined) return a;
   if (a == ScalarType::Undefined) return b;
+  if (is_byte_floating_type(a) || is_byte_floating_type(b)) fail_byte_promotion(a, b);
   if (is_wide_unsigned_type(a) && !joins_wide_unsigned(b)) fail_promotion(a, b);
   if (is_wide_unsigned_type(b) && !joins_wide_unsigned(a)) fail_promotion(a, b);
   if (is_complex_type(a) || is_complex_type(b)) {
@@ -84,8 +128,14 @@ bool can_cast(ScalarType from, ScalarType to) { return category(from) <= categor
 ScalarType default_dtype() { return default_type.load(std::memory_order_relaxed); }
 
 void set_default_dtype(ScalarType t) {
-  check_type(is_floating_type(t), "set_default_dtype: expected a floating dtype, got ", t);
+  check_type(is_floating_type(t) && !is_byte_floating_type(t),
+             "set_default_dtype: expected a floating dtype of two bytes or more, got ", t);
   default_type.store(t, std::memory_order_relaxed);
+}
+
+void fail_complex_of(ScalarType t) {
+  fail(ErrorKind::Runtime, "Unknown Complex ScalarType for ", pytorch_name_of(t),
+       ": expected a floating type of two bytes or more");
 }
 
 void fail_dtype(const char* op, ScalarType got) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "c10/core/complex.h"
+#include "c10/core/float8.h"
 #include "c10/core/half.h"
 #include "c10/core/scalar_type_id.h"
 #include "c10/core/stored_bool.h"
@@ -14,14 +15,19 @@
 namespace flambeau::c10 {
 
 constexpr size_t element_size(ScalarType t) {
-  constexpr uint8_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 8, 2, 4, 4, 0};
+  constexpr uint8_t kSizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16,
+                                8, 2, 4, 4, 1, 1, 1, 1, 1, 1, 0};
   return kSizes[index_of(t)];
 }
 constexpr bool is_complex_type(ScalarType t) {
   return t == ScalarType::Complex64 || t == ScalarType::Complex128 || t == ScalarType::Complex32;
 }
+// Floating types of one byte: they promote with their own type only.
+constexpr bool is_byte_floating_type(ScalarType t) {
+  return t >= ScalarType::Float8E5M2 && t <= ScalarType::Float4E2M1FNx2;
+}
 constexpr bool is_floating_type(ScalarType t) {
-  return t >= ScalarType::Float16 && t <= ScalarType::Float64;
+  return (t >= ScalarType::Float16 && t <= ScalarType::Float64) || is_byte_floating_type(t);
 }
 // Unsigned integers of more than a byte: they promote with their own kind and with floats only.
 constexpr bool is_wide_unsigned_type(ScalarType t) {
@@ -33,7 +39,8 @@ constexpr bool is_integral_type(ScalarType t, bool include_bool) {
          (include_bool && t == ScalarType::Bool);
 }
 constexpr bool is_signed_type(ScalarType t) {
-  return t != ScalarType::Bool && t != ScalarType::UInt8 && !is_wide_unsigned_type(t);
+  return t != ScalarType::Bool && t != ScalarType::UInt8 && !is_wide_unsigned_type(t) &&
+         t != ScalarType::Float8E8M0FNU;
 }
 constexpr bool is_reduced_floating_type(ScalarType t) {
   return t == ScalarType::Float16 || t == ScalarType::BFloat16;
@@ -47,7 +54,10 @@ constexpr ScalarType to_real_type(ScalarType t) {
   if (t == ScalarType::Complex32) return ScalarType::Float16;
   return t == ScalarType::Complex128 ? ScalarType::Float64 : t;
 }
+// RuntimeError: PyTorch's words for a type of one byte, which has no complex counterpart.
+[[noreturn]] void fail_complex_of(ScalarType t);
 constexpr ScalarType to_complex_type(ScalarType t) {
+  if (is_byte_floating_type(t)) fail_complex_of(t);
   if (t == ScalarType::Float64 || t == ScalarType::Complex128) return ScalarType::Complex128;
   if (t == ScalarType::Float16 || t == ScalarType::Complex32) return ScalarType::Complex32;
   return ScalarType::Complex64;
@@ -57,6 +67,11 @@ constexpr ScalarType compute_type(ScalarType t) {
   switch (t) {
     case ScalarType::Float16:
     case ScalarType::BFloat16:
+    case ScalarType::Float8E5M2:
+    case ScalarType::Float8E4M3FN:
+    case ScalarType::Float8E5M2FNUZ:
+    case ScalarType::Float8E4M3FNUZ:
+    case ScalarType::Float8E8M0FNU:
       return ScalarType::Float32;
     case ScalarType::UInt16:
       return ScalarType::Int32;
@@ -73,7 +88,8 @@ constexpr ScalarType compute_type(ScalarType t) {
 const char* name_of(ScalarType t);
 // "Float": the name in the messages that users of PyTorch match on.
 const char* pytorch_name_of(ScalarType t);
-// RuntimeError for a wide unsigned type and another type of integers or a complex one.
+// RuntimeError for a wide unsigned type and another type of integers or a complex one, and for a
+// floating type of one byte and any other.
 ScalarType promote_types(ScalarType a, ScalarType b);
 // Whether a result of type `from` may be written into a tensor of type `to` (no category is lost).
 bool can_cast(ScalarType from, ScalarType to);
@@ -115,6 +131,12 @@ FLAMBEAU_MAP_TYPE(UInt64, uint64_t)
 FLAMBEAU_MAP_TYPE(UInt16, uint16_t)
 FLAMBEAU_MAP_TYPE(UInt32, uint32_t)
 FLAMBEAU_MAP_TYPE(Complex32, complex<Half>)
+FLAMBEAU_MAP_TYPE(Float8E5M2, Float8E5M2)
+FLAMBEAU_MAP_TYPE(Float8E4M3FN, Float8E4M3FN)
+FLAMBEAU_MAP_TYPE(Float8E5M2FNUZ, Float8E5M2FNUZ)
+FLAMBEAU_MAP_TYPE(Float8E4M3FNUZ, Float8E4M3FNUZ)
+FLAMBEAU_MAP_TYPE(Float8E8M0FNU, Float8E8M0FNU)
+FLAMBEAU_MAP_TYPE(Float4E2M1FNx2, Float4E2M1FNx2)
 #undef FLAMBEAU_MAP_TYPE
 template <>
 struct ScalarTypeOf<bool> {

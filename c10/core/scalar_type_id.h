@@ -23,9 +23,15 @@ enum class ScalarType : int8_t {
   UInt16,  // from here on: types of memory, whose loops run in a wider type
   UInt32,
   Complex32,
+  Float8E5M2,
+  Float8E4M3FN,
+  Float8E5M2FNUZ,
+  Float8E4M3FNUZ,
+  Float8E8M0FNU,
+  Float4E2M1FNx2,
   Undefined,
 };
-inline constexpr int kNumScalarTypes = 16;
+inline constexpr int kNumScalarTypes = 22;
 // The types that loops compute in are the first ones; their tables have an entry for each.
 inline constexpr int kNumComputeTypes = 13;
 

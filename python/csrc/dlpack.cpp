@@ -58,10 +58,32 @@ enum : uint8_t {
   kDLFloat = 2,
   kDLBfloat = 4,
   kDLComplex = 5,
-  kDLBool = 6
+  kDLBool = 6,
+  kDLFloat8E4M3FN = 10,
+  kDLFloat8E4M3FNUZ = 11,
+  kDLFloat8E5M2 = 12,
+  kDLFloat8E5M2FNUZ = 13,
+  kDLFloat8E8M0FNU = 14,
+  kDLFloat4E2M1FN = 17
 };
 
 DLDataType type_of(ScalarType t) {
+  switch (t) {
+    case ScalarType::Float8E4M3FN:
+      return {kDLFloat8E4M3FN, 8, 1};
+    case ScalarType::Float8E4M3FNUZ:
+      return {kDLFloat8E4M3FNUZ, 8, 1};
+    case ScalarType::Float8E5M2:
+      return {kDLFloat8E5M2, 8, 1};
+    case ScalarType::Float8E5M2FNUZ:
+      return {kDLFloat8E5M2FNUZ, 8, 1};
+    case ScalarType::Float8E8M0FNU:
+      return {kDLFloat8E8M0FNU, 8, 1};
+    case ScalarType::Float4E2M1FNx2:
+      return {kDLFloat4E2M1FN, 4, 2};
+    default:
+      break;
+  }
   uint8_t code = kDLInt;
   if (is_floating_type(t)) code = t == ScalarType::BFloat16 ? kDLBfloat : kDLFloat;
   if (is_complex_type(t)) code = kDLComplex;
@@ -73,7 +95,8 @@ ScalarType scalar_type_of_dl(DLDataType wanted) {
   for (int i = 0; i < kNumScalarTypes; ++i) {
     const auto t = static_cast<ScalarType>(i);
     const DLDataType mine = type_of(t);
-    if (mine.code == wanted.code && mine.bits == wanted.bits && wanted.lanes == 1) return t;
+    if (mine.code == wanted.code && mine.bits == wanted.bits && mine.lanes == wanted.lanes)
+      return t;
   }
   fail(ErrorKind::Runtime, "from_dlpack: unsupported dtype (code ", int64_t{wanted.code}, ", bits ",
        int64_t{wanted.bits}, ", lanes ", int64_t{wanted.lanes}, ")");

@@ -166,7 +166,6 @@ PyObject* set_default(PyObject*, PyObject* o) {
     ScalarType dtype;
     check_type(scalar_type_from(o, &dtype), "set_default_dtype: expected a dtype, got ",
                Py_TYPE(o)->tp_name);
-    check_type(is_floating_type(dtype), "set_default_dtype: expected a floating dtype");
     set_default_dtype(dtype);
     Py_RETURN_NONE;
   });

@@ -10,7 +10,16 @@ _FLOATING = {
     "bfloat16": (7, 127, -126),
     "float32": (23, 127, -126),
     "float64": (52, 1023, -1022),
+    "float8_e4m3fn": (3, 8, -6),
+    "float8_e5m2": (2, 15, -14),
+    "float8_e4m3fnuz": (3, 7, -7),
+    "float8_e5m2fnuz": (2, 15, -15),
+    "float8_e8m0fnu": (0, 127, -127),
 }
+# The largest mantissa of e4m3fn is NaN at its highest exponent: 1.75 * 2**8 is the largest number.
+_LARGEST = {"float8_e4m3fn": 448.0, "float8_e8m0fnu": 2.0**127}
+# PyTorch's float8_e5m2fnuz has three bits of precision, and half the eps that its mantissa gives.
+_EPS = {"float8_e5m2fnuz": 0.125}
 
 
 class finfo:
@@ -28,9 +37,9 @@ class finfo:
         mantissa, high, low = _FLOATING[name]
         self.dtype = name
         self.bits = wanted.to_real().itemsize * 8
-        self.eps = 2.0**-mantissa
-        self.max = (2.0 - self.eps) * 2.0**high
-        self.min = -self.max
+        self.eps = _EPS.get(name, 2.0**-mantissa)
+        self.max = _LARGEST.get(name, (2.0 - 2.0**-mantissa) * 2.0**high)
+        self.min = -self.max if wanted.is_signed else 2.0**low
         self.tiny = self.smallest_normal = 2.0**low
         self.resolution = 10.0 ** -int(mantissa * 0.30103)
 

@@ -151,6 +151,8 @@ def _body(values: Nested, cuts: Sequence[bool], form: _Format, indent: int) -> s
 def _elements(tensor: Tensor, indent: int) -> str:
     if tensor.numel() == 0:
         return "[]"
+    if tensor.dtype is _C.float4_e2m1fn_x2:  # two numbers in each element: shown as the byte that they are
+        tensor = tensor.view(_C.uint8).float()
     edge = _options.edgeitems
     summarised = tensor.numel() > _options.threshold
     values = tensor._nested(edge if summarised else -1)

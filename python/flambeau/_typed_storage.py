@@ -13,7 +13,7 @@ from flambeau._storage import UntypedStorage, position
 CLASS_OF_DTYPE = {
     getattr(_C, dtype): f"{stem}Storage"
     for dtype, stem in _typed.NAMES.items()
-    if dtype not in ("uint16", "uint32", "uint64", "complex32")
+    if dtype not in ("uint16", "uint32", "uint64", "complex32") and not dtype.startswith(("float8", "float4"))
 }
 
 

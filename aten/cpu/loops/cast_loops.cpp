@@ -15,7 +15,9 @@ namespace flambeau::loops {
 namespace {
 
 template <typename T>
-constexpr bool is_half = __is_same(T, Half) || __is_same(T, BFloat16);
+constexpr bool is_half = __is_same(T, Half) || __is_same(T, BFloat16) || c10::is_float8<T>;
+
+using c10::is_float8;
 
 template <typename To, typename From>
 inline To convert(From x) {
@@ -83,8 +85,8 @@ inline void convert_run(int64_t n, const BFloat16* in, float* out) {
 inline void convert_run(int64_t n, const float* in, BFloat16* out) { vec::round_run(n, in, out); }
 
 template <typename From, typename To>
-void cast_elements(int64_t n, const char* source, int64_t source_stride, char* destination,
-                   int64_t destination_stride) {
+[[gnu::noinline]] void cast_elements(int64_t n, const char* source, int64_t source_stride,
+                                     char* destination, int64_t destination_stride) {
   constexpr int64_t kIn = sizeof(From), kOut = sizeof(To);
   if (source_stride == kIn && destination_stride == kOut) {
     if constexpr (__is_same(From, To)) {
@@ -116,10 +118,40 @@ void cast_elements(int64_t n, const char* source, int64_t source_stride, char* d
   }
 }
 
+// By tiles of float, as the types of one byte convert: one pair of loops each suffices.
+template <typename From, typename To>
+void cast_through_float(int64_t n, const char* source, int64_t source_stride, char* destination,
+                        int64_t destination_stride) {
+  constexpr int64_t kTile = 256;
+  alignas(64) char tile[kTile * sizeof(float)];
+  for (int64_t begin = 0; begin < n; begin += kTile) {
+    const int64_t count = n - begin < kTile ? n - begin : kTile;
+    cast_elements<From, float>(count, source + begin * source_stride, source_stride, tile,
+                               sizeof(float));
+    cast_elements<float, To>(count, tile, sizeof(float), destination + begin * destination_stride,
+                             destination_stride);
+  }
+}
+
+template <typename From, typename To>
+constexpr CastLoop cast_between() {
+  using Pair = c10::Float4E2M1FNx2;
+  if constexpr (__is_same(From, To)) {
+    return &cast_elements<From, To>;
+  } else if constexpr (__is_same(From, Pair) || __is_same(To, Pair)) {
+    return nullptr;
+  } else if constexpr ((is_float8<From> && !__is_same(To, float)) ||
+                       (is_float8<To> && !__is_same(From, float))) {
+    return &cast_through_float<From, To>;
+  } else {
+    return &cast_elements<From, To>;
+  }
+}
+
 template <int... I>
 constexpr CastTable make_table(std::integer_sequence<int, I...>) {
-  return {{&cast_elements<cpp_type_t<static_cast<ScalarType>(I / kNumScalarTypes)>,
-                          cpp_type_t<static_cast<ScalarType>(I % kNumScalarTypes)>>...}};
+  return {{cast_between<cpp_type_t<static_cast<ScalarType>(I / kNumScalarTypes)>,
+                        cpp_type_t<static_cast<ScalarType>(I % kNumScalarTypes)>>()...}};
 }
 
 }  // namespace
