@@ -110,6 +110,7 @@ Tensor shallow_alias(const Tensor& t) {
   Tensor alias(make_intrusive<TensorImpl>(t.storage(), t.dtype(), t.device()));
   alias.impl()->set_geometry(t.sizes(), t.strides(), t.storage_offset());
   alias.impl()->add_keys(t.keys() - DispatchKeySet(DispatchKey::Autograd));
+  alias.impl()->share_version_counter(*t.impl());
   alias.impl()->set_wrapped_number(t.impl()->is_wrapped_number());
   if (WrapperBase* wrapper = t.impl()->wrapper()) [[unlikely]]
     alias.impl()->set_wrapper(intrusive_ptr<WrapperBase>::share(wrapper));

@@ -25,6 +25,7 @@ Tensor plain_view(const Tensor& self, const ViewGeometry& g) {
   const ScalarType dtype = g.dtype == ScalarType::Undefined ? self.dtype() : g.dtype;
   Tensor view(make_intrusive<TensorImpl>(self.storage(), dtype, self.device()));
   view.impl()->set_geometry(g.sizes, g.strides, g.storage_offset);
+  view.impl()->share_version_counter(*self.impl());
   view.impl()->add_keys((self.keys() & kLazyKeys) ^ g.flips);
   return view;
 }

@@ -29,6 +29,10 @@ struct PyObjectSlot {
 // What makes a tensor stand for another one: a function transform's batched or tracked tensor. The
 // concrete type lives in aten/transforms.
 struct WrapperBase : RefCounted {};
+// The version counter of what `.data` gives, and of its views.
+struct VersionCounter final : RefCounted {
+  std::atomic<uint32_t> count = 0;
+};
 // Set once by the binding; called (with the GIL taken inside) when an impl that owns its object
 // dies.
 extern void (*release_py_object)(void* object);
@@ -72,16 +76,19 @@ class TensorImpl final : public RefCounted {
   void remove_keys(DispatchKeySet keys) { keys_ = keys_ - keys; }
 
   // The counter behind the in-place check. Views share it through the storage; a tensor detached
-  // from it by `.data` counts for itself.
-  uint32_t version() const { return own_version_ ? own_version_count_ : storage_->version(); }
+  // from it by `.data` has another one, which its views take over.
+  uint32_t version() const {
+    return own_version_ ? own_version_->count.load(std::memory_order_relaxed) : storage_->version();
+  }
   void bump_version() {
     if (own_version_) {
-      ++own_version_count_;
+      own_version_->count.fetch_add(1, std::memory_order_relaxed);
     } else {
       storage_->bump_version();
     }
   }
-  void detach_version_counter() { own_version_ = true; }
+  void detach_version_counter() { own_version_ = make_intrusive<VersionCounter>(); }
+  void share_version_counter(const TensorImpl& other) { own_version_ = other.own_version_; }
 
   // 0-dim tensor made from a Python number: it takes part in promotion by category only.
   bool is_wrapped_number() const { return wrapped_number_; }
@@ -122,17 +129,16 @@ class TensorImpl final : public RefCounted {
   std::atomic<AutogradMetaBase*> autograd_meta_ = nullptr;  // owned
   PyObjectSlot py_slot_;
   intrusive_ptr<WrapperBase> wrapper_;
+  intrusive_ptr<VersionCounter> own_version_;  // null: the storage's
   SizesAndStrides geometry_;
   int64_t storage_offset_ = 0;
   int64_t numel_ = 0;
   DispatchKeySet keys_;
-  uint32_t own_version_count_ = 0;
   Device device_;
   ScalarType dtype_;
   bool contiguous_ = true;
   bool wrapped_number_ = false;
   bool inference_ = false;
-  bool own_version_ = false;
 };
 
 }  // namespace flambeau::c10
