@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codegen.model import Argument, BaseType, Form, ListType, OptionalType, Return, Type
+from codegen.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.signatures import Callable, Signature, is_factory, python_name
 
 _NAMES = {
@@ -71,7 +72,9 @@ def shown_default(arg: Argument) -> str:
         return f"flambeau.{text}"
     if core == BaseType("float") and text in ("inf", "-inf", "nan"):
         return f'float("{text}")'
-    return {"Mean": "1", "Sum": "2", "contiguous_format": "flambeau.contiguous_format"}.get(text, text)
+    if text in ENUM_INTS:
+        return PYTHON_ENUM_DEFAULT
+    return {"contiguous_format": "flambeau.contiguous_format"}.get(text, text)
 
 
 def show_signature(callable_: Callable, signature: Signature) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from codegen import slots
-from codegen.model import Argument, BaseType, Form, FormKind, Model, Operator, OptionalType
+from codegen.model import Argument, BaseType, Form, FormKind, ListType, Model, Operator, OptionalType
 from codegen.overloads import SCALAR, TENSOR
 
 
@@ -198,8 +198,8 @@ def infixes(model: Model) -> Iterator[Infix]:
 
 
 def python_name(arg: Argument, method: bool) -> str:
-    """Return the keyword of an argument: functions call the first tensor `input`."""
-    return "input" if arg.name == "self" and not method else arg.name
+    """Return the keyword of an argument: functions call the first tensor `input`, but a list `self`."""
+    return "input" if arg.name == "self" and not method and not isinstance(arg.type, ListType) else arg.name
 
 
 def is_factory(form: Form) -> bool:

@@ -298,7 +298,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
 void check_inplace_grad(const Tensor& self, bool records) {
   if (self.impl()->is_inference()) {
     check(thread_state.inference_mode,
-          "Inplace update to inference tensor: change a clone() made outside of inference mode");
+          "Inplace update to inference tensor outside InferenceMode: change a clone() made there");
     return;
   }
   if (!records || !thread_state.grad_enabled) return;

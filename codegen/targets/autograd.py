@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from codegen import schema as schema_text
 from codegen import slots, spelling, tensor_spelling
 from codegen.forward_mode import ForwardMode
-from codegen.model import BaseType, Form, FormKind, ListType, Model, Operator, OptionalType
+from codegen.model import BaseType, Form, FormKind, Kind, ListType, Model, Operator, OptionalType
 from codegen.overloads import TENSOR
 from codegen.render import File, render
 from codegen.saved import (
@@ -269,7 +269,10 @@ class WrapperWriter:
         return f"ops::{self.struct}::redispatch({names})"
 
     def _out(self) -> Iterator[str]:
-        tensors = [spelling.local(a.name) for a in self.form.schema.args if slots.is_tensor_like(a.type)]
+        # Results that have no gradient, as those of argmax, may be written whatever the arguments are.
+        given = [spelling.local(a.name) for a in self.form.schema.args if slots.is_tensor_like(a.type)]
+        recorded = self.plan.rules or self.plan.op.kind is Kind.COMPOSITE
+        tensors = given if recorded else self.written
         op = spelling.quoted(self.form.schema.name.base)
         yield f"if (any_requires_grad({', '.join(tensors)})) refuse_out({op});"
         yield "const ExcludeKeys below(kAutogradKey);"

@@ -20,6 +20,7 @@ from codegen.model import (
 from codegen.overloads import TENSOR
 from codegen.python_types import show_signature
 from codegen.render import File, render
+from codegen.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.signatures import (
     COMMUTATIVE,
     Callable,
@@ -135,7 +136,7 @@ def _accessor(arg: Argument, index: int) -> str:
     if type_ == TENSOR and writes:
         return f"p.mutable_tensor({index})"
     name = python_spelling.accessor(type_)
-    default = spelling.default_value(arg)
+    default = PYTHON_ENUM_DEFAULT if arg.default in ENUM_INTS else spelling.default_value(arg)
     if arg.default in (None, "None") or default is None:
         return f"p.{name}({index})"
     if isinstance(type_, OptionalType) or name not in python_spelling.ACCESSORS_WITH_DEFAULT:
@@ -198,13 +199,14 @@ def _signature(callable_: Callable, signature: Signature, index: int, symbol: st
     params = [_param(arg, method, "numbers" in signature.op.tags) for arg in signature.args]
     table = f"{symbol}_params{index}"
     lines = list(_locals(signature))
+    position = len(params)
     if signature.out is not None:
-        position = len(params)
         params.append(_out_param(signature))
-        lines += _out_lines(signature, position)
     if is_factory(signature.form):
         lines.append(f"const bool requires_grad = p.boolean_or({len(params)}, false);")
         params.append('{"requires_grad", ParamKind::Bool, false, true, true, 0, false}')
+    if signature.out is not None:
+        lines += _out_lines(signature, position)
     lines += _wrapped(signature.op, signature.form, _call(signature.form, signature.args))
     text = spelling.quoted(show_signature(callable_, signature))
     return SignatureDecl(
@@ -238,7 +240,10 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
         own = f"std::optional<ScalarType>(a_{outs[0].name}.dtype())"
         yield f"  const std::optional<ScalarType> dtype = p.has({place}) ? a_dtype : {own};"
         call = call.replace("a_dtype", "dtype")
-    yield from (f"  {line}" for line in _wrapped(signature.op, signature.out, call))
+    if is_factory(signature.form):
+        yield f"  return wrap(with_requires_grad({call}, requires_grad));"
+    else:
+        yield from (f"  {line}" for line in _wrapped(signature.op, signature.out, call))
     yield "}"
 
 

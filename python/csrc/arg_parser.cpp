@@ -100,16 +100,17 @@ int find_by_name(const Signature& s, PyObject* keyword) {
   return -1;
 }
 
-// Keywords that programs written for NumPy use for our parameters, as PyTorch takes them.
-constexpr std::pair<const char*, const char*> kNumpyNames[] = {
-    {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},
-    {"a", "input"},  {"x1", "input"},         {"x2", "other"},
+// Keywords that PyTorch takes for parameters of other names: those of programs written for NumPy,
+// and `other` of copy_, which its schema calls `src`.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},   {"a", "input"},
+    {"x1", "input"}, {"x2", "other"},         {"other", "src"},
 };
 
 int find_param(const Signature& s, PyObject* keyword) {
   if (const int found = find_by_name(s, keyword); found >= 0) return found;
-  for (const auto& [numpy, name] : kNumpyNames) {
-    if (!same_name(keyword, numpy)) continue;
+  for (const auto& [other, name] : kOtherNames) {
+    if (!same_name(keyword, other)) continue;
     for (int i = 0; i < s.count; ++i) {
       if (std::strcmp(s.params[i].name, name) == 0) return i;
     }

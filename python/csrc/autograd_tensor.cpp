@@ -172,8 +172,18 @@ PyObject* retain_grad(PyObject* self, PyObject*) {
 }
 PyObject* is_view(PyObject* self, PyObject*) { return wrap(autograd::is_view(tensor_of(self))); }
 
-PyObject* register_hook(PyObject* self, PyObject* function) {
+// The one argument of a method that registers a hook.
+PyObject* hook_from(PyObject* args, PyObject* kwargs, const char* format) {
+  static const char* const names[] = {"hook", nullptr};
+  PyObject* hook = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), &hook))
+    throw PythonError();
+  return hook;
+}
+
+PyObject* register_hook(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
+    PyObject* const function = hook_from(args, kwargs, "O:register_hook");
     check_type(PyCallable_Check(function), "register_hook: expected a callable, got ",
                Py_TYPE(function)->tp_name);
     const Tensor& t = tensor_of(self);
@@ -185,8 +195,9 @@ PyObject* register_hook(PyObject* self, PyObject* function) {
     return make_handle(HookPlace::Leaf, id, t);
   });
 }
-PyObject* register_accumulate_hook(PyObject* self, PyObject* function) {
+PyObject* register_accumulate_hook(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
+    PyObject* const function = hook_from(args, kwargs, "O:register_post_accumulate_grad_hook");
     check_type(PyCallable_Check(function),
                "register_post_accumulate_grad_hook: expected a callable, got ",
                Py_TYPE(function)->tp_name);
@@ -237,10 +248,10 @@ PyMethodDef autograd_methods[] = {
      "Cut the tensor off its history in place, which makes it a leaf."},
     {"retain_grad", retain_grad, METH_NOARGS, "Have backward fill .grad of this non-leaf tensor."},
     {"_is_view", is_view, METH_NOARGS, nullptr},
-    {"register_hook", register_hook, METH_O,
+    {"register_hook", as_cfunction(register_hook), METH_VARARGS | METH_KEYWORDS,
      "Call hook(grad) whenever this tensor's gradient is computed; a returned Tensor replaces it."},
-    {"register_post_accumulate_grad_hook", register_accumulate_hook, METH_O,
-     "Call hook(tensor) after this leaf's .grad has been updated."},
+    {"register_post_accumulate_grad_hook", as_cfunction(register_accumulate_hook),
+     METH_VARARGS | METH_KEYWORDS, "Call hook(tensor) after this leaf's .grad has been updated."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef autograd_getset[] = {

@@ -2,8 +2,10 @@
 // the storage, not the tensor, which may change over to another one at any time.
 #include <cstring>
 
+#include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "c10/core/thread_state.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/numpy_types.h"
@@ -38,7 +40,7 @@ ScalarType from_array_type(PyObject* typestr) {
 }
 
 void check_exportable(const Tensor& t, const char* what) {
-  check(!t.requires_grad(), "Can't call ", what,
+  check(!thread_state.grad_enabled || !autograd::requires_grad(t), "Can't call ", what,
         " on Tensor that requires grad: call it on its detach()");
   check(!t.is_conj(), "Can't call ", what,
         ": the tensor is a view with its conjugate bit set; call it on its resolve_conj()");

@@ -54,7 +54,13 @@ def wide(value: Any) -> Any:
 
 def default_of(text: str) -> Any:
     """A schema default as a Python value."""
-    words = {"None": None, "Mean": 1, "Sum": 2, "inf": np.inf, "contiguous_format": None}
+    words = {
+        "None": None,
+        "Mean": 0,
+        "Sum": 0,  # as PyTorch's Python functions have them
+        "inf": np.inf,
+        "contiguous_format": None,
+    }
     if text in words:
         return words[text]
     return eval(text, vars(np).copy())  # noqa: S307  our own YAML; dtypes by NumPy's names

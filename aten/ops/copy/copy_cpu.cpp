@@ -39,12 +39,12 @@ bool is_any_cpu(const Tensor& self) {
 }
 
 bool equal_cpu(const Tensor& self, const Tensor& other) {
-  check(self.dtype() == other.dtype(), "Expected object of data type ", name_of(self.dtype()),
-        " but got data type ", name_of(other.dtype()), " for argument 'other' in call to equal");
   if (self.sizes() != other.sizes()) return false;
-  const Tensor a = contiguous_tensor(self), b = contiguous_tensor(other);
+  const ScalarType common = promote_types(self.dtype(), other.dtype());
+  const Tensor a = contiguous_tensor(cast_tensor(self, common));
+  const Tensor b = contiguous_tensor(cast_tensor(other, common));
   std::atomic<bool> same{true};
-  dispatch_stored(self.dtype(), "equal", [&]<typename T>() {
+  dispatch_stored(common, "equal", [&]<typename T>() {
     const T* x = a.data_as<T>();
     const T* y = b.data_as<T>();
     parallel_for(0, a.numel(), 1, [&](int64_t begin, int64_t end) {
