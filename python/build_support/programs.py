@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 import tempfile
 import venv
 import zipfile
 from pathlib import Path
 
-from requirements import requirements
+from requirements import requirements  # type: ignore[import-not-found]
 
 ROOT = Path(__file__).parents[2]
 API = "2.13.0"
@@ -49,4 +48,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

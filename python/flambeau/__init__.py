@@ -226,6 +226,7 @@ newaxis = None
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False
 legacy_contiguous_format = _C.contiguous_format
+torch = _import_module(__name__)  # PyTorch's module has this name as well, and programs use it
 
 # Submodules are imported when they are first used, so that `import flambeau` stays quick.
 _attribute, __dir__ = _attributes(

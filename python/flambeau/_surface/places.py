@@ -41,7 +41,7 @@ nn.modules.conv nn.modules.lazy
 nn.modules.dropout _DropoutNd=nn.modules.dropout:_Dropout
 nn.modules.linear NonDynamicallyQuantizableLinear=nn.modules.linear:Linear nn.modules.lazy
 nn.modules.loss nn.modules.margin_loss
-nn.modules.module nn.modules.hooks nn.modules.state
+nn.modules.module nn.modules.hooks nn.modules.state _IncompatibleKeys=nn.modules.state:IncompatibleKeys
 nn.modules.pooling nn.modules.unpooling _MaxPoolNd=nn.modules.pooling:_MaxPool
 nn.modules.pooling _AvgPoolNd=nn.modules.pooling:_AvgPool
 nn.modules.distance nn.modules.rearrange

@@ -76,7 +76,7 @@ class BatchesOfWorkers(_Pass):
         self._ended: set[int] = set()  # workers whose stream has ended
         self._sent = self._wanted = self._turn = 0
         try:
-            for _ in range(loader.prefetch_factor * loader.num_workers):
+            for _ in range((loader.prefetch_factor or 0) * loader.num_workers):
                 self._send()
         except BaseException:
             self._break()

@@ -114,7 +114,7 @@ class DataLoader(Generic[Sample]):
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = _context_of(multiprocessing_context, num_workers)
         self.generator = generator
-        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
         self.persistent_workers = persistent_workers
         self._pool: WorkerPool | None = None
         self._streams = isinstance(dataset, IterableDataset)

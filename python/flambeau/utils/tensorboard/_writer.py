@@ -1,0 +1,236 @@
+"""SummaryWriter: one file of events per log directory."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from datetime import datetime
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from flambeau.utils.tensorboard import _summaries
+
+__all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]
+
+
+class FileWriter:
+    """Writes summaries with a step and a time to one file.
+
+    Args:
+        log_dir: the folder.
+        max_queue: events that are kept before they are written.
+        flush_secs: seconds after which they are written anyway.
+        filename_suffix: the end of the file's name.
+    """
+
+    def __init__(
+        self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""
+    ) -> None:
+        self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
+
+    def get_logdir(self) -> str:
+        """Return the folder."""
+        return str(self.event_writer.get_logdir())
+
+    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
+        """Write an event."""
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        self.event_writer.add_event(event)
+
+    def add_summary(
+        self, summary: Any, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """Write a summary."""
+        self.add_event(Event(summary=summary), global_step, walltime)
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        self.event_writer.flush()
+
+    def close(self) -> None:
+        """Write what is queued and close the file."""
+        self.event_writer.close()
+
+
+class SummaryWriter:
+    """Writes what TensorBoard shows.
+
+    Args:
+        log_dir: the folder; default: ``runs/`` with the time and the machine's name.
+        comment: the end of the default folder's name.
+        purge_step: events of this step and later ones, written by a run that crashed, are hidden.
+        max_queue: events that are kept before they are written.
+        flush_secs: seconds after which they are written anyway.
+        filename_suffix: the end of the file's name.
+    """
+
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+    ) -> None:
+        if not log_dir:
+            now = datetime.now().strftime("%b%d_%H-%M-%S")
+            log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")  # noqa: PTH118
+        self.log_dir = str(log_dir)
+        self._options = (max_queue, flush_secs, filename_suffix)
+        self.file_writer: FileWriter | None = None
+        self.all_writers: dict[str, FileWriter] | None = None
+        self.purge_step = purge_step
+        self._get_file_writer()
+
+    def _get_file_writer(self) -> FileWriter:
+        if self.all_writers is None or self.file_writer is None:
+            self.file_writer = FileWriter(self.log_dir, *self._options)
+            self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
+            if self.purge_step is not None:
+                self.file_writer.add_event(Event(file_version="brain.Event:2"), self.purge_step)
+                self.purge_step = None
+        return self.file_writer
+
+    def get_logdir(self) -> str:
+        """Return the folder."""
+        return self.log_dir
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
+        """Write a number."""
+        self._get_file_writer().add_summary(_summaries.scalar(tag, scalar_value), global_step, walltime)
+
+    def add_scalars(
+        self,
+        main_tag: str,
+        tag_scalar_dict: dict[str, Any],
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write several numbers for one plot, each in a folder of its own."""
+        self._get_file_writer()
+        assert self.all_writers is not None
+        for tag, value in tag_scalar_dict.items():
+            folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
+            writer = self.all_writers.get(folder)
+            if writer is None:
+                writer = self.all_writers[folder] = FileWriter(folder, *self._options)
+            writer.add_summary(_summaries.scalar(main_tag, value), global_step, walltime)
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: Any = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """Write how values are distributed."""
+        found = _summaries.histogram(tag, values, bins, max_bins)
+        self._get_file_writer().add_summary(found, global_step, walltime)
+
+    def add_image(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:
+        """Write a picture."""
+        self._get_file_writer().add_summary(
+            _summaries.image(tag, img_tensor, dataformats), global_step, walltime
+        )
+
+    def add_images(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
+        """Write pictures side by side."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_figure(
+        self,
+        tag: str,
+        figure: Any,
+        global_step: int | None = None,
+        close: bool = True,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a figure of matplotlib, or several side by side."""
+        from matplotlib import pyplot
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        pictures = []
+        for one in figure if isinstance(figure, list) else [figure]:
+            canvas = FigureCanvasAgg(one)
+            canvas.draw()
+            pictures.append(_summaries.array_of(canvas.buffer_rgba())[..., :3])
+            if close:
+                pyplot.close(one)
+        for picture in pictures:
+            self.add_image(tag, picture, global_step, walltime, "HWC")
+
+    def add_text(
+        self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """Write Markdown."""
+        self._get_file_writer().add_summary(_summaries.text(tag, text_string), global_step, walltime)
+
+    def add_hparams(
+        self,
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: dict[str, list[Any]] | None = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
+        """Write settings of a run and its results, as a table of text and as scalars."""
+        rows = "".join(f"|{name}|{value}|\n" for name, value in hparam_dict.items())
+        with SummaryWriter(f"{self.log_dir}/{run_name or time.time()}") as writer:
+            writer.add_text("hparams", f"|setting|value|\n|---|---|\n{rows}", global_step)
+            for name, value in metric_dict.items():
+                writer.add_scalar(name, value, global_step)
+
+    def add_graph(self, model: Any, *args: Any, **options: Any) -> None:
+        """Refuse: graphs of TensorBoard's format are not written."""
+        raise RuntimeError(
+            "add_graph: flambeau writes no graphs for TensorBoard; print(model) shows its layers"
+        )
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        for writer in (self.all_writers or {}).values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Close the files; a later call opens new ones."""
+        for writer in (self.all_writers or {}).values():
+            writer.flush()
+            writer.close()
+        self.file_writer = self.all_writers = None
+
+    def __enter__(self) -> SummaryWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
