@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -327,12 +328,20 @@ loaded_libraries: set[str] = set()
 
 
 def load_library(path: Any) -> None:
-    """Refuse a compiled library of operators: it is linked against PyTorch's own runtime.
+    """Define the operators of torchvision's compiled library; refuse every other one.
+
+    Such libraries are linked against PyTorch's own runtime. Those of torchvision's ``_C`` exist here too.
 
     Raises:
-        OSError: always; programs take it as "the library is not there".
+        OSError: for all others; programs take it as "the library is not there".
     """
-    raise OSError(f"{path}: flambeau cannot load libraries of operators that are compiled for PyTorch")
+    file = Path(path)
+    if file.parent.name != "torchvision" or file.name.partition(".")[0] != "_C" or not file.is_file():
+        raise OSError(f"{path}: flambeau cannot load libraries of operators that are compiled for PyTorch")
+    from flambeau._surface.torchvision_operators import define
+
+    define()
+    loaded_libraries.add(str(path))
 
 
 def import_module(module: str) -> None:

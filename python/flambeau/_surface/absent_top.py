@@ -61,34 +61,10 @@ _top.removed
 """,
     "flambeau does not open its dispatch to Python": """
 _top.dispatch
-  enum DispatchKey Undefined CompositeExplicitAutogradNonFunctional CompositeExplicitAutograd
-      CompositeImplicitAutogradNestedTensor CompositeImplicitAutograd AutogradNestedTensor AutogradOther
-      Autograd Conjugate ZeroTensor Negative BackendSelect ADInplaceOrView PythonTLSSnapshot Python
-      FuncTorchDynamicLayerFrontMode FuncTorchDynamicLayerBackMode FuncTorchBatchedDecomposition
-      FuncTorchBatched FuncTorchVmapMode FuncTorchGradWrapper PythonDispatcher PreDispatch Functionalize
-      AutocastCPU AutocastMPS AutocastXPU AutocastHPU AutocastIPU AutocastCUDA AutocastPrivateUse1 Dense
-      StartOfDenseBackends CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2
-      PrivateUse3 Meta EndOfDenseBackends Quantized StartOfQuantizedBackends QuantizedCPU QuantizedCUDA
-      QuantizedHIP QuantizedXLA QuantizedMPS QuantizedIPU QuantizedXPU QuantizedHPU QuantizedVE
-      QuantizedLazy QuantizedMTIA QuantizedMAIA QuantizedPrivateUse1 QuantizedPrivateUse2
-      QuantizedPrivateUse3 QuantizedMeta EndOfQuantizedBackends Sparse StartOfSparseBackends SparseCPU
-      SparseCUDA SparseHIP SparseXLA SparseMPS SparseIPU SparseXPU SparseHPU SparseVE SparseLazy SparseMTIA
-      SparseMAIA SparsePrivateUse1 SparsePrivateUse2 SparsePrivateUse3 SparseMeta EndOfSparseBackends
-      SparseCsr StartOfSparseCsrBackends SparseCsrCPU SparseCsrCUDA SparseCsrHIP SparseCsrXLA SparseCsrMPS
-      SparseCsrIPU SparseCsrXPU SparseCsrHPU SparseCsrVE SparseCsrLazy SparseCsrMTIA SparseCsrMAIA
-      SparseCsrPrivateUse1 SparseCsrPrivateUse2 SparseCsrPrivateUse3 SparseCsrMeta EndOfSparseCsrBackends
-      NestedTensor StartOfNestedTensorBackends NestedTensorCPU NestedTensorCUDA NestedTensorHIP
-      NestedTensorXLA NestedTensorMPS NestedTensorIPU NestedTensorXPU NestedTensorHPU NestedTensorVE
-      NestedTensorLazy NestedTensorMTIA NestedTensorMAIA NestedTensorPrivateUse1 NestedTensorPrivateUse2
-      NestedTensorPrivateUse3 NestedTensorMeta EndOfNestedTensorBackends AutogradFunctionality
-      StartOfAutogradFunctionalityBackends AutogradCPU AutogradCUDA AutogradHIP AutogradXLA AutogradMPS
-      AutogradIPU AutogradXPU AutogradHPU AutogradVE AutogradLazy AutogradMTIA AutogradMAIA
-      AutogradPrivateUse1 AutogradPrivateUse2 AutogradPrivateUse3 AutogradMeta
-      EndOfAutogradFunctionalityBackends
   enum Tag core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated
       inplace inplace_view maybe_aliasing_or_mutating needs_contiguous_strides needs_exact_strides
       needs_fixed_stride_order nondeterministic_bitwise nondeterministic_seeded out out_variant pointwise
       pt2_compliant_tag reduction view_copy
-  class DispatchKeySet ExcludeDispatchKeyGuard
+  class ExcludeDispatchKeyGuard
 """,
 }

@@ -17,7 +17,10 @@ TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
 . Storage=_typed_storage:TypedStorage StorageBase=_storage:Storage to_dlpack=utils.dlpack Future=futures
 . FatalError=_top.devices classproperty=_utils
-_C _questions DispatchKey=_top.dispatch DispatchKeySet=_top.dispatch
+. DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
+_C _questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
+_C _ExcludeDispatchKeyGuard=_surface.dispatch_keys
+_custom_ops get_ctx=library impl_abstract=library
 _tensor _rebuild_from_type_v2=serialization._allowed:tensor_with_state
 _utils _rebuild_tensor_v2=serialization._allowed:tensor_v2 _rebuild_tensor_v3=serialization._allowed:tensor_v3
 _utils _rebuild_parameter=serialization._allowed:parameter
@@ -70,6 +73,7 @@ optim.rmsprop optim.adaptive
 optim.rprop optim.sgd
 optim._adafactor optim.adaptive
 utils._pytree utils._pytree_nodes
+hub tqdm=utils.model_zoo
 utils.data.dataloader utils.data.loader utils.data.collate _BaseDataLoaderIter=utils.data._passes:_Pass
 utils.data.dataloader _SingleProcessDataLoaderIter=utils.data._passes:BatchesHere
 utils.data.dataloader _MultiProcessingDataLoaderIter=utils.data._passes:BatchesOfWorkers

@@ -27,6 +27,7 @@ KEYS: dict[str, str | None] = {
     "AutogradCUDA": "cuda",
     "AutocastCPU": "cpu",
     "AutocastCUDA": "cuda",
+    "AutocastXPU": "xpu",
     "BackendSelect": None,
     "PrivateUse1": "privateuseone",
     "MPS": "mps",
@@ -77,9 +78,12 @@ class CustomOperator:
         return self._cast(values, device, tensors)
 
     def _cast(self, values: dict[str, Any], device: str, tensors: list[Tensor]) -> Any:
-        dtype = self.casts.get(device)
-        if dtype is None or not flambeau.is_autocast_enabled(device):
+        kernel = self.kernels.get(f"Autocast{device.upper()}")
+        dtype: Any = self.casts.get(device)
+        if (kernel is None and dtype is None) or not flambeau.is_autocast_enabled(device):
             return self._recorded(values, device, tensors)
+        if kernel is not None:  # it turns autocast off before it calls the operator again
+            return self._call(kernel, values)
         cast = {
             name: _map(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
             for name, value in values.items()

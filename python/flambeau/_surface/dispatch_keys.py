@@ -1,0 +1,173 @@
+"""PyTorch's dispatch keys as values: libraries name them when they register kernels or turn autocast off.
+
+Dispatch itself is not open to Python. A set here holds the keys that it was made of; PyTorch's also holds
+what their backends and functionalities make together.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from flambeau import _C
+
+# The keys in the order of their numbers, from 0.
+_PLAIN = """
+Undefined Dense FPGA Vulkan Metal Quantized CustomRNGKeyId MkldnnCPU Sparse SparseCsr NestedTensor
+BackendSelect Fake Python FuncTorchDynamicLayerBackMode Functionalize Conjugate Negative ZeroTensor
+ADInplaceOrView AutogradOther AutogradFunctionality AutogradNestedTensor Tracer AutocastCPU AutocastMTIA
+AutocastMAIA AutocastXPU AutocastIPU AutocastHPU AutocastXLA AutocastMPS AutocastCUDA AutocastPrivateUse1
+FuncTorchBatched BatchedNestedTensor FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper
+DeferredInit PythonTLSSnapshot FuncTorchDynamicLayerFrontMode TESTING_ONLY_GenericWrapper
+TESTING_ONLY_GenericMode PreDispatch PythonDispatcher EndOfFunctionalityKeys
+""".split()
+_BACKENDS = (
+    "CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2 PrivateUse3 Meta".split()
+)
+# Functionality of one key per backend -> what the names of these keys, and of their range, begin with.
+_PER_BACKEND = {
+    "Dense": ("", "Dense"),
+    "Quantized": ("Quantized", "Quantized"),
+    "Sparse": ("Sparse", "Sparse"),
+    "SparseCsr": ("SparseCsr", "SparseCsr"),
+    "NestedTensor": ("NestedTensor", "NestedTensor"),
+    "AutogradFunctionality": ("Autograd", "AutogradFunctionality"),
+}
+# Names for several keys at once: they stand in no set.
+_ALIASES = """
+Autograd CompositeImplicitAutograd FuncTorchBatchedDecomposition CompositeImplicitAutogradNestedTensor
+CompositeExplicitAutograd CompositeExplicitAutogradNonFunctional
+""".split()
+# Numbered in PyTorch, but not members of its Python class.
+_UNNAMED = set(
+    "FPGA Vulkan Metal CustomRNGKeyId MkldnnCPU Fake Tracer AutocastMTIA AutocastMAIA AutocastXLA "
+    "BatchedNestedTensor Batched VmapMode DeferredInit TESTING_ONLY_GenericWrapper TESTING_ONLY_GenericMode "
+    "EndOfFunctionalityKeys".split()
+)
+
+
+def _numbered() -> dict[str, int]:
+    """Return name -> number of the members of `DispatchKey`."""
+    names = list(_PLAIN)
+    ends = {}
+    for prefix, range_ in _PER_BACKEND.values():
+        names += [f"StartOf{range_}Backends", *(prefix + backend for backend in _BACKENDS)]
+        ends[f"EndOf{range_}Backends"] = len(names) - 1
+    names += _ALIASES
+    return {name: number for number, name in enumerate(names) if name not in _UNNAMED} | ends
+
+
+class _Key(enum.Enum):
+    """What a kernel is registered for, and what can be excluded; a name stands for its member."""
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    @classmethod
+    def _missing_(cls, value: Any) -> Any:
+        return cls.__members__.get(value) if isinstance(value, str) else None
+
+
+_enumerate: Any = _Key  # the functional interface, which a checker takes for a look-up
+DispatchKey = _enumerate("DispatchKey", _numbered(), module="flambeau._C")
+
+
+def _priority(key: Any) -> tuple[int, int]:
+    """Order keys as dispatch does: by functionality, then by backend."""
+    for functionality, (prefix, _) in _PER_BACKEND.items():
+        backend = key.name.removeprefix(prefix)
+        if key.name.startswith(prefix) and backend in _BACKENDS:
+            return _PLAIN.index(functionality), _BACKENDS.index(backend)
+    return int(key), 0
+
+
+def _is_runtime(key: Any) -> bool:
+    """Whether a set can hold the key: it is no alias, no functionality and no end of a range."""
+    other = {"Undefined", *_ALIASES, *_PER_BACKEND}
+    return key.name not in other and not key.name.startswith("StartOf")
+
+
+class DispatchKeySet:
+    """A set of dispatch keys: `|`, `&` and `-` make others, `has` asks.
+
+    >>> both = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.CPU)
+    >>> both, both.has(DispatchKey.CPU)
+    (DispatchKeySet(CPU, AutocastCPU), True)
+    """
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, key: Any, /) -> None:
+        if not isinstance(key, DispatchKey | str):
+            raise TypeError(f"DispatchKeySet: expected a DispatchKey, got {type(key).__name__}")
+        key = DispatchKey(key)
+        self._keys = frozenset([key] if _is_runtime(key) else [])
+
+    @classmethod
+    def _of(cls, keys: frozenset[Any]) -> DispatchKeySet:
+        made = cls(DispatchKey.Undefined)
+        made._keys = keys
+        return made
+
+    def has(self, key: Any, /) -> bool:
+        """Whether the set holds a key."""
+        return DispatchKey(key) in self._keys
+
+    def add(self, key: Any, /) -> DispatchKeySet:
+        """Return the set with a key."""
+        return self | DispatchKeySet(key)
+
+    def remove(self, key: Any, /) -> DispatchKeySet:
+        """Return the set without a key."""
+        return self - DispatchKeySet(key)
+
+    def highestPriorityTypeId(self) -> Any:
+        """Return the key that dispatch serves first; Undefined for the empty set."""
+        return max(self._keys, key=_priority, default=DispatchKey.Undefined)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys | other._keys) if isinstance(other, DispatchKeySet) else NotImplemented
+
+    def __and__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys & other._keys) if isinstance(other, DispatchKeySet) else NotImplemented
+
+    def __sub__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return self._of(self._keys - other._keys) if isinstance(other, DispatchKeySet) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return self._keys == other._keys if isinstance(other, DispatchKeySet) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._keys)
+
+    def __repr__(self) -> str:
+        return f"DispatchKeySet({', '.join(key.name for key in sorted(self._keys, key=_priority))})"
+
+
+class _ExcludeDispatchKeyGuard:
+    """A region in which autocast is off for the devices whose Autocast keys are in the set.
+
+    Raises: RuntimeError for other keys: what they dispatch to cannot be passed over from Python.
+    """
+
+    def __init__(self, keyset: DispatchKeySet, /) -> None:
+        if not isinstance(keyset, DispatchKeySet):
+            raise TypeError(
+                f"_ExcludeDispatchKeyGuard: expected a DispatchKeySet, got {type(keyset).__name__}"
+            )
+        names = sorted(key.name for key in keyset._keys)
+        other = [name for name in names if not name.startswith("Autocast")]
+        if other:
+            raise RuntimeError(f"_ExcludeDispatchKeyGuard: expected keys of autocast, got {other}")
+        devices = [name.removeprefix("Autocast").lower() for name in names]
+        self._devices = [device for device in devices if _C._is_autocast_available(device)]
+        self._before: list[tuple[str, bool]] = []
+
+    def __enter__(self) -> None:
+        self._before = [(device, _C.is_autocast_enabled(device)) for device in self._devices]
+        for device in self._devices:
+            _C.set_autocast_enabled(device, False)
+
+    def __exit__(self, *exception: Any) -> None:
+        for device, enabled in self._before:
+            _C.set_autocast_enabled(device, enabled)
