@@ -172,20 +172,24 @@ PyObject* retain_grad(PyObject* self, PyObject*) {
 }
 PyObject* is_view(PyObject* self, PyObject*) { return wrap(autograd::is_view(tensor_of(self))); }
 
-// The one argument of a method that registers a hook.
-PyObject* hook_from(PyObject* args, PyObject* kwargs, const char* format) {
-  static const char* const names[] = {"hook", nullptr};
-  PyObject* hook = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), &hook))
-    throw PythonError();
-  return hook;
+// The one argument of a method that registers a hook, by position or as `hook`.
+PyObject* hook_from(const char* method, PyObject* const* args, Py_ssize_t nargs,
+                    PyObject* kwnames) {
+  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  check_type(nargs + keywords == 1, method, ": expected one argument, hook, got ",
+             nargs + keywords);
+  check_type(
+      !keywords || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "hook") == 0,
+      method, ": expected no keyword argument but hook");
+  check_type(PyCallable_Check(args[0]), method, ": expected a callable, got ",
+             Py_TYPE(args[0])->tp_name);
+  return args[0];
 }
 
-PyObject* register_hook(PyObject* self, PyObject* args, PyObject* kwargs) {
+PyObject* register_hook(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames) {
   return guarded([&] {
-    PyObject* const function = hook_from(args, kwargs, "O:register_hook");
-    check_type(PyCallable_Check(function), "register_hook: expected a callable, got ",
-               Py_TYPE(function)->tp_name);
+    PyObject* const function = hook_from("register_hook", args, nargs, kwnames);
     const Tensor& t = tensor_of(self);
     track(self);
     const uint64_t id = autograd::add_tensor_hook(t, make_tensor_hook(function));
@@ -195,12 +199,11 @@ PyObject* register_hook(PyObject* self, PyObject* args, PyObject* kwargs) {
     return make_handle(HookPlace::Leaf, id, t);
   });
 }
-PyObject* register_accumulate_hook(PyObject* self, PyObject* args, PyObject* kwargs) {
+PyObject* register_accumulate_hook(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                                   PyObject* kwnames) {
   return guarded([&] {
-    PyObject* const function = hook_from(args, kwargs, "O:register_post_accumulate_grad_hook");
-    check_type(PyCallable_Check(function),
-               "register_post_accumulate_grad_hook: expected a callable, got ",
-               Py_TYPE(function)->tp_name);
+    PyObject* const function =
+        hook_from("register_post_accumulate_grad_hook", args, nargs, kwnames);
     const Tensor& t = tensor_of(self);
     track(self);
     const uint64_t id = autograd::add_accumulate_hook(t, make_accumulate_hook(function));
@@ -248,10 +251,10 @@ PyMethodDef autograd_methods[] = {
      "Cut the tensor off its history in place, which makes it a leaf."},
     {"retain_grad", retain_grad, METH_NOARGS, "Have backward fill .grad of this non-leaf tensor."},
     {"_is_view", is_view, METH_NOARGS, nullptr},
-    {"register_hook", as_cfunction(register_hook), METH_VARARGS | METH_KEYWORDS,
+    {"register_hook", as_cfunction(register_hook), METH_FASTCALL | METH_KEYWORDS,
      "Call hook(grad) whenever this tensor's gradient is computed; a returned Tensor replaces it."},
     {"register_post_accumulate_grad_hook", as_cfunction(register_accumulate_hook),
-     METH_VARARGS | METH_KEYWORDS, "Call hook(tensor) after this leaf's .grad has been updated."},
+     METH_FASTCALL | METH_KEYWORDS, "Call hook(tensor) after this leaf's .grad has been updated."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef autograd_getset[] = {

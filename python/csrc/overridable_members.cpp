@@ -206,6 +206,8 @@ void guard_methods(PyMethodDef* table, std::vector<PyMethodDef>* out) {
     const bool is_fast = row.ml_flags == (METH_FASTCALL | METH_KEYWORDS);
     if (!is_private(row.ml_name)) {
       check(i < kMaxMethods, "the table of methods is longer than its guards");
+      check(is_fast || row.ml_flags == METH_O || row.ml_flags == METH_NOARGS, row.ml_name,
+            ": a guarded method takes no argument, one, or a fast call with keywords");
       row.ml_meth = is_fast ? guards[i].fast : guards[i].simple;
     }
     out->push_back(row);

@@ -122,6 +122,12 @@ int tensor_clear(PyObject* self) {
 
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   track(self);
+  // Python takes classes with different deallocators for incompatible; a class has ours from its
+  // first instance on, and this may be the first.
+  if (value && PyType_Check(value) && PyUnicode_CompareWithASCIIString(name, "__class__") == 0 &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value), tensor_type)) {
+    reinterpret_cast<PyTypeObject*>(value)->tp_dealloc = tensor_dealloc;
+  }
   return PyObject_GenericSetAttr(self, name, value);
 }
 PyObject* get_attributes(PyObject* self, void*) {

@@ -54,7 +54,8 @@ def _seen(
 ) -> Tensor:
     out = _C._rebuild(storage.tensor, dtype, size, stride, offset)
     for name in metadata or ():
-        out = getattr(out, name)().detach() if metadata[name] else out
+        view = {"neg": "_neg_view"}.get(name, name)
+        out = getattr(out, view)().detach() if metadata[name] else out
     return out.requires_grad_() if requires_grad else out
 
 

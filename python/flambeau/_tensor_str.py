@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau import _C, _naming
 from flambeau._C import Tensor
+from flambeau._lazy import attributes
 
 Nested = Any  # numbers, or lists of them
 
@@ -220,3 +221,6 @@ def show(tensor: Tensor) -> str:
     from flambeau.nn.parameter import Parameter
 
     return f"Parameter({out})" if isinstance(tensor, Parameter) else out
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -21,6 +21,23 @@ TEXT = """
 _C _questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
 _C _ExcludeDispatchKeyGuard=_surface.dispatch_keys
 _custom_ops get_ctx=library impl_abstract=library
+. ScriptModule=jit
+_C _TensorMeta=_surface.written
+_dynamo._trace_wrapped_higher_order_op TransformGetItemToIndex=_surface.written
+_tensor_str PRINT_OPTS=_tensor_str:_options _str=_tensor_str:show _tensor_str=_tensor_str:show
+backends.cuda SDPAParams=_surface.written can_use_flash_attention=_surface.written
+backends.cuda can_use_efficient_attention=_surface.written can_use_cudnn_attention=_surface.written
+jit.annotations List=_surface.written BroadcastingList=_jit_internal:BroadcastingList1
+nn.init _calculate_fan_in_and_fan_out=nn.init:_fans _calculate_correct_fan=_surface.written
+nn.modules.transformer _get_activation_fn=nn.modules.transformer:_activation
+optim.optimizer ParamsT=_surface.written _params_t=_surface.written:ParamsT
+optim.optimizer _default_to_fused_or_foreach=_surface.written
+optim.optimizer _use_grad_for_differentiable=_surface.written _get_value=_surface.written
+optim.optimizer _get_capturable_supported_devices=_surface.written _dispatch_sqrt=_surface.written
+serialization MAP_LOCATION=_surface.written
+utils._pytree _get_node_type=_surface.written
+utils.checkpoint get_device_states=_surface.written set_device_states=_surface.written
+utils.data.dataloader _DatasetKind=_surface.written
 _tensor _rebuild_from_type_v2=serialization._allowed:tensor_with_state
 _utils _rebuild_tensor_v2=serialization._allowed:tensor_v2 _rebuild_tensor_v3=serialization._allowed:tensor_v3
 _utils _rebuild_parameter=serialization._allowed:parameter

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from flambeau._lazy import attributes
+
 matmul = SimpleNamespace(
     allow_tf32=False,
     allow_fp16_reduced_precision_reduction=True,
@@ -57,3 +59,6 @@ def math_sdp_enabled() -> bool:
 def cudnn_sdp_enabled() -> bool:
     """Whether cuDNN's attention is allowed."""
     return _attention["cudnn"]
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -11,6 +11,7 @@ from flambeau._jit_internal import BroadcastingList1 as BroadcastingList1
 from flambeau._jit_internal import BroadcastingList2 as BroadcastingList2
 from flambeau._jit_internal import BroadcastingList3 as BroadcastingList3
 from flambeau._jit_internal import Final as Final
+from flambeau._lazy import attributes
 
 __all__ = ["ann_to_type", "get_signature", "is_function_or_method", "is_vararg"]
 _ = (dict, list, Optional, tuple, Union)
@@ -45,3 +46,6 @@ def ann_to_type(ann: Any, loc: Any = None, rcb: Any = None) -> Any:
 def try_ann_to_type(ann: Any, loc: Any = None, rcb: Any = None) -> Any:
     """Return an annotation's type."""
     return ann_to_type(ann)
+
+
+__getattr__, __dir__ = attributes(__name__)

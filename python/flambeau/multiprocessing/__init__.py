@@ -7,7 +7,7 @@ from multiprocessing import *  # noqa: F403
 
 from flambeau import _shared_memory
 from flambeau._lazy import attributes
-from flambeau.multiprocessing._spawn import (
+from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessException,
     ProcessExitedException,

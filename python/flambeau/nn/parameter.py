@@ -122,9 +122,9 @@ class UninitializedTensorMixin:
 
 
 def _disabled() -> Any:
-    from flambeau._tensor import DisableTorchFunction
+    from flambeau._function_state import DisableTorchFunctionSubclass
 
-    return DisableTorchFunction()
+    return DisableTorchFunctionSubclass()
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):

@@ -51,7 +51,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__.get("_stepping"):
+        # A wrapper around another optimizer may derive from this class without calling its constructor.
+        if self.__dict__.get("_stepping") or "_optimizer_step_pre_hooks" not in self.__dict__:
             return step(self, *args, **kwargs)
         for hook in (*_global_hooks["pre"].values(), *self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)

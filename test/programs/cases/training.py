@@ -101,10 +101,12 @@ def skorch_fit():
 
 @program("fastai/learner")
 def fastai_fit():
+    from fastai.callback import progress
     from fastai.data.core import DataLoaders
     from fastai.learner import Learner
     from fastai.optimizer import Adam
 
+    assert progress  # gives Learner its no_bar()
     torch.manual_seed(0)
     loaders = DataLoaders(
         torch.utils.data.DataLoader(regression(), 8), torch.utils.data.DataLoader(regression(), 8)

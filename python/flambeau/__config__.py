@@ -1,0 +1,31 @@
+"""How the extension was built, and how its work is divided among threads, as text."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import _C
+from flambeau.version import __version__
+
+
+def show() -> str:
+    """Return the settings of the build.
+
+    >>> show().startswith("flambeau")
+    True
+    """
+    lines = [
+        f"flambeau {__version__} built with:",
+        "  - C++ 20",
+        "  - oneDNN and OpenBLAS" if _C._build_info().get("onednn", True) else "  - OpenBLAS",
+        "  - OpenMP",
+        f"  - instruction set: {flambeau.backends.cpu.get_cpu_capability()}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def parallel_info() -> str:
+    """Return the numbers of threads within operators and between them."""
+    return (
+        f"ATen/Parallel:\n\tat::get_num_threads() : {flambeau.get_num_threads()}\n"
+        f"\tat::get_num_interop_threads() : {flambeau.get_num_interop_threads()}\nParallel backend: OpenMP\n"
+    )

@@ -1,0 +1,118 @@
+"""Private names of PyTorch's files that programs in the wild import, with what they do there."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import flambeau
+from flambeau import Tensor
+
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+MAP_LOCATION = Callable[[Any, str], Any] | flambeau.device | str | os.PathLike[str] | dict[str, str] | None
+_TensorMeta = type(Tensor)
+List = typing.List  # noqa: UP006  (the name itself is what programs import)
+
+
+def _get_node_type(tree: Any) -> Any:
+    """Return the class under which a node of a tree is registered."""
+    from flambeau.utils import _pytree
+
+    return _pytree.namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
+
+
+class TransformGetItemToIndex:
+    """Marks a region in which a tensor indexes by tensors; vmap here does so everywhere."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of an attention, about which a library asks which kernel takes them."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether a CUDA kernel takes these arguments: False, there is no device."""
+    return False
+
+
+can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """Return the number of inputs ("fan_in") or outputs ("fan_out") of a weight."""
+    fans = dict(zip(("fan_in", "fan_out"), flambeau.nn.init._fans(tensor), strict=True))
+    if mode.lower() not in fans:
+        raise ValueError(f"expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
+    return fans[mode.lower()]
+
+
+# --- optimizers ------------------------------------------------------------------------------------
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Return whether a step is fused, and whether it takes lists, where a program leaves that open."""
+    return False, False
+
+
+def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method `step` that is recorded if the optimizer was made with ``differentiable=True``."""
+
+    @functools.wraps(step)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with flambeau.set_grad_enabled(bool(self.defaults["differentiable"])):
+            return step(self, *args, **kwargs)
+
+    return run
+
+
+def _get_value(x: Any) -> Any:
+    """Return the number of a tensor with one element."""
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def _dispatch_sqrt(x: Any) -> Any:
+    """Return the square root of a number or tensor."""
+    return x.sqrt() if isinstance(x, Tensor) else math.sqrt(x)
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the devices whose steps can be captured in a graph."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
+# --- data and checkpoints --------------------------------------------------------------------------
+
+
+class _DatasetKind:
+    """Kinds of data sets."""
+
+    Map = 0
+    Iterable = 1
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return the devices of the arguments' tensors and the states of their generators: there are none."""
+    return [], []
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Set the states of devices' generators; RuntimeError if there are any."""
+    if len(devices):
+        raise RuntimeError(f"set_device_states: expected no devices, got {list(devices)}")
