@@ -94,3 +94,24 @@ def test_loading_torchvision_defines_its_operators_once(tmp_path):
     assert str(fb.ops.torchvision.nms.default._schema).startswith("nms(Tensor dets, Tensor scores,")
     with pytest.raises(NotImplementedError, match="kernel"):
         fb.ops.torchvision.qnms(fb.zeros(1, 4), fb.zeros(1), 0.5)
+
+
+def test_operators_of_torchvision_compute_and_have_gradients(tmp_path):
+    file = tmp_path / "torchvision" / "_C.so"
+    file.parent.mkdir()
+    file.touch()
+    fb.ops.load_library(file)
+    operators, x = fb.ops.torchvision, fb.ones(1, 4, 4, 4, requires_grad=True)
+    rois = fb.tensor([[0.0, 0, 0, 2, 2]])
+    assert operators.nms(fb.zeros(2, 4), fb.zeros(2), iou_threshold=0.5).tolist() == [0, 1]
+    pooled, places = operators.roi_pool(x, rois, 1.0, 2, 2)
+    assert places.dtype == fb.int32
+    both = operators.ps_roi_align(x, rois, 1.0, 2, 2, 2)[0], operators.ps_roi_pool(x, rois, 1.0, 2, 2)[0]
+    total = sum(out.sum() for out in (pooled, *both, operators.roi_align(x, rois, 1.0, 2, 2, -1, True)))
+    total.backward()
+    assert x.grad.sum().item() == pytest.approx(total.item())  # ones: every output is linear in them
+    weight, offset = fb.ones(2, 4, 1, 1), fb.zeros(1, 2, 4, 4)
+    out = operators.deform_conv2d(
+        x, weight, offset, fb.zeros(1, 0), fb.zeros(2), 1, 1, 0, 0, 1, 1, 1, 1, False
+    )
+    assert out.unique().tolist() == [4]

@@ -51,9 +51,8 @@ def define() -> None:
         return
     for schema in SCHEMAS.split("\n")[1:-1]:
         name = _library.define(schema)
-        kernel = getattr(ops.aten, f"_{name.removeprefix('_')}", None)
-        if kernel is not None:
-            _library.impl(name, kernel, "CompositeImplicitAutograd")
+        kernel = getattr(ops.aten, f"_{name.removeprefix('_')}")
+        _library.impl(name, kernel, "CompositeImplicitAutograd")  # differentiable by itself
     for schema in _QUANTIZED.split("\n")[1:-1]:
         _library.define(schema)
     _library.impl(_library.define("_cuda_version() -> int"), _cuda_version, "CompositeExplicitAutograd")

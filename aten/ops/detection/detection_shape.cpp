@@ -1,0 +1,106 @@
+// Shapes of detection's operators.
+#include "aten/core/shape_rules.h"
+#include "aten/core/tensor_text.h"
+#include "c10/core/check.h"
+#include "torchgen_out/aten/detection_kernels.h"
+
+namespace flambeau::shape {
+namespace {
+
+void check_regions(const char* op, const Tensor& values, const Tensor& rois, int64_t pooled_height,
+                   int64_t pooled_width) {
+  check(values.dim() == 4, op, ": expected features of 4 dimensions [N, C, H, W], got ", values);
+  check(rois.dim() == 2 && rois.size(1) == 5, op, ": rois must have shape [K, 5], got ", rois);
+  check(values.dtype() == rois.dtype(), op,
+        ": expected features and rois to have the same type, got ", values, " and ", rois);
+  check(pooled_height >= 0 && pooled_width >= 0, op, ": expected a pooled size of 0 or more, got ",
+        pooled_height, " x ", pooled_width);
+}
+
+void check_gradient(const Tensor& grad_output, const Tensor& rois, int64_t pooled_height,
+                    int64_t pooled_width, int64_t channels) {
+  check_regions("roi_backward", grad_output, rois, pooled_height, pooled_width);
+  check(grad_output.size(0) == rois.size(0) && grad_output.size(1) == channels &&
+            grad_output.size(2) == pooled_height && grad_output.size(3) == pooled_width,
+        "roi_backward: expected a gradient for each bin of each region and channel, got ",
+        grad_output);
+}
+
+void pooled_with_index(const Tensor& input, const Tensor& rois, int64_t channels, int64_t height,
+                       int64_t width, OutSpec* out) {
+  sized(input, {rois.size(0), channels, height, width}, out);
+  sized(input, {rois.size(0), channels, height, width}, ScalarType::Int32, out + 1);
+}
+
+}  // namespace
+
+void roi_align(const Tensor& input, const Tensor& rois, int64_t pooled_height, int64_t pooled_width,
+               OutSpec* out) {
+  check_regions("roi_align", input, rois, pooled_height, pooled_width);
+  sized(input, {rois.size(0), input.size(1), pooled_height, pooled_width}, out);
+}
+
+void roi_pool(const Tensor& input, const Tensor& rois, int64_t pooled_height, int64_t pooled_width,
+              OutSpec* out) {
+  check_regions("roi_pool", input, rois, pooled_height, pooled_width);
+  check(input.size(2) * input.size(3) <= INT32_MAX,
+        "roi_pool: expected planes whose places fit an int32, got ", input);
+  pooled_with_index(input, rois, input.size(1), pooled_height, pooled_width, out);
+}
+
+void ps_roi(const Tensor& input, const Tensor& rois, int64_t pooled_height, int64_t pooled_width,
+            OutSpec* out) {
+  check_regions("ps_roi", input, rois, pooled_height, pooled_width);
+  const int64_t bins = pooled_height * pooled_width;
+  check(bins > 0 && input.size(1) % bins == 0,
+        "ps_roi: input channels must be a multiple of pooling height * pooling width, got ", input,
+        " for ", pooled_height, " x ", pooled_width);
+  pooled_with_index(input, rois, input.size(1) / bins, pooled_height, pooled_width, out);
+}
+
+void roi_backward(const Tensor& grad_output, const Tensor& rois, int64_t pooled_height,
+                  int64_t pooled_width, int64_t batch_size, int64_t channels, int64_t height,
+                  int64_t width, OutSpec* out) {
+  check_gradient(grad_output, rois, pooled_height, pooled_width, channels);
+  check(batch_size >= 0 && channels >= 0 && height >= 0 && width >= 0,
+        "roi_backward: expected sizes of 0 or more");
+  sized(grad_output, {batch_size, channels, height, width}, out);
+}
+
+void ps_roi_backward(const Tensor& grad_output, const Tensor& rois, int64_t pooled_height,
+                     int64_t pooled_width, int64_t batch_size, int64_t channels, int64_t height,
+                     int64_t width, OutSpec* out) {
+  const int64_t bins = pooled_height * pooled_width;
+  check(bins > 0 && channels % bins == 0, "ps_roi_backward: expected channels that ", bins,
+        " bins divide, got ", channels);
+  check_gradient(grad_output, rois, pooled_height, pooled_width, channels / bins);
+  check(batch_size >= 0 && channels >= 0 && height >= 0 && width >= 0,
+        "ps_roi_backward: expected sizes of 0 or more");
+  sized(grad_output, {batch_size, channels, height, width}, out);
+}
+
+void deform_columns(const Tensor& input, const Tensor& offset, const Tensor& mask,
+                    IntArrayRef kernel_size, int64_t offset_groups, bool use_mask, OutSpec* out) {
+  const int64_t taps = kernel_size[0] * kernel_size[1], n = input.size(0);
+  const bool fits = offset.size(0) == n && offset.size(1) == 2 * offset_groups * taps;
+  check(fits, "deform_conv2d: offset.shape[1] is not valid: expected ", 2 * offset_groups * taps,
+        " for ", n, " images, got ", offset);
+  const bool masks =
+      !use_mask || (mask.dim() == 4 && mask.size(0) == n && mask.size(1) == offset_groups * taps &&
+                    mask.size(2) == offset.size(2) && mask.size(3) == offset.size(3));
+  check(masks, "deform_conv2d: mask.shape[1] is not valid: expected ", offset_groups * taps,
+        " and the size of offset, got ", mask);
+  sized(input, {n, input.size(1), taps, offset.size(2) * offset.size(3)}, out);
+}
+
+void deform_columns_backward(const Tensor& grad_output, const Tensor& input, const Tensor& offset,
+                             const Tensor& mask, IntArrayRef kernel_size, int64_t offset_groups,
+                             bool use_mask, OutSpec* out) {
+  deform_columns(input, offset, mask, kernel_size, offset_groups, use_mask, out);
+  check_grad_output("deform_conv2d", grad_output, out->sizes);
+  like(input, out);
+  like(offset, out + 1);
+  like(mask, out + 2);
+}
+
+}  // namespace flambeau::shape
