@@ -35,6 +35,7 @@ def test_sets_are_made_of_a_key(argument):
 
 def test_excluding_autocast_keys_turns_autocast_off():
     x, autocast = fb.ones(2, 2), fb._C.DispatchKeySet(fb._C.DispatchKey.AutocastCPU)
+    autocast |= fb._C.DispatchKeySet(fb._C.DispatchKey.AutocastXPU)  # a device that is not there
     with fb.autocast("cpu"):
         with fb._C._ExcludeDispatchKeyGuard(autocast):
             assert (x @ x).dtype == fb.float32
