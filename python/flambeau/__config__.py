@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import flambeau
-from flambeau import _C
 from flambeau.version import __version__
 
 
@@ -16,8 +15,7 @@ def show() -> str:
     lines = [
         f"flambeau {__version__} built with:",
         "  - C++ 20",
-        "  - oneDNN and OpenBLAS" if _C._build_info().get("onednn", True) else "  - OpenBLAS",
-        "  - OpenMP",
+        "  - oneDNN, OpenBLAS, OpenMP",
         f"  - instruction set: {flambeau.backends.cpu.get_cpu_capability()}",
     ]
     return "\n".join(lines) + "\n"

@@ -54,8 +54,8 @@ def _seen(
 ) -> Tensor:
     out = _C._rebuild(storage.tensor, dtype, size, stride, offset)
     for name in metadata or ():
-        view = {"neg": "_neg_view"}.get(name, name)
-        out = getattr(out, view)().detach() if metadata[name] else out
+        view = {"conj": _C._functions.conj, "neg": _C._functions._neg_view}[name]
+        out = view(out).detach() if metadata[name] else out
     return out.requires_grad_() if requires_grad else out
 
 

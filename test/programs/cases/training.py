@@ -101,12 +101,12 @@ def skorch_fit():
 
 @program("fastai/learner")
 def fastai_fit():
-    from fastai.callback import progress
+    from fastai.callback import progress, schedule
     from fastai.data.core import DataLoaders
     from fastai.learner import Learner
     from fastai.optimizer import Adam
 
-    assert progress  # gives Learner its no_bar()
+    assert progress and schedule  # give Learner no_bar() and fit_one_cycle()
     torch.manual_seed(0)
     loaders = DataLoaders(
         torch.utils.data.DataLoader(regression(), 8), torch.utils.data.DataLoader(regression(), 8)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import numpy as np
-from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
-from tensorboard.compat.proto.tensor_pb2 import TensorProto
-from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
-
 # TensorBoard's own buckets: powers of 1.1 from 1e-12, mirrored, as its histogram plugin expects by default.
 _POSITIVE = [1e-12 * 1.1**i for i in range(774)]
-BUCKETS = np.array([*(-b for b in reversed(_POSITIVE)), 0.0, *_POSITIVE])
+BUCKETS = [*(-b for b in reversed(_POSITIVE)), 0.0, *_POSITIVE]
 
 
-def array_of(value: Any) -> np.ndarray:
+def array_of(value: Any) -> Any:
     """Return a tensor, number or list as an array; bfloat16 becomes float32."""
+    import numpy as np
+
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = (value.float() if str(value.dtype).endswith("bfloat16") else value).numpy()
@@ -25,6 +22,8 @@ def array_of(value: Any) -> np.ndarray:
 
 def scalar(tag: str, value: Any) -> Any:
     """A number; ValueError for anything that has not one element."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
     number = array_of(value)
     if number.size != 1:
         raise ValueError(f"add_scalar: expected one number, got shape {number.shape}")
@@ -32,11 +31,17 @@ def scalar(tag: str, value: Any) -> Any:
 
 
 def _plugin(name: str) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
+
     return SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=name))
 
 
 def text(tag: str, string: str) -> Any:
     """Markdown."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+
     tensor = TensorProto(
         dtype="DT_STRING",
         string_val=[string.encode()],
@@ -47,6 +52,9 @@ def text(tag: str, string: str) -> Any:
 
 def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
     """Counts by bucket; ValueError without values."""
+    import numpy as np
+    from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+
     flat = array_of(values).astype(np.float64).reshape(-1)
     if not flat.size:
         raise ValueError("add_histogram: expected values, got none")
@@ -72,7 +80,9 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
 
 def image(tag: str, value: Any, dataformats: str) -> Any:
     """A picture; floats are in [0, 1], bytes in [0, 255]. ValueError if the shape is not `dataformats`."""
+    import numpy as np
     from PIL import Image
+    from tensorboard.compat.proto.summary_pb2 import Summary
 
     pixels = array_of(value)
     form = dataformats.upper()

@@ -8,13 +8,9 @@ import time
 from datetime import datetime
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
-from tensorboard.summary.writer.record_writer import RecordWriter
-
 from flambeau.utils.tensorboard import _summaries
 
-__all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]
+__all__ = ["FileWriter", "SummaryWriter"]
 
 
 class FileWriter:
@@ -30,6 +26,8 @@ class FileWriter:
     def __init__(
         self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""
     ) -> None:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
         self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
@@ -47,6 +45,8 @@ class FileWriter:
         self, summary: Any, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Write a summary."""
+        from tensorboard.compat.proto.event_pb2 import Event
+
         self.add_event(Event(summary=summary), global_step, walltime)
 
     def flush(self) -> None:
@@ -94,6 +94,8 @@ class SummaryWriter:
             self.file_writer = FileWriter(self.log_dir, *self._options)
             self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
             if self.purge_step is not None:
+                from tensorboard.compat.proto.event_pb2 import Event
+
                 self.file_writer.add_event(Event(file_version="brain.Event:2"), self.purge_step)
                 self.purge_step = None
         return self.file_writer
