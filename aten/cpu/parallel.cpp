@@ -44,8 +44,16 @@ void run_blas_jobs(int, openblas_dojob_callback job, int count, size_t stride, v
     job(i, static_cast<char*>(data) + stride * static_cast<size_t>(i), argument);
   };
   if (!omp_in_parallel() && !pool_is_lost) {
-#pragma omp parallel for schedule(static, 1)
-    for (int i = 0; i < count; ++i) run(i);
+// The jobs wait for each other: each has a thread of its own, also where the team is smaller than
+// was asked for.
+#pragma omp parallel num_threads(count)
+    {
+      const int team = omp_get_num_threads();
+      const int first = omp_get_thread_num();
+      std::vector<std::jthread> others;
+      for (int i = first + team; i < count; i += team) others.emplace_back(run, i);
+      run(first);
+    }
     return;
   }
   // The jobs wait for each other, and a nested region has one thread: see SerialBlas.

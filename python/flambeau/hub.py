@@ -20,6 +20,8 @@ from typing import Any
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
+from flambeau._lazy import attributes
+
 __all__ = [
     "download_url_to_file",
     "get_dir",
@@ -252,3 +254,6 @@ def load_state_dict_from_url(
         if is_old:
             return _unzipped(path, folder, map_location, weights_only)
     return load(str(path), map_location, weights_only=weights_only)
+
+
+__getattr__, __dir__ = attributes(__name__)

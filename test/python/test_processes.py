@@ -17,14 +17,14 @@ from workers import PACKAGE
 HANG = 120
 
 
-def run_program(*lines, arguments=(), hang=HANG):
+def run_program(*lines, arguments=(), hang=HANG, **environment):
     """Run a program of its own; return its exit status, output and errors."""
     process = subprocess.Popen(
         [sys.executable, "-c", "\n".join(lines), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment},
     )
     try:
         out, errors = process.communicate(timeout=hang)
@@ -134,6 +134,20 @@ FORKS = {
 def test_forked_processes_compute(way):
     status, _, errors = run_program(
         *HEAD, *FORKS[way], "assert same(work(), right), 'the parent goes on'", "print('end')"
+    )
+    assert (status, errors) == (0, "")
+
+
+def test_a_new_thread_may_have_a_smaller_team():
+    """OpenMP gives new threads OMP_NUM_THREADS, and the library of products waits for all of its jobs."""
+    status, _, errors = run_program(
+        *HEAD,
+        "results = []",
+        "thread = threading.Thread(target=lambda: results.append((a.double() @ a.double()).sum().item()))",
+        "thread.start()",
+        "thread.join()",
+        "assert same(results, [(a.double() @ a.double()).sum().item()])",
+        OMP_NUM_THREADS="1",
     )
     assert (status, errors) == (0, "")
 

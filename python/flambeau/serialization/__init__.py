@@ -146,8 +146,8 @@ def _only_weights(wanted: bool | None, pickle_module: Any) -> bool:
     )
     if always and never:
         raise RuntimeError(
-            "load: expected at most one of TORCH_FORCE_WEIGHTS_ONLY_LOAD and "
-            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD to be set, got both"
+            "load: Only one of TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD "
+            "is expected in the environment, got both"
         )
     if always:
         only = True
