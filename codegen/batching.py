@@ -39,9 +39,10 @@ def _rules(op: Operator, form: Form) -> Iterator[BatchRule]:
     if op.batching and op.kind is not Kind.COMPOSITE:
         return
     match op.body:
-        case Pointwise(operands=operands):
+        case Pointwise(operands=operands, masks=masks):
             names = (name for name in operands if name not in form.numbers)
-            yield BatchRule(BatchMethod.POINTWISE, tuple((name, "operand", 0) for name in names), None)
+            roles = tuple((name, "mask" if name in masks else "operand", 0) for name in names)
+            yield BatchRule(BatchMethod.POINTWISE, roles, None)
         case Reduce(operands=operands, dim=str() as dim):
             fronts = tuple((name, "front", 0) for name in operands)
             kind = dim_kind(op.schema, dim)

@@ -88,7 +88,17 @@ def _pointwise(draft: Draft, context: Context) -> Body | None:
     read = set().union(*(names_in(expr) for _, expr in parsed))
     _check_unused(draft, context, (*operands, *numbers), read)
     params = tuple(n for n in numbers if n in read)
-    return Pointwise(switch, tuple(parsed), operands, params)
+    return Pointwise(switch, tuple(parsed), operands, params, _masks(draft, context, operands))
+
+
+def _masks(draft: Draft, context: Context, operands: tuple[str, ...]) -> tuple[str, ...]:
+    given = draft.fields.texts("masks")
+    for text in given:
+        if text.value not in operands:
+            message = f"masks: '{text.value}' is not a Tensor argument"
+            hint = did_you_mean(text.value, operands, "Tensor arguments")
+            context.collector.add(text.position, "FB0104", message, hint, text.length)
+    return tuple(text.value for text in given)
 
 
 def _string_args(draft: Draft) -> tuple[str, ...]:

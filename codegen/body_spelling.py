@@ -66,7 +66,8 @@ def descriptors(op: Operator) -> Iterator[DescriptorDecl]:
     """Spell what the drivers must know: one descriptor per case, none for other kinds."""
     rule = f"DTypeRule::{op.dtype.name.capitalize()}"
     if isinstance(op.body, Pointwise):
-        counts = (str(len(op.body.operands)), str(len(op.body.params)))
+        masks = sum(1 << op.body.operands.index(name) for name in op.body.masks)
+        counts = (str(len(op.body.operands)), str(len(op.body.params)), str(masks))
         for case, _ in op.body.cases:
             stem = loop_name(op, case)
             yield DescriptorDecl(

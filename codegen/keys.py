@@ -62,6 +62,9 @@ ENTRY: dict[str, Key] = {
     "infix": Key("The Python operator that means this operator, on tensors.", values=INFIX),
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
     "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),
+    "masks": Key(
+        "Operands that are truth values: bool or uint8, without a say in dtypes.", "list", (), ("pointwise",)
+    ),
     "reduce": Key("How fibers are reduced; see REDUCE.", "map"),
     "let": Key(
         "Names of tensor expressions: computed before a reduction, with kept dims; or read by a composite.",

@@ -314,6 +314,7 @@ class Pointwise:
     cases: tuple[tuple[str, Expr], ...]
     operands: tuple[str, ...]  # Tensor arguments, in order
     params: tuple[str, ...]  # number arguments that the expression reads
+    masks: tuple[str, ...] = ()  # operands of bool or uint8 that have no say in the dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,13 +119,26 @@ PointwiseDTypes dtypes_by_rule(const char* name, DTypeRule rule, uint32_t allowe
   return t;
 }
 
+namespace {
+
+void check_mask(const PointwiseOp& op, const Tensor& mask) {
+  const ScalarType t = mask.dtype();
+  check(t == ScalarType::Bool || t == ScalarType::UInt8, op.name,
+        ": expected a condition of bool or uint8, got ", mask);
+}
+
+}  // namespace
+
 PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, ArrayRef<Operand> operands) {
   if (op.rule == DTypeRule::Keep && operands[0].tensor) {
     return dtypes_by_rule(op.name, op.rule, op.allowed, operands[0].tensor->dtype());
   }
   TypePromotion promotion;
-  for (const Operand& o : operands) {
-    if (o.tensor) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand& o = operands[i];
+    if (op.masks >> i & 1) {
+      check_mask(op, *o.tensor);
+    } else if (o.tensor) {
       promotion.add(*o.tensor);
     } else {
       promotion.add(*o.scalar);

@@ -80,6 +80,7 @@ bool matches(const Tensor& t, const Tensor& first) {
 // kMaxNumbers numbers. Fills its argument in place: returning the struct costs a store-forwarding
 // stall per call.
 bool uniform_case(const PointwiseOp& op, ArrayRef<Operand> operands, Uniform& u) {
+  if (op.masks) return false;
   for (const Operand& o : operands) {
     if (!o.tensor) {
       if (u.count == kMaxNumbers) return false;

@@ -14,7 +14,7 @@ struct Operand {
   Tensor* tensor;
   int64_t rank;  // without the batch dimension
   bool is_batched;
-  bool is_mutable;
+  bool is_cast;  // has a say in the dtype and may be converted
 };
 
 // Bool, integer, real, complex.
@@ -27,11 +27,13 @@ int category(ScalarType t) {
 std::vector<Operand> operands_of(BatchedCall& call, const BatchRule& rule) {
   std::vector<Operand> operands;
   for (size_t i = 0; i < rule.arguments.size(); ++i) {
-    if (rule.arguments[i].role != BatchRole::Operand) continue;
+    const BatchRole role = rule.arguments[i].role;
+    if (role != BatchRole::Operand && role != BatchRole::Mask) continue;
+    const bool is_cast = role == BatchRole::Operand && !call.traits.arguments[i].is_mutable;
     each_tensor(call.stack[i], [&](Tensor& t) {
       const Wrapper* wrapper = call.batched(t);
       const int64_t rank = wrapper ? wrapper->value.dim() - 1 : t.dim();
-      operands.push_back({&t, rank, wrapper != nullptr, call.traits.arguments[i].is_mutable});
+      operands.push_back({&t, rank, wrapper != nullptr, is_cast});
     });
   }
   return operands;
@@ -41,7 +43,7 @@ std::vector<Operand> operands_of(BatchedCall& call, const BatchRule& rule) {
 ScalarType dimensioned_type(const std::vector<Operand>& operands) {
   ScalarType common = ScalarType::Undefined;
   for (const Operand& operand : operands) {
-    if (operand.rank == 0 || operand.is_mutable) continue;
+    if (operand.rank == 0 || !operand.is_cast) continue;
     const ScalarType own = operand.tensor->dtype();
     common = common == ScalarType::Undefined ? own : promote_types(common, own);
   }
@@ -67,7 +69,7 @@ Tensor aligned(const BatchedCall& call, const Operand& operand, int64_t rank, Sc
     return lone ? ops::unsqueeze::call(t, 0) : t;
   }
   const Tensor front = padded(to_front(*call.batched(t)), rank);
-  return operand.rank == 0 && !operand.is_mutable ? without_say(front, common) : front;
+  return operand.rank == 0 && operand.is_cast ? without_say(front, common) : front;
 }
 
 }  // namespace

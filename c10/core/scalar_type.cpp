@@ -32,7 +32,7 @@ ScalarType promote_floats(ScalarType a, ScalarType b) {
   return a > b ? a : b;
 }
 
-// bool as well, unlike in PyTorch: a condition beside two unsigned operands has no say.
+// bool as well, unlike in PyTorch: its values are values of each of them.
 bool joins_wide_unsigned(ScalarType t) { return is_floating_type(t) || t == ScalarType::Bool; }
 
 [[noreturn]] void fail_promotion(ScalarType a, ScalarType b) {

@@ -42,7 +42,7 @@ PyObject* dtype_itemsize(PyObject* self, void*) {
 }
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(to_real_type(dtype_of(self))); }
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
-  return wrap(to_complex_type(dtype_of(self)));
+  return guarded([&] { return wrap(to_complex_type(dtype_of(self))); });
 }
 
 PyMethodDef dtype_methods[] = {

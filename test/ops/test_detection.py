@@ -349,3 +349,51 @@ def test_wrong_shapes_of_deform_conv2d(place, shape, match):
     tensors[place] = fb.ones(shape, dtype=fb.float64)
     with pytest.raises(RuntimeError, match=match):
         aten._deform_conv2d(*tensors, *numbers)
+
+
+def test_sizes_that_overflow_are_refused():
+    f = fb._C._functions
+    grad, rois = fb.ones(1, 3, 1, 1), fb.tensor([[0.0, 0.0, 0.0, 1.0, 1.0]])
+    far = -(2**63)
+    for call in (
+        lambda: f._ps_roi_align_backward(grad, rois, rois, 1.0, 3, far, 1, 1, 2**62, 3, 3),
+        lambda: f._ps_roi_pool_backward(grad, rois, rois, 1.0, far, 3, 1, 2**62, 3, 3),
+        lambda: f._roi_align_backward(grad, rois, 1.0, 1, 1, 1, 3, 2**40, 2**40, 1, True),
+        lambda: f._roi_pool(fb.empty(0, 3, 2**40, 2**40), rois[:0], 1.0, 1, 1),
+        lambda: f._roi_align(grad, rois, 1.0, 1, 1, 2**30, True),
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel_size": [2]},
+        {"stride": [2**62, 1]},
+        {"dilation": [1, -(2**63)]},
+        {"offset_groups": 0},
+        {"offset_groups": -1},
+        {"offset_groups": 2**62},
+        {"offset": fb.zeros(1, 2, 2, 2, dtype=fb.float16)},
+        {"mask": fb.zeros(1, 1, 2, 2, dtype=fb.float16), "use_mask": True},
+        {"kernel_size": [2**40, 2**40]},
+        {"kernel_size": [-1, -1]},
+    ],
+    ids=str,
+)
+def test_columns_of_wrong_arguments_are_refused(change):
+    given = {
+        "input": fb.ones(1, 3, 2, 2),
+        "offset": fb.zeros(1, 2, 2, 2),
+        "mask": fb.ones(1, 1, 2, 2),
+        "kernel_size": [1, 1],
+        "stride": [1, 1],
+        "padding": [0, 0],
+        "dilation": [1, 1],
+        "offset_groups": 1,
+        "use_mask": False,
+    }
+    assert fb._C._functions._deform_columns(**given).shape == (1, 3, 1, 4)
+    with pytest.raises((RuntimeError, TypeError)):
+        fb._C._functions._deform_columns(**given | change)

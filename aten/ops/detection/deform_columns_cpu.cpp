@@ -15,6 +15,9 @@
 namespace flambeau {
 namespace {
 
+// Places are sums of two products of these with sizes of tensors, and fit an int64.
+constexpr int64_t kMostStep = int64_t{1} << 24;
+
 struct Deform {
   int64_t batch, channels, height, width, out_height, out_width, taps, kernel_width, groups;
   IntArrayRef stride, padding, dilation;
@@ -34,7 +37,14 @@ struct Deform {
         stride(strides),
         padding(paddings),
         dilation(dilations),
-        use_mask(masked) {}
+        use_mask(masked) {
+    for (const IntArrayRef values : {strides, paddings, dilations}) {
+      for (const int64_t value : values) {
+        check(value > -kMostStep && value < kMostStep, "deform_conv2d: expected strides, padding ",
+              "and dilations below ", kMostStep, ", got ", value);
+      }
+    }
+  }
   int64_t windows() const { return out_height * out_width; }
   int64_t group_of(int64_t channel) const { return channel / (channels / groups); }
   // Where offset and mask of one tap begin: [N, groups * taps (* 2), windows].

@@ -1,4 +1,5 @@
 // Shapes of detection's operators.
+#include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
 #include "c10/core/check.h"
@@ -15,6 +16,17 @@ void check_regions(const char* op, const Tensor& values, const Tensor& rois, int
         ": expected features and rois to have the same type, got ", values, " and ", rois);
   check(pooled_height >= 0 && pooled_width >= 0, op, ": expected a pooled size of 0 or more, got ",
         pooled_height, " x ", pooled_width);
+  product_of(op, pooled_height, pooled_width);
+  product_of(op, values.size(2), values.size(3));
+}
+
+// A matrix of gradients may be empty while the sizes that it is spread over are not.
+void check_image(const char* op, int64_t batch_size, int64_t channels, int64_t height,
+                 int64_t width) {
+  check(batch_size >= 0 && channels >= 0 && height >= 0 && width >= 0, op,
+        ": expected sizes of 0 or more, got [", batch_size, ", ", channels, ", ", height, ", ",
+        width, "]");
+  product_of(op, height, width);
 }
 
 void check_gradient(const Tensor& grad_output, const Tensor& rois, int64_t pooled_height,
@@ -62,35 +74,43 @@ void roi_backward(const Tensor& grad_output, const Tensor& rois, int64_t pooled_
                   int64_t pooled_width, int64_t batch_size, int64_t channels, int64_t height,
                   int64_t width, OutSpec* out) {
   check_gradient(grad_output, rois, pooled_height, pooled_width, channels);
-  check(batch_size >= 0 && channels >= 0 && height >= 0 && width >= 0,
-        "roi_backward: expected sizes of 0 or more");
+  check_image("roi_backward", batch_size, channels, height, width);
   sized(grad_output, {batch_size, channels, height, width}, out);
 }
 
 void ps_roi_backward(const Tensor& grad_output, const Tensor& rois, int64_t pooled_height,
                      int64_t pooled_width, int64_t batch_size, int64_t channels, int64_t height,
                      int64_t width, OutSpec* out) {
-  const int64_t bins = pooled_height * pooled_width;
+  const int64_t bins = product_of("ps_roi_backward", pooled_height, pooled_width);
   check(bins > 0 && channels % bins == 0, "ps_roi_backward: expected channels that ", bins,
         " bins divide, got ", channels);
   check_gradient(grad_output, rois, pooled_height, pooled_width, channels / bins);
-  check(batch_size >= 0 && channels >= 0 && height >= 0 && width >= 0,
-        "ps_roi_backward: expected sizes of 0 or more");
+  check_image("ps_roi_backward", batch_size, channels, height, width);
   sized(grad_output, {batch_size, channels, height, width}, out);
 }
 
 void deform_columns(const Tensor& input, const Tensor& offset, const Tensor& mask,
                     IntArrayRef kernel_size, int64_t offset_groups, bool use_mask, OutSpec* out) {
-  const int64_t taps = kernel_size[0] * kernel_size[1], n = input.size(0);
-  const bool fits = offset.size(0) == n && offset.size(1) == 2 * offset_groups * taps;
-  check(fits, "deform_conv2d: offset.shape[1] is not valid: expected ", 2 * offset_groups * taps,
-        " for ", n, " images, got ", offset);
+  const char* op = "deform_conv2d";
+  check(input.dim() == 4 && offset.dim() == 4, op,
+        ": expected input and offset of 4 dimensions, got ", input, " and ", offset);
+  check(input.dtype() == offset.dtype() && input.dtype() == mask.dtype(), op,
+        ": expected arguments of the same type, got ", input, ", ", offset, " and ", mask);
+  check(kernel_size[0] >= 0 && kernel_size[1] >= 0, op, ": expected a kernel of size 0 or more");
+  check(offset_groups > 0 && input.size(1) % offset_groups == 0, op, ": expected channels that ",
+        offset_groups, " offset groups divide, got ", input);
+  const int64_t taps = product_of(op, kernel_size[0], kernel_size[1]), n = input.size(0);
+  const int64_t moves = product_of(op, offset_groups, taps);
+  const bool fits = offset.size(0) == n && offset.size(1) == product_of(op, 2, moves);
+  check(fits, op, ": offset.shape[1] is not valid: expected ", 2 * moves, " for ", n,
+        " images, got ", offset);
   const bool masks =
-      !use_mask || (mask.dim() == 4 && mask.size(0) == n && mask.size(1) == offset_groups * taps &&
+      !use_mask || (mask.dim() == 4 && mask.size(0) == n && mask.size(1) == moves &&
                     mask.size(2) == offset.size(2) && mask.size(3) == offset.size(3));
-  check(masks, "deform_conv2d: mask.shape[1] is not valid: expected ", offset_groups * taps,
+  check(masks, op, ": mask.shape[1] is not valid: expected ", moves,
         " and the size of offset, got ", mask);
-  sized(input, {n, input.size(1), taps, offset.size(2) * offset.size(3)}, out);
+  product_of(op, input.size(2), input.size(3));
+  sized(input, {n, input.size(1), taps, product_of(op, offset.size(2), offset.size(3))}, out);
 }
 
 void deform_columns_backward(const Tensor& grad_output, const Tensor& input, const Tensor& offset,

@@ -21,6 +21,14 @@ using detection::Pooling;
 // More samples than this along an axis are not taken: the bin is far larger than any image.
 constexpr int64_t kMostSamples = int64_t{1} << 30;
 
+// What callers may ask for: all samples of a bin are kept in memory at once.
+constexpr int64_t kMostRatio = int64_t{1} << 16;
+
+void check_ratio(const char* op, int64_t ratio) {
+  check(ratio <= kMostRatio, op, ": expected a sampling_ratio of ", kMostRatio, " or less, got ",
+        ratio);
+}
+
 // One sample along an axis, between two pixels.
 template <typename Acc>
 struct Sample {
@@ -55,7 +63,7 @@ struct Axis {
     const double base =
         static_cast<double>(start) + static_cast<double>(p) * static_cast<double>(bin);
     if (!std::isfinite(base) || !std::isfinite(step)) return {0, 0};
-    if (step == 0) return {0, grid};
+    if (step == 0) return {0, grid};  // kMostRatio at most, as ceil(0) is 0
     double first = (-1 - base) / step, last = (static_cast<double>(size) - base) / step;
     if (first > last) std::swap(first, last);
     const double margin =
@@ -140,6 +148,7 @@ int64_t channel_of(const Align& align, const Pooling& at, int64_t channel, int64
 
 void align_forward(const Align& align, const Pooling& at, const Tensor& input, const Tensor& rois,
                    Tensor& out) {
+  check_ratio(align.op, align.ratio);
   if (out.numel() == 0) return;
   const Tensor features = contiguous_tensor(input), regions = contiguous_tensor(rois);
   const int64_t channels = out.size(1), bins = at.bins();
@@ -168,6 +177,8 @@ void align_forward(const Align& align, const Pooling& at, const Tensor& input, c
 // Channels of the output are shared among threads, so that no two write to one pixel.
 void align_backward(const Align& align, const Pooling& at, const Tensor& grad_output,
                     const Tensor& rois, Tensor& out) {
+  check_ratio(align.op, align.ratio);
+  if (grad_output.numel() == 0) return fill_with(out, 0);
   const Tensor grads = contiguous_tensor(grad_output), regions = contiguous_tensor(rois);
   const int64_t channels = grad_output.size(1), bins = at.bins();
   dispatch_floating(out.dtype(), align.op, [&]<typename T>() {

@@ -134,6 +134,7 @@ void roi_pool_backward_cpu(const Tensor& grad_output, const Tensor& rois, const 
                            double spatial_scale, int64_t pooled_height, int64_t pooled_width,
                            int64_t batch_size, int64_t channels, int64_t height, int64_t width,
                            Tensor& out) {
+  if (grad_output.numel() == 0) return fill_with(out, 0);
   const Tensor grads = contiguous_tensor(grad_output), regions = contiguous_tensor(rois);
   const Tensor maxima = contiguous_tensor(argmax);
   const int64_t bins = pooled_height * pooled_width, plane = height * width;
@@ -193,6 +194,7 @@ void ps_roi_pool_backward_cpu(const Tensor& grad_output, const Tensor& rois,
                               const Tensor& channel_mapping, double spatial_scale,
                               int64_t pooled_height, int64_t pooled_width, int64_t batch_size,
                               int64_t channels, int64_t height, int64_t width, Tensor& out) {
+  if (grad_output.numel() == 0) return fill_with(out, 0);
   const Pooling at{batch_size, channels, height, width, pooled_height, pooled_width, spatial_scale};
   const Tensor grads = contiguous_tensor(grad_output), regions = contiguous_tensor(rois);
   const int64_t groups = grad_output.size(1), bins = at.bins();

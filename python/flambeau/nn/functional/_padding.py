@@ -56,4 +56,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     _check_edges(input, pad, mode)
+    if mode == "replicate" or (mode == "reflect" and len(pad) < 6):  # those on PyTorch's list for the CPU
+        return _functions._pad_edges_float32(input, pad, mode)
     return _functions._pad_edges(input, pad, mode)
