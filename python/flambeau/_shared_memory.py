@@ -11,12 +11,14 @@ import mmap
 import os
 import tempfile
 import weakref
+from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._storage import Storage, storage_of
+from flambeau._tensor import _pending
 
 
 class _Block(mmap.mmap):
@@ -28,6 +30,9 @@ class _Block(mmap.mmap):
 # By address, to recognise memory that is shared; by file, so that what arrives twice is mapped once.
 _at_address: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDictionary()
 _of_file: weakref.WeakValueDictionary[tuple[int, int], _Block] = weakref.WeakValueDictionary()
+
+# By process that is being started: the blocks that its arguments need, by descriptor.
+_sent_to: weakref.WeakKeyDictionary[Any, dict[int, _Block]] = weakref.WeakKeyDictionary()
 
 
 def nameless_file(size: int) -> int:
@@ -47,7 +52,11 @@ def _mapped(descriptor: int) -> Storage:
     file = (known.st_dev, known.st_ino)
     block = _of_file.get(file)
     if block is None:
-        block = _of_file[file] = _Block(descriptor, known.st_size)
+        try:
+            block = _of_file[file] = _Block(descriptor, known.st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
         block.descriptor = descriptor
         weakref.finalize(block, os.close, descriptor)
     else:
@@ -109,8 +118,40 @@ def _at(storage: Storage, dtype: Any, size: Any, stride: Any, offset: int) -> Te
 # --- between processes ---------------------------------------------------------------------------------
 
 
-def _received(cls: type, handle: Any, geometry: tuple[Any, ...], requires_grad: bool) -> Any:
-    out = _at(_mapped(handle.detach()), *geometry)
+def _descriptor_to_send(block: _Block) -> int:
+    """Return a descriptor that stays open until it is sent.
+
+    A queue duplicates what it sends at once. A process that is being started (spawn, forkserver) notes
+    descriptors while its arguments are pickled and takes them later: until then the block must live, and no
+    descriptor may be noted twice.
+    """
+    process = get_spawning_popen()
+    if process is None:
+        return block.descriptor
+    sent = _sent_to.setdefault(process, {})
+    if block.descriptor not in sent:
+        sent[block.descriptor] = block
+        return block.descriptor
+    again = os.dup(block.descriptor)  # an argument pickles its parts for itself
+    weakref.finalize(process, os.close, again)
+    return again
+
+
+def _arrived(handle: Any) -> Storage:
+    return _mapped(handle.detach())
+
+
+def _reduce_block(block: _Block) -> Any:
+    """Say how to send a block; within one pickle it is sent once, and arrives as one storage."""
+    return _arrived, (DupFd(_descriptor_to_send(block)),)
+
+
+def _received(
+    cls: type, storage: Storage, geometry: tuple[Any, ...], pending: tuple[str, ...], requires_grad: bool
+) -> Any:
+    out = _at(storage, *geometry)
+    for view in pending:
+        out = getattr(_C._functions, view)(out).detach()
     if cls is Tensor:
         return out.requires_grad_(requires_grad) if requires_grad else out
     from flambeau.nn.parameter import Parameter
@@ -130,23 +171,24 @@ def reduce_tensor(tensor: Any) -> Any:
     block = _at_address[_C._storage_bytes(plain).data_ptr()]
     geometry = (plain.dtype, tuple(plain.shape), plain.stride(), plain.storage_offset())
     cls = Tensor if type(tensor) is Tensor else type(tensor)
-    return _received, (cls, DupFd(block.descriptor), geometry, tensor.requires_grad)
+    return _received, (cls, block, geometry, _pending(tensor), tensor.requires_grad)
 
 
-def _received_storage(handle: Any) -> Storage:
-    return _mapped(handle.detach())
+def _received_storage(storage: Storage) -> Storage:
+    return storage
 
 
 def reduce_storage(storage: Storage) -> Any:
     """Say how to send a storage; see `reduce_tensor`."""
-    shared = reduce_tensor(storage.tensor)
-    return _received_storage, (shared[1][1],)
+    _, block, *_ = reduce_tensor(storage.tensor)[1]
+    return _received_storage, (block,)
 
 
 def register() -> None:
     """Let queues and pipes of multiprocessing send tensors in this way."""
     from flambeau.nn.parameter import Parameter
 
+    ForkingPickler.register(_Block, _reduce_block)
     ForkingPickler.register(Tensor, reduce_tensor)
     ForkingPickler.register(Parameter, reduce_tensor)
     ForkingPickler.register(Storage, reduce_storage)

@@ -278,6 +278,23 @@ def test_processes_that_save_at_once(tmp_path, way):
     whole(path)
 
 
+def test_a_name_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
+    """Another process renames the file between the lock and the look at its name."""
+    monkeypatch.setattr(_replacement, "_NAMELESS", 0)
+    looks, look = itertools.count(), os.fstat
+
+    def fstat(descriptor):
+        if next(looks) == 0:
+            for path in tmp_path.iterdir():
+                path.unlink()
+        return look(descriptor)
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    fb.save(fb.ones(2), tmp_path / "state")
+    assert next(looks) > 1 and fb.load(tmp_path / "state").tolist() == [1, 1]
+    assert names(tmp_path) == ["state"]
+
+
 def test_mapped_files(tmp_path):
     path = tmp_path / "state"
     x = fb.arange(100_000.0)

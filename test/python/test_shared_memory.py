@@ -4,8 +4,14 @@ import functools
 import gc
 import importlib
 import multiprocessing
+import multiprocessing.resource_sharer
+import multiprocessing.resource_tracker
 import operator
+import pickle
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
 import flambeau as fb
 import pytest
@@ -102,6 +108,75 @@ def test_spawned_processes_and_their_failures():
     with pytest.raises(fb.multiprocessing.ProcessRaisedException, match="on purpose") as failure:
         fb.multiprocessing.start_processes(fill, (x, True), 2, start_method="fork")
     assert failure.value.error_index == 1
+
+
+# `seen` and `other` have views, so that copies of them are sent.
+WITH_ARGUMENTS = """
+import sys
+import flambeau as fb
+from flambeau import multiprocessing
+from multiprocessing.reduction import ForkingPickler
+
+class PickledAlone:
+    def __init__(self, part):
+        self.part = part
+
+    def __reduce__(self):
+        return ForkingPickler.loads, (bytes(ForkingPickler.dumps(self.part)),)
+
+def check(shared, seen, other, part, alone, storage, view):
+    assert seen.tolist() == [0, 1, 2, 3, 4] and other.tolist() == [0, 1, 2, 3, 4, 5]
+    assert part.tolist() == [1, 2, 3] and alone.tolist() == [2, 3] and view.tolist() == [1, 2, 3, 4]
+    shared[3] = 99
+    seen[1:] = -1
+    assert part[2] == alone[1] == 99 and storage[24] == 99 and view.tolist() == [1, 2, 3, 4]
+
+if __name__ == "__main__":
+    shared, seen, other = fb.arange(4).share_memory_(), fb.arange(5), fb.arange(6)
+    views = [seen[1:], other[1:]]
+    sent = (shared, seen, other, shared[1:], PickledAlone(shared[2:]), shared.untyped_storage(), views[0])
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=check, args=sent)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert shared.tolist() == [0, 1, 2, 99] and seen.tolist() == [0, 1, 2, 3, 4]
+    print("well")
+"""
+
+
+@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+def test_arguments_of_processes_that_inherit_nothing(way, tmp_path):
+    """Copies live until the process has them, and memory that is sent twice arrives as one."""
+    program = tmp_path / "program.py"
+    program.write_text(WITH_ARGUMENTS)
+    done = subprocess.run([sys.executable, program, way], capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("well\n", "")
+
+
+def test_descriptors_are_closed_with_the_process():
+    pickler = fb.multiprocessing.reducer.ForkingPickler
+    multiprocessing.resource_tracker.ensure_running()
+    before = set(Path("/proc/self/fd").iterdir())
+    shared, seen = fb.arange(4).share_memory_(), fb.arange(5)
+    arguments = [shared, shared[1:], seen, seen[1:], bytes(pickler.dumps([shared, seen]))]
+    process = multiprocessing.get_context("spawn").Process(target=len, args=(arguments,), daemon=True)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    process.close()
+    del process, shared, seen, arguments
+    multiprocessing.resource_sharer.stop(timeout=60)
+    gc.collect()
+    assert set(Path("/proc/self/fd").iterdir()) <= before
+
+
+def test_lazy_views_are_sent_as_they_look():
+    fb.multiprocessing.get_sharing_strategy()  # importing it is what makes tensors sent by their memory
+    z = fb.tensor([1 + 2j, 3 - 1j])
+    shared = fb.tensor([1 + 2j, 3 - 1j]).share_memory_()
+    sent = [z.conj(), z.conj().imag, shared.conj(), shared.conj().imag, fb.tensor([1j, 2]).conj()]
+    pickled = bytes(multiprocessing.reduction.ForkingPickler.dumps(sent, 5))
+    assert [x.tolist() for x in pickle.loads(pickled)] == [x.tolist() for x in sent]
 
 
 def test_as_in_pytorch():

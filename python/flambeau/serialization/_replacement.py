@@ -124,13 +124,20 @@ def _opened(directory: Path, name: Path) -> tuple[int, bool]:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the descriptor is closed
-            if name.exists() and os.path.samestat(os.fstat(descriptor), name.stat()):
+            if _has_name(descriptor, name):
                 os.ftruncate(descriptor, 0)
                 return descriptor, False
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)  # renamed by the process that had the lock
+
+
+def _has_name(descriptor: int, name: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), name.stat())  # one look: the name may go at any time
+    except FileNotFoundError:
+        return False
 
 
 def _give_name(descriptor: int, directory: int, name: Path) -> None:
