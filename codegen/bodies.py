@@ -266,7 +266,8 @@ def _composite(draft: Draft, context: Context) -> Body | None:
         return None
     if draft.kind_key == "cpp":
         _check_cpp(draft, context, text)
-        return Composite(None, text.value, text.position)
+        made = text.position == draft.func.position  # all texts of a row's entry stand where the row does
+        return Composite(None, text.value, text.position, made)
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
     expr = parse_with_lets(draft, context, text, draft.name, want)

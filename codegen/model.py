@@ -338,8 +338,9 @@ class Composite:
     """Made of other operators: an expression, or C++ statements."""
 
     expr: Expr | None
-    cpp: str | None  # raw C++ body; counted
+    cpp: str | None  # raw C++ body
     position: Position = field(compare=False)
+    is_loop: bool = False  # the C++ is the generator's: a loop over lists, of a row of `foreach:`
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from codegen.commands.check import print_text
 from codegen.load import ROOT, counts, load
-from codegen.model import Model
+from codegen.model import Composite, Model
 from codegen.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
 
 _NAMED = 8
@@ -71,9 +71,12 @@ def _totals(model: Model, table: dict[str, dict[str, int]]) -> Iterator[str]:
         yield f"{name:<12}{row[GIVEN]:>9}{row[DERIVED]:>9}{row[MISSING]:>9}"
     yield from _missing(model)
     declared = [op for op in model.operators if not op.internal]
-    raw = sum(1 for op in declared if getattr(op.body, "cpp", None))
+    raw = [op.body.is_loop for op in declared if isinstance(op.body, Composite) and op.body.cpp is not None]
     yield counts(declared, model.primitives)
-    yield f"{raw} composites in raw C++; {len(model.operators) - len(declared)} more operators for gradients"
+    yield (
+        f"{raw.count(False)} composites in raw C++, {raw.count(True)} loops over lists; "
+        f"{len(model.operators) - len(declared)} more operators for gradients"
+    )
 
 
 def _missing(model: Model) -> Iterator[str]:
