@@ -137,6 +137,9 @@ class OverloadPacket:
     def __repr__(self) -> str:
         return f"<operator {self._qualified}>"
 
+    def __str__(self) -> str:
+        return self._qualified
+
 
 @functools.cache
 def _schemas() -> dict[tuple[str, str], str]:

@@ -72,6 +72,11 @@ class CustomOperator:
         return f"{self.namespace}::{self.schema.name}{overload}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        if _C._has_torch_function(given):
+            packet = getattr(getattr(flambeau.ops, self.namespace), self.schema.name)
+            public = getattr(packet, self.schema.overload or "default")
+            return _C._call_overrides(public, given, args, kwargs, False)
         values = bind(self.name, self.schema.parameters, self.schema.defaults, args, kwargs)
         tensors = list(tensors_in(values))
         device = tensors[0].device.type if tensors else "cpu"
