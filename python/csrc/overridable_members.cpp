@@ -138,10 +138,15 @@ int guarded_bool(PyObject* self) {
 }
 Py_ssize_t guarded_length(PyObject* self) {
   if (!is_taken(self)) return reinterpret_cast<lenfunc>(originals[Py_mp_length])(self);
-  return guarded_int([&] {
-    const Ref length = override_result(SlotName<Py_mp_length>::text, {self});
-    return checked(static_cast<int>(PyNumber_AsSsize_t(length.get(), PyExc_OverflowError)));
+  Py_ssize_t length = -1;
+  const int failed = guarded_int([&] {
+    const Ref given = override_result(SlotName<Py_mp_length>::text, {self});
+    length = PyNumber_AsSsize_t(given.get(), PyExc_OverflowError);
+    if (length < 0 && !PyErr_Occurred())
+      PyErr_SetString(PyExc_ValueError, "__len__: expected a length of 0 or more");
+    return checked(length < 0 ? -1 : 0);
   });
+  return failed < 0 ? -1 : length;
 }
 bool index_is_taken(PyObject* self, PyObject* index) {
   if (PyLong_CheckExact(index)) return is_taken(self);

@@ -479,3 +479,22 @@ def test_results_of_tuples_get_the_class():
     t = t.detach().requires_grad_()
     (t * 2).sum().backward()
     assert type(t.grad) is fb.Tensor
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [(2**40, 2**40), (True, 1), (-1, ValueError), (2**70, OverflowError), ("two", TypeError)],
+    ids=str,
+)
+def test_lengths_that_overrides_give(answer, outcome):
+    class Long(fb.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return answer
+
+    x = fb.ones(3).as_subclass(Long)
+    if isinstance(outcome, int):
+        assert len(x) == outcome
+    else:
+        with pytest.raises(outcome):
+            len(x)
