@@ -178,3 +178,15 @@ def attention_logsumexp(q: np.ndarray, k: np.ndarray, is_causal: bool, scale: fl
     scores = _scores(q, k, is_causal, scale)
     top = scores.max(-1)
     return top + np.log(np.exp(scores - top[..., None]).sum(-1))
+
+
+def maxima_of_rows(
+    x: np.ndarray, index: np.ndarray, target: np.ndarray, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Maxima of x[index] by target, and the indices that have them; 0 and -1 without rows."""
+    values, places = np.zeros((rows, x.shape[1]), x.dtype), np.full((rows, x.shape[1]), -1)
+    for row in set(target.tolist()):
+        named = index[target == row]
+        winner = x[named].argmax(0)
+        values[row], places[row] = x[named].max(0), named[winner]
+    return values, places

@@ -71,6 +71,69 @@ def test_rows_are_added_up_where_they_belong(dtype, width):
         np.testing.assert_allclose(found.double().numpy(), expected, rtol=bound, atol=bound * 10)
 
 
+@pytest.mark.parametrize("width", [1, 3, 16, 70, 200])
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.bfloat16, fb.float16])
+def test_maxima_of_bags_are_exact(dtype, width):
+    """Few distinct numbers, so that many maxima tie; bags of 0 to 60 rows."""
+    rows = fb.from_numpy(RNG.integers(-20, 20, (2 * width, 60))).to(dtype).t()  # not contiguous
+    target = np.sort(RNG.integers(0, 9, 200)) * 2
+    target[90:150] = target[90]
+    index = RNG.integers(0, 60, 200)
+    values, places = fb.ops.aten._max_rows(rows[:, ::2], fb.tensor(index), fb.tensor(target), 19)
+    assert values.dtype == dtype and places.shape == (19, width)
+    dense = rows[:, ::2].double().numpy()
+    for bag in range(19):
+        named = index[target == bag]
+        if len(named) == 0:
+            assert (values[bag] == 0).all() and (places[bag] == -1).all()
+            continue
+        np.testing.assert_array_equal(values[bag].double().numpy(), dense[named].max(0))
+        np.testing.assert_array_equal(places[bag].numpy(), named[dense[named].argmax(0)])
+
+
+@pytest.mark.parametrize("width", [1, 40, 200])
+def test_maxima_of_bags_with_not_a_number_and_infinity(width):
+    nan, inf = float("nan"), float("inf")
+    rows = fb.tensor([nan, 1.0, -inf, inf, 2.0]).unsqueeze(1).expand(5, width)
+    index, offsets = fb.tensor([1, 0, 4, 0, 1, 2, 2, 1, 3, 4]), fb.tensor([0, 3, 5, 6, 7])
+    values, _, _, places = fb.embedding_bag(rows, index, offsets, False, 2)
+    np.testing.assert_array_equal(values[:, -1].numpy(), [2, nan, -inf, -inf, inf])
+    np.testing.assert_array_equal(places[:, -1].numpy(), [4, 0, 2, 2, 3])
+
+
+def test_the_first_of_equal_maxima_takes_the_gradient():
+    weight = fb.ones(4, 3, requires_grad=True)
+    bags_at = fb.tensor([0, 3, 3, 4, 4])
+    found = F.embedding_bag(fb.tensor([2, 1, 2, 3, 0]), weight, bags_at, mode="max", padding_idx=0)
+    found.sum().backward()
+    assert found[:, 0].tolist() == [1, 0, 1, 0, 0]
+    np.testing.assert_array_equal(weight.grad, [[0] * 3, [0] * 3, [1] * 3, [1] * 3])
+
+
+def test_maxima_of_bags_refuse_targets_out_of_order():
+    with pytest.raises(RuntimeError, match="ascending"):
+        fb.ops.aten._max_rows(fb.ones(3, 2), fb.tensor([0, 1]), fb.tensor([1, 0]), 2)
+
+
+def test_maxima_of_empty_bags():
+    empty = fb.zeros(0, 3, requires_grad=True)
+    values = F.embedding_bag(fb.zeros(0, dtype=fb.long), empty, fb.tensor([0, 0]), mode="max")
+    values.sum().backward()
+    assert values.eq(0).all() and values.shape == (2, 3) and empty.grad.shape == (0, 3)
+    assert F.embedding_bag(fb.tensor([[0, 1]]), fb.zeros(2, 0), mode="max").shape == (1, 0)
+
+
+def test_derivatives_of_maxima_of_bags():
+    weight = fb.from_numpy(RNG.standard_normal((6, 3))).requires_grad_()
+    index, target = fb.tensor([0, 2, 2, 5, 1]), fb.tensor([0, 0, 1, 1, 3])
+
+    def function(w):
+        return fb.ops.aten._max_rows(w, index, target, 4)[0]
+
+    assert fb.autograd.gradcheck(function, (weight,), check_forward_ad=True)
+    assert fb.autograd.gradgradcheck(function, (weight,))
+
+
 def test_not_a_number_stays_in_its_bag():
     weight = fb.ones(3, 20)
     weight[1, 2] = float("nan")

@@ -1,8 +1,11 @@
-// Sums of rows of a matrix, for bags of embeddings and their gradients, on CPU:
-//   result[target[i]] += scale[i] * self[index[i]].
+// Sums and maxima of rows of a matrix, for bags of embeddings and their gradients, on CPU:
+//   sum_rows: result[target[i]] += scale[i] * self[index[i]]
+//   max_rows: values[target[i]] = max(self[index[i]]), places[target[i]]: the index that won.
 // Half types are summed in float and rounded once. Targets in order, as those of bags are, share
 // the work by target; others by columns, so that sums do not depend on the number of threads. A
-// target that no row has is 0. IndexError for an index out of range.
+// target that no row has is 0. Of equal maxima the first one wins, and NaN wins only in the first
+// row, as in PyTorch; a target that no row has is 0 with place -1. IndexError for an index out of
+// range.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -47,11 +50,11 @@ bool in_order(const int64_t* index, int64_t n) {
   return !(steps >> 63);
 }
 
-// Everything that the sums of some targets or columns need.
-class RowSums {
+// Everything that some targets or columns need.
+class Rows {
  public:
-  RowSums(const Tensor& self, const Tensor& index, const Tensor& target, const Tensor& scale,
-          const Tensor& sums)
+  Rows(const Tensor& self, const Tensor& index, const Tensor& target, const Tensor& scale,
+       const Tensor& sums)
       : rows_(contiguous_tensor(self)),
         index_(contiguous_tensor(cast_tensor(index, ScalarType::Int64))),
         target_(contiguous_tensor(cast_tensor(target, ScalarType::Int64))),
@@ -66,7 +69,7 @@ class RowSums {
     check_range("index", from(), count_, self.size(0));
     check_range("bag", to(), count_, sums.size(0));
   }
-  void run() const {
+  void add_up() const {
     if (count_ == 0 || width_ == 0) return;
     if (in_order(to(), count_)) {
       parallel_for(0, count_, width_,
@@ -78,6 +81,16 @@ class RowSums {
                  [&](int64_t first, int64_t last) {
                    by_columns(first * kColumns, std::min(width_, last * kColumns));
                  });
+  }
+  // Of targets in order.
+  void take_maxima(int64_t* places) const {
+    check(in_order(to(), count_), "_max_rows: expected targets in ascending order");
+    if (count_ == 0 || width_ == 0) return;
+    parallel_for(0, count_, width_, [&](int64_t first, int64_t last) {
+      std::vector<char> at(static_cast<size_t>(width_ * bytes_));
+      last = boundary(last);
+      for (int64_t i = boundary(first); i < last;) i = max_of_target(i, last, at.data(), places);
+    });
   }
 
  private:
@@ -92,17 +105,46 @@ class RowSums {
     while (i > 0 && i < count_ && to()[i] == to()[i - 1]) ++i;
     return i;
   }
+  // How many indices `at` has: those of the bags that follow, too, if no block was converted.
+  int64_t known_from(const int64_t* at, int64_t begin, int64_t n) const {
+    return at == from() + begin ? count_ - begin : n;
+  }
+  // Where the rows of row i's target end. Bags are short: steps that double find most ends nearby.
+  int64_t end_of(int64_t i, int64_t last) const {
+    int64_t step = 1;
+    while (i + step < last && to()[i + step] == to()[i]) step *= 2;
+    const int64_t* const from = to() + i + step / 2;
+    return std::upper_bound(from, to() + std::min(i + step, last), to()[i]) - to();
+  }
   void by_targets(int64_t first, int64_t last) const {
     last = boundary(last);
     for (int64_t i = boundary(first); i < last;) {
-      const int64_t end = std::upper_bound(to() + i, to() + last, to()[i]) - to();
+      const int64_t end = end_of(i, last);
       char* const sum = static_cast<char*>(sums_.data()) + to()[i] * width_ * bytes_;
       each_block(i, end, 0, width_,
                  [&](const void* rows, const int64_t* at, int64_t begin, int64_t n) {
-                   loops_.gather(n, width_, rows, width_, at, scale_at(begin), sum);
+                   loops_.gather(n, known_from(at, begin, n), width_, rows, width_, at,
+                                 scale_at(begin), sum);
                  });
       i = end;
     }
+  }
+  // That of row i, whose first row it is; `at` has room for its rows' numbers. Returns its end.
+  int64_t max_of_target(int64_t i, int64_t last, char* at, int64_t* places) const {
+    const int64_t end = end_of(i, last);
+    char* const max = static_cast<char*>(sums_.data()) + to()[i] * width_ * bytes_;
+    each_block(i, end, 0, width_,
+               [&](const void* rows, const int64_t* named, int64_t begin, int64_t n) {
+                 loops_.maxima(n, known_from(named, begin, n), width_, rows, width_, named,
+                               begin - i, max, at);
+               });
+    int64_t* const place = places + to()[i] * width_;
+    for (int64_t j = 0; j < width_; ++j) {
+      const int64_t row = bytes_ == 4 ? reinterpret_cast<const int32_t*>(at)[j]
+                                      : reinterpret_cast<const int64_t*>(at)[j];
+      place[j] = from()[i + row];
+    }
+    return end;
   }
   void by_columns(int64_t begin, int64_t end) const {
     char* const sums = static_cast<char*>(sums_.data()) + begin * bytes_;
@@ -145,8 +187,18 @@ void sum_rows_cpu(const Tensor& self, const Tensor& index, const Tensor& target,
   const ScalarType type = compute_type(result.dtype());
   const Tensor sums = type == result.dtype() ? result : empty_tensor(result.sizes(), type);
   fill_with(sums, Scalar(0));
-  RowSums(self, index, target, scale, sums).run();
+  Rows(self, index, target, scale, sums).add_up();
   if (type != result.dtype()) copy_into(result, sums);
+}
+
+void max_rows_cpu(const Tensor& self, const Tensor& index, const Tensor& target, int64_t,
+                  Tensor& values, Tensor& places) {
+  const ScalarType type = compute_type(values.dtype());
+  const Tensor maxima = type == values.dtype() ? values : empty_tensor(values.sizes(), type);
+  fill_with(maxima, Scalar(0));
+  fill_with(places, Scalar(-1));
+  Rows(self, index, target, Tensor(), maxima).take_maxima(places.data_as<int64_t>());
+  if (type != values.dtype()) copy_into(values, maxima);
 }
 
 void bags_of_cpu(const Tensor& indices, const Tensor& offsets, int64_t bags, int64_t padding,
@@ -188,6 +240,16 @@ void sum_rows(const Tensor& self, const Tensor& index, const Tensor& target, int
           "_sum_rows: expected vectors of one length, got ", index.sizes(), " and ", t->sizes());
   }
   sized(self, {rows, self.size(1)}, out);
+}
+
+void max_rows(const Tensor& self, const Tensor& index, const Tensor& target, int64_t rows,
+              OutSpec* out) {
+  check(self.dim() == 2, "_max_rows: expected a matrix, got shape ", self.sizes());
+  check(rows >= 0, "_max_rows: expected rows >= 0, got ", rows);
+  check(index.dim() == 1 && target.dim() == 1 && target.numel() == index.numel(),
+        "_max_rows: expected vectors of one length, got ", index.sizes(), " and ", target.sizes());
+  sized(self, {rows, self.size(1)}, out);
+  sized(self, {rows, self.size(1)}, ScalarType::Int64, out + 1);
 }
 
 void bags_of(const Tensor& indices, int64_t bags, OutSpec* out) {

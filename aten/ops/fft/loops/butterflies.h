@@ -93,6 +93,35 @@ struct Butterfly<5> {
   }
 };
 template <>
+struct Butterfly<7> {
+  // Inputs that are added share their cosines, those that are subtracted their sines.
+  template <typename V>
+  [[gnu::always_inline]] static void apply(Value<V>* v) {
+    using T = element_t<V>;
+    constexpr T kCos1 = T(0.623489801858733530525004884004239810);
+    constexpr T kCos2 = T(-0.222520933956314404288902564496794759);
+    constexpr T kCos3 = T(-0.900968867902419126236102319507445051);
+    constexpr T kSin1 = T(0.781831482468029808708444526674057750);
+    constexpr T kSin2 = T(0.974927912181823607018131682993931217);
+    constexpr T kSin3 = T(0.433883739117558120475768332848358754);
+    const Value<V> s1 = v[1] + v[6], d1 = v[1] - v[6], s2 = v[2] + v[5], d2 = v[2] - v[5],
+                   s3 = v[3] + v[4], d3 = v[3] - v[4];
+    const Value<V> m1 = v[0] + scaled(s1, kCos1) + scaled(s2, kCos2) + scaled(s3, kCos3);
+    const Value<V> m2 = v[0] + scaled(s1, kCos2) + scaled(s2, kCos3) + scaled(s3, kCos1);
+    const Value<V> m3 = v[0] + scaled(s1, kCos3) + scaled(s2, kCos1) + scaled(s3, kCos2);
+    const Value<V> n1 = turned(scaled(d1, kSin1) + scaled(d2, kSin2) + scaled(d3, kSin3));
+    const Value<V> n2 = turned(scaled(d1, kSin2) - scaled(d2, kSin3) - scaled(d3, kSin1));
+    const Value<V> n3 = turned(scaled(d1, kSin3) - scaled(d2, kSin1) + scaled(d3, kSin2));
+    v[0] = v[0] + s1 + s2 + s3;
+    v[1] = m1 + n1;
+    v[2] = m2 + n2;
+    v[3] = m3 + n3;
+    v[4] = m3 - n3;
+    v[5] = m2 - n2;
+    v[6] = m1 - n1;
+  }
+};
+template <>
 struct Butterfly<8> {
   template <typename V>
   [[gnu::always_inline]] static void apply(Value<V>* v) {

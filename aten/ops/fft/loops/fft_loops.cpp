@@ -116,6 +116,8 @@ template <typename F>
       return f.template operator()<4>();
     case 5:
       return f.template operator()<5>();
+    case 7:
+      return f.template operator()<7>();
     case 8:
       return f.template operator()<8>();
     default:
