@@ -14,7 +14,17 @@ DeviceType type_from(PyObject* o, const char* function) {
   return device.type;
 }
 
+// PyTorch's autocast knows these devices; without kernels for them it is never on.
+bool is_device_without_kernels(PyObject* o) {
+  if (!PyUnicode_Check(o)) return false;
+  for (const char* name : {"mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia", "privateuseone"}) {
+    if (PyUnicode_CompareWithASCIIString(o, name) == 0) return true;
+  }
+  return false;
+}
+
 PyObject* is_available(PyObject*, PyObject* o) {
+  if (is_device_without_kernels(o)) Py_RETURN_FALSE;
   return guarded(
       [&] { return wrap(autocast::is_supported(type_from(o, "is_autocast_available"))); });
 }
@@ -22,6 +32,7 @@ PyObject* is_enabled(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject* device = nullptr;
     if (!PyArg_ParseTuple(args, "|O", &device)) return nullptr;
+    if (device && is_device_without_kernels(device)) Py_RETURN_FALSE;
     const DeviceType type = device ? type_from(device, "is_autocast_enabled") : DeviceType::CUDA;
     return wrap(autocast::is_enabled(type));
   });

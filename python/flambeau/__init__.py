@@ -81,13 +81,26 @@ from flambeau._surface import install as _install_surface
 
 _install_surface()
 _C.__getattr__ = _attributes("flambeau._C")[0]
+_C._nn.__getattr__ = _attributes("flambeau._C._nn")[0]
 _warn_if_stale(_C.__file__, getattr(_C, "_spec_hash", ""))
 
 # Every function that the specification puts at the top level; what follows may wrap one of them.
 globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})
 
 from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
-from flambeau._assertion import _assert  # noqa: E402
+from flambeau._assertion import (  # noqa: E402
+    _assert,
+    _assert_async,
+    _check,
+    _check_index,
+    _check_is_size,
+    _check_not_implemented,
+    _check_tensor_all,
+    _check_tensor_all_with,
+    _check_type,
+    _check_value,
+    _check_with,
+)
 from flambeau._calculus import gradient  # noqa: E402
 from flambeau._conversion import (  # noqa: E402
     as_tensor,

@@ -100,11 +100,11 @@ def attributes(
             folder.update(submodules(module))
         if name in folder:
             return import_module(f"{module_name}.{name}")
-        if name in _surface.submodules_of(module_name):
-            return import_module(f"{module_name}.{name}")
         value = import_module("flambeau._surface.places").find(module_name, name)
         if value is not None:
             return vars(module).setdefault(name, value)
+        if name in _surface.submodules_of(module_name):
+            return import_module(f"{module_name}.{name}")
         refuse(module, name)
 
     def __dir__() -> list[str]:

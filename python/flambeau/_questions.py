@@ -37,6 +37,21 @@ def _get_accelerator(check: bool | None = None) -> Any:
     return device("cpu")
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Whether vmap, grad or another transform is running in this thread."""
+    from flambeau.func._layers import is_any_active
+
+    return is_any_active()
+
+
+def _jit_can_fuse_on_cpu() -> bool:
+    """Whether a compiler in C++ merges loops: there is none."""
+    return False
+
+
+_jit_can_fuse_on_gpu = _jit_can_fuse_on_cpu
+
+
 def _jit_set_profiling_mode(enabled: bool) -> bool:
     """Set whether an executor in C++ specialises graphs: there is none. Returns: the former setting."""
     return False
@@ -44,4 +59,6 @@ def _jit_set_profiling_mode(enabled: bool) -> bool:
 
 _jit_set_profiling_executor = _jit_set_profiling_mode
 _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_profiling_mode
-_jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_profiling_mode
+_jit_set_nvfuser_guard_mode = _jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = (
+    _jit_set_profiling_mode
+)

@@ -300,7 +300,11 @@ def _find(name: str) -> Function | None:
 
     if name in vars(flambeau) and not isinstance(vars(flambeau)[name], ModuleType | type):
         return vars(flambeau)[name]
-    return getattr(_C.Tensor, name, None) if name in dir(_C.Tensor) else None
+    if name in dir(_C.Tensor):
+        return getattr(_C.Tensor, name)
+    from flambeau._surface import places
+
+    return places.find("flambeau", name) if name.startswith("_") else None
 
 
 class Namespace:

@@ -78,6 +78,27 @@ distributed.algorithms.ddp_comm_hooks.default_hooks fp16_compress_hook
 distributed.elastic.multiprocessing.errors record
 distributed.checkpoint save load
 onnx.symbolic_helper parse_args
+export.decomp_utils CustomDecompTable
+distributed._composable.fsdp fully_shard FSDPModule
+distributed._tensor.experimental implicit_replication
+distributed.checkpoint.hf_storage HuggingFaceStorageReader HuggingFaceStorageWriter
+distributed.checkpoint.state_dict_loader _load_state_dict load
+distributed.checkpoint.format_utils _EmptyStateDictLoadPlanner
+distributed.constants default_pg_timeout
+distributed.distributed_c10d _get_default_group _pg_map
+distributed.fsdp.wrap _or_policy
+distributed.launcher.api LaunchConfig elastic_launch
+distributed.run run get_args_parser
+distributed.tensor.experimental._attention set_rotate_method
+distributed.tensor.placement_types _StridedShard
+distributed.utils _sync_module_states
+numa.binding AffinityMode NumaOptions
+profiler.profiler profile ProfilerAction
+utils._sympy.numbers IntInfinity
+utils._sympy.value_ranges ValueRanges
+_subclasses.fake_tensor FakeTensor FakeTensorMode is_fake
+_inductor.cpu_vec_isa pick_vec_isa
+_higher_order_ops.associative_scan associative_scan
 ao.quantization QuantStub DeQuantStub get_default_qconfig
 quantization QuantStub
 nn.quantized FloatFunctional
@@ -422,6 +443,30 @@ def test_devices_that_there_are_none_of():
         assert fb.cpu.current_stream() is not None
     with pytest.raises(RuntimeError):
         fb.ones(1).xpu()
+
+
+MODULES_OF_FUNCTIONS = """
+import FRAMEWORK
+import FRAMEWORK.nn.utils.weight_norm, FRAMEWORK.nn.utils.spectral_norm
+import FRAMEWORK._higher_order_ops.associative_scan
+from FRAMEWORK._higher_order_ops.while_loop import while_loop
+from FRAMEWORK.nn.utils.weight_norm import WeightNorm, weight_norm
+utils = FRAMEWORK.nn.utils
+assert utils.weight_norm is weight_norm and utils.spectral_norm(FRAMEWORK.nn.Linear(2, 2)).weight_u.dim() == 1
+assert callable(FRAMEWORK._higher_order_ops.associative_scan)
+assert FRAMEWORK._higher_order_ops.while_loop is while_loop
+"""
+
+
+@pytest.mark.parametrize("name", ["flambeau", "torch"])
+def test_a_function_keeps_the_name_of_its_module(name):
+    start = "import flambeau.compat as compat; compat.install()\n" if name == "torch" else ""
+    text = start + MODULES_OF_FUNCTIONS.replace("FRAMEWORK", name)
+    subprocess.run(
+        [sys.executable, "-c", text],
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(Path(fb.__file__).parents[1])},
+    )
 
 
 def test_the_import_reads_no_table():

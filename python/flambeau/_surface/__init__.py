@@ -13,9 +13,34 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 # The first that has a module gives it.
 _TABLES = ("flambeau._surface.places", "flambeau._surface.absent")
+
+
+class _Package(ModuleType):
+    """A package that keeps its functions when submodules of the same names are imported.
+
+    Python binds an imported submodule in its package. PyTorch's packages import theirs first and then bind
+    the function, as with ``nn.utils.weight_norm``.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and callable(vars(self).get(name))):
+            super().__setattr__(name, value)
+
+
+def _keep_function(package: ModuleType | None, name: str) -> None:
+    """Let a package keep the function that goes by the name of one of its submodules."""
+    if package is None:
+        return
+    found = vars(package).get(name)
+    if found is None:
+        found = import_module("flambeau._surface.places").find(package.__name__, name)
+    if callable(found):
+        vars(package)[name] = found
+        package.__class__ = _Package
 
 
 class _Loader(importlib.abc.Loader):
@@ -27,6 +52,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self.table.fill(module)
+        parent, _, name = module.__name__.rpartition(".")
+        _keep_function(sys.modules.get(parent), name)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

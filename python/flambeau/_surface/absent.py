@@ -50,8 +50,10 @@ def _answer(text: str, module: str, missing: str) -> tuple[str, Any]:
 
 def _value(text: str) -> tuple[str, Any]:
     name, _, value = text.partition("=")
-    constants = {"False": False, "True": True, "None": None}
-    return name, constants[value] if value in constants else int(value) if value.isdigit() else value
+    constants: dict[str, Any] = {"False": False, "True": True, "None": None, "{}": {}}
+    return name, constants[value] if value in constants else int(value) if value.lstrip(
+        "-"
+    ).isdigit() else value
 
 
 def _error(text: str, module: str) -> tuple[str, Any]:
@@ -64,9 +66,9 @@ def _entries(kind: str, words: list[str], module: str, missing: str) -> Iterator
         yield words[0], enum.Enum(words[0], words[1:], module=module)
         return
     for word in words:
-        if kind == "class":  # some have a constant: group:WORLD=None
-            name, _, constant = word.partition(":")
-            yield name, absent_class(name, module, missing, **dict([_value(constant)] if constant else []))
+        if kind == "class":  # some have constants: group:WORLD=None
+            name, *constants = word.split(":")
+            yield name, absent_class(name, module, missing, **dict(map(_value, constants)))
         elif kind == "def":
             yield word, absent_function(word, module, missing)
         elif kind == "decorator":

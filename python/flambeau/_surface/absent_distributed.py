@@ -6,8 +6,10 @@ from __future__ import annotations
 TABLES = {
     "flambeau has no distributed communication": """
 distributed
-  class AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions
-      BroadcastOptions DeviceMesh FileStore GatherOptions GradBucket GroupMember GroupName HashStore Logger
+  class AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend:default_device_backend_map={}
+      BackendConfig BarrierOptions
+      BroadcastOptions DeviceMesh FileStore GatherOptions GradBucket
+      GroupMember:WORLD=None:NON_GROUP_MEMBER=-100 GroupName HashStore Logger
       P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer
       ScatterOptions Store TCPStore Work group:WORLD=None
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
@@ -29,6 +31,8 @@ distributed
       is_xccl_available=False
 distributed.distributed_c10d
   class AllgatherOptions
+  def _get_default_group
+  value _pg_map={}
   answer is_backend_available=False is_gloo_available=False is_initialized=False is_mpi_available=False
       is_nccl_available=False is_ucc_available=False is_xccl_available=False
   from AllToAllOptions=distributed AllreduceCoalescedOptions=distributed AllreduceOptions=distributed
@@ -57,6 +61,7 @@ distributed.rendezvous
   from FileStore=distributed Store=distributed TCPStore=distributed register_rendezvous_handler=distributed
       rendezvous=distributed
 distributed.constants
+  from default_pg_timeout=_surface.written
 distributed.device_mesh
   class C10dBackend
   answer is_available=False is_initialized=False
@@ -123,8 +128,15 @@ distributed.checkpoint.filesystem
       StorageWriter=distributed.checkpoint WriteItem=distributed.checkpoint
       WriteItemType=distributed.checkpoint.default_planner
       narrow_tensor_by_index=distributed.checkpoint.default_planner
+distributed.checkpoint.hf_storage
+  from HuggingFaceStorageReader=distributed.checkpoint HuggingFaceStorageWriter=distributed.checkpoint
+distributed.checkpoint.state_dict_loader
+  def _load_state_dict
+  from load=distributed.checkpoint load_state_dict=distributed.checkpoint
+distributed.checkpoint._consolidate_hf_safetensors
+  def consolidate_safetensors_files consolidate_safetensors_files_on_every_rank
 distributed.checkpoint.format_utils
-  class BroadcastingTorchSaveReader DynamicMetaLoadPlanner TensorProperties
+  class _EmptyStateDictLoadPlanner BroadcastingTorchSaveReader DynamicMetaLoadPlanner TensorProperties
   def dcp_to_torch_save torch_save_to_dcp
   from DefaultLoadPlanner=distributed.checkpoint FileSystemReader=distributed.checkpoint
       FileSystemWriter=distributed.checkpoint LoadItemType=distributed.checkpoint.filesystem
@@ -172,6 +184,8 @@ distributed.checkpoint.storage
       WriteResult=distributed.checkpoint.filesystem
 distributed._composable
   def checkpoint contract replicate
+distributed._composable.fsdp
+  from FSDPModule=distributed.fsdp MixedPrecisionPolicy=distributed.fsdp fully_shard=distributed.fsdp
 distributed._functional_collectives
   class AsyncCollectiveTensor
   def all_gather_inplace all_gather_into_tensor_backward all_gather_into_tensor_coalesced
@@ -272,7 +286,7 @@ distributed.fsdp.sharded_grad_scaler
   class ShardedGradScaler
   from ProcessGroup=distributed
 distributed.fsdp.wrap
-  def always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
+  def _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
       transformer_auto_wrap_policy wrap
   from CustomPolicy=distributed.fsdp.fully_sharded_data_parallel
       ModuleWrapPolicy=distributed.fsdp.fully_sharded_data_parallel
@@ -299,7 +313,7 @@ distributed.launcher
 distributed.launcher.api
   class HealthCheckServer LocalElasticAgent
   def create_healthcheck_server parse_rendezvous_endpoint
-  decorator DefaultLogsSpecs=distributed.elastic.multiprocessing LaunchConfig=distributed.launcher
+  from DefaultLogsSpecs=distributed.elastic.multiprocessing LaunchConfig=distributed.launcher
       LogsSpecs=distributed.elastic.multiprocessing RendezvousParameters=distributed.elastic.rendezvous
       SignalException=distributed.elastic.multiprocessing WorkerSpec=distributed.elastic.agent.server
       elastic_launch=distributed.launcher get_logger=distributed.elastic.multiprocessing
@@ -334,8 +348,8 @@ distributed.run
   class check_env env macros
   def config_from_args determine_local_world_size get_rdzv_endpoint get_use_env main parse_args
       parse_min_max_nnodes run_script_path
-  decorator run=distributed.launch
-  from DefaultLogsSpecs=distributed.elastic.multiprocessing LaunchConfig=distributed.launcher
+  from run=distributed.launch LaunchConfig=distributed.launcher
+      DefaultLogsSpecs=distributed.elastic.multiprocessing
       LogsSpecs=distributed.elastic.multiprocessing Std=distributed.elastic.multiprocessing
       elastic_launch=distributed.launcher get_args_parser=distributed.launch
       get_logger=distributed.elastic.multiprocessing record=distributed.elastic.multiprocessing.errors
@@ -350,16 +364,30 @@ distributed.tensor.device_mesh
 distributed.tensor.experimental
   def context_parallel implicit_replication local_map register_sharding
   from DTensor=distributed.checkpoint.default_planner
+distributed.tensor.experimental._attention
+  def set_rotate_method
+  from context_parallel=distributed.tensor.experimental
+distributed.tensor._utils
+  def compute_local_shape_and_global_offset
+distributed._tensor.experimental
+  from implicit_replication=distributed.tensor.experimental local_map=distributed.tensor.experimental
 distributed.tensor.parallel
   class ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
       RowwiseParallel SequenceParallel
   def loss_parallel parallelize_module
 distributed.tensor.placement_types
-  class MaskBuffer
+  class MaskBuffer _StridedShard
   def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor
       shard_dim_alltoall unpad_tensor
   from DeviceMesh=distributed Partial=distributed._tensor Placement=distributed._tensor
       Replicate=distributed._tensor Shard=distributed._tensor
 distributed.utils
+  def _sync_module_states _verify_param_shape_across_processes
+""",
+    "flambeau does not bind processes to NUMA nodes": """
+numa.binding
+  class NumaOptions
+  enum AffinityMode NODE SOCKET EXCLUSIVE CORE_COMPLEX
+  def maybe_wrap_command_args_with_numa_binding maybe_wrap_with_numa_binding
 """,
 }

@@ -85,6 +85,8 @@ export.graph_signature
 export.dynamic_shapes
   def refine_dynamic_shapes_from_suggested_fixes
   from AdditionalInputs=export Dim=export ExportedProgram=export ShapesCollection=export dims=export
+export.decomp_utils
+  from CustomDecompTable=export
 export.unflatten
   class InterpreterModule InterpreterModuleDispatcher
   from ConstantArgument=export.exported_program ExportGraphSignature=export ExportedProgram=export
@@ -140,8 +142,35 @@ autograd.profiler_util
   class EventMetadata FormattedTimesMixin FunctionEventAvg Interval Kernel StringTable
   from DeviceType=profiler EventList=autograd.profiler FunctionEvent=autograd.profiler
       MemRecordsAcc=autograd.profiler
+profiler.profiler
+  class ExecutionTraceObserver
+  from ProfilerAction=profiler ProfilerActivity=profiler profile=profiler schedule=profiler
+      supported_activities=profiler tensorboard_trace_handler=profiler
 autograd.profiler_legacy
   class profile
+""",
+    "flambeau has no compiler": """
+_inductor
+  from cudagraph_mark_step_begin=compiler
+_inductor.cpu_vec_isa
+  def pick_vec_isa
+_inductor.runtime.cache_dir_utils
+  def cache_dir
+""",
+    "flambeau has no fake tensors; those on the device meta have a shape and no elements": """
+_subclasses
+  from FakeTensor=_subclasses.fake_tensor FakeTensorMode=_subclasses.fake_tensor
+_subclasses.fake_tensor
+  class FakeTensor FakeTensorConverter FakeTensorMode
+  error DataDependentOutputException=RuntimeError DynamicOutputShapeException=RuntimeError
+      UnsupportedFakeTensorException=RuntimeError
+  answer is_fake=False
+""",
+    "flambeau has no symbolic sizes": """
+utils._sympy.numbers
+  class IntInfinity NegativeIntInfinity
+utils._sympy.value_ranges
+  class ValueRanges
 """,
     "flambeau has no nested tensors": """
 nested

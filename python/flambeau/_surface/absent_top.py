@@ -29,6 +29,7 @@ _top.quantized
       fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
       fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr
       q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point
+      _make_per_tensor_quantized_tensor _make_per_channel_quantized_tensor
       quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
       quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
       quantized_rnn_relu_cell quantized_rnn_tanh_cell

@@ -22,6 +22,16 @@ _C _questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatc
 _C _ExcludeDispatchKeyGuard=_surface.dispatch_keys
 _custom_ops get_ctx=library impl_abstract=library
 . ScriptModule=jit
+. cond=_control_flow while_loop=_control_flow
+. _pin_memory=_surface.aten_names _shape_as_tensor=_surface.aten_names _grouped_mm=_surface.aten_names
+. _convert_indices_from_coo_to_csr=_surface.aten_names _convert_indices_from_csr_to_coo=_surface.aten_names
+. _sparse_addmm=_surface.aten_names
+_C._nn _parse_to=nn.modules._target:target_of
+_higher_order_ops cond=_control_flow while_loop=_control_flow associative_scan=_control_flow
+_higher_order_ops.cond cond=_control_flow
+_higher_order_ops.while_loop while_loop=_control_flow
+_higher_order_ops.associative_scan associative_scan=_control_flow
+_prims_common is_contiguous_or_false=_surface.written
 _C _TensorMeta=_surface.written
 _dynamo._trace_wrapped_higher_order_op TransformGetItemToIndex=_surface.written
 _tensor_str PRINT_OPTS=_tensor_str:_options _str=_tensor_str:show _tensor_str=_tensor_str:show
@@ -34,6 +44,10 @@ optim.optimizer ParamsT=_surface.written _params_t=_surface.written:ParamsT
 optim.optimizer _default_to_fused_or_foreach=_surface.written
 optim.optimizer _use_grad_for_differentiable=_surface.written _get_value=_surface.written
 optim.optimizer _get_capturable_supported_devices=_surface.written _dispatch_sqrt=_surface.written
+nn.init _no_grad_uniform_=nn.init:uniform_ _no_grad_normal_=nn.init:normal_ _no_grad_fill_=nn.init:constant_
+_tensor_str printoptions=_surface.written
+backends fp32_precision=_surface.written
+backends.cuda sdp_kernel=_surface.written
 serialization MAP_LOCATION=_surface.written
 utils._pytree _get_node_type=_surface.written
 utils.checkpoint get_device_states=_surface.written set_device_states=_surface.written
@@ -61,6 +75,7 @@ nn.modules.conv nn.modules.lazy
 nn.modules.dropout _DropoutNd=nn.modules.dropout:_Dropout
 nn.modules.linear NonDynamicallyQuantizableLinear=nn.modules.linear:Linear nn.modules.lazy
 nn.modules.loss nn.modules.margin_loss
+nn.modules.module _EXTRA_STATE_KEY_SUFFIX=nn.modules.state:EXTRA_STATE
 nn.modules.module nn.modules.hooks nn.modules.state _IncompatibleKeys=nn.modules.state:IncompatibleKeys
 nn.modules.pooling nn.modules.unpooling _MaxPoolNd=nn.modules.pooling:_MaxPool
 nn.modules.pooling _AvgPoolNd=nn.modules.pooling:_AvgPool
@@ -76,8 +91,8 @@ nn.utils.clip_grad nn.utils.parameters
 nn.utils.convert_parameters nn.utils.parameters
 nn.utils.fusion nn.utils.fusion
 nn.utils.init skip_init=nn.utils
-nn.utils.spectral_norm nn.utils.normalized
-nn.utils.weight_norm nn.utils.normalized
+nn.utils.spectral_norm nn.utils.normalized SpectralNorm=nn.utils.normalized:_SpectralNorm
+nn.utils.weight_norm nn.utils.normalized WeightNorm=nn.utils.normalized:_WeightNorm
 nn.parallel DistributedDataParallel=distributed.data_parallel
 optim.adadelta optim.adaptive
 optim.adagrad optim.adaptive

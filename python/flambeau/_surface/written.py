@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import datetime
 import functools
 import math
 import os
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import flambeau
@@ -59,6 +62,49 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     if mode.lower() not in fans:
         raise ValueError(f"expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
     return fans[mode.lower()]
+
+
+def is_contiguous_or_false(a: Tensor, false_if_dde: bool = True) -> bool:
+    """Whether a tensor is contiguous; with symbolic sizes, which there are none of, False if unknown."""
+    return a.is_contiguous()
+
+
+# --- settings and constants ------------------------------------------------------------------------
+
+fp32_precision = "none"
+default_pg_timeout = datetime.timedelta(minutes=30)
+
+
+@contextlib.contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """Print tensors within the block as `flambeau.set_printoptions` would with these options."""
+    from flambeau import _tensor_str
+
+    before = dataclasses.asdict(_tensor_str._options)
+    try:
+        flambeau.set_printoptions(**options)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(_tensor_str._options, name, value)
+
+
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> contextlib.AbstractContextManager[None]:
+    """Allow ways of computing attention within a block; `flambeau.nn.attention.sdpa_kernel` replaces it."""
+    from flambeau.nn.attention import SDPBackend, sdpa_kernel
+
+    allowed = {
+        SDPBackend.FLASH_ATTENTION: enable_flash,
+        SDPBackend.MATH: enable_math,
+        SDPBackend.EFFICIENT_ATTENTION: enable_mem_efficient,
+        SDPBackend.CUDNN_ATTENTION: enable_cudnn,
+    }
+    return sdpa_kernel([backend for backend, enabled in allowed.items() if enabled])
 
 
 # --- optimizers ------------------------------------------------------------------------------------

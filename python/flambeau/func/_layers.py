@@ -6,6 +6,7 @@ wrapped tensor hides what the layer adds: a batch dimension (vmap), a graph (gra
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Self
 
 from flambeau import _C
@@ -14,6 +15,20 @@ from flambeau.autograd.grad_mode import _FORWARD, _GRAD
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_map
 
 _MODES = {"grad": _GRAD, "jvp": _FORWARD}
+
+
+class _Active(threading.local):
+    """The number of layers that this thread is in."""
+
+    count = 0
+
+
+_active = _Active()
+
+
+def is_any_active() -> bool:
+    """Whether a transform is running in this thread."""
+    return _active.count > 0
 
 
 class Layer:
@@ -33,11 +48,13 @@ class Layer:
     def __enter__(self) -> Self:
         # Popping the layer puts the modes back.
         self.level = _C._push_layer(*self._arguments)
+        _active.count += 1
         if self._mode:
             _C._set_grad_modes(_C._get_grad_modes() | self._mode)
         return self
 
     def __exit__(self, *_: object) -> None:
+        _active.count -= 1
         _C._pop_layer()
 
     def track(self, tree: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import flambeau
 from flambeau import Tensor
 from flambeau._lazy import attributes
+from flambeau.nn.modules._target import target_of
 from flambeau.nn.modules.hooks import (
     RemovableHandle,
     register_module_buffer_registration_hook,
@@ -358,16 +359,7 @@ class Module(StatefulModule):
 
         With ``memory_format=`` parameters and buffers of 4 and 5 dimensions are laid out so.
         """
-        memory_format = kwargs.get("memory_format")
-        device = kwargs.get("device")
-        dtype = kwargs.get("dtype")
-        for argument in args:
-            if isinstance(argument, Tensor):
-                device, dtype = argument.device, argument.dtype
-            elif isinstance(argument, flambeau.dtype):
-                dtype = argument
-            elif argument is not None and not isinstance(argument, bool):
-                device = argument
+        device, dtype, non_blocking, memory_format = target_of(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"Module.to: expected a floating or complex dtype, got {dtype}")
 
@@ -378,7 +370,9 @@ class Module(StatefulModule):
                 "dtype": dtype if castable and dtype else tensor.dtype,
             }
             laid_out = memory_format is not None and tensor.dim() in (4, 5)
-            return tensor.to(**place, memory_format=memory_format) if laid_out else tensor.to(**place)
+            if laid_out:
+                place["memory_format"] = memory_format
+            return tensor.to(**place, non_blocking=non_blocking)
 
         return self._apply(convert)
 
@@ -410,25 +404,28 @@ class Module(StatefulModule):
         """Move to an MTIA device."""
         return self._to_kind("mtia", device)
 
+    def _cast_floating(self: Self, dtype: Any) -> Self:
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
     def float(self: Self) -> Self:
         """Cast floating parameters and buffers to float32."""
-        return self.to(flambeau.float32)
+        return self._cast_floating(flambeau.float32)
 
     def double(self: Self) -> Self:
         """Cast floating parameters and buffers to float64."""
-        return self.to(flambeau.float64)
+        return self._cast_floating(flambeau.float64)
 
     def half(self: Self) -> Self:
         """Cast floating parameters and buffers to float16."""
-        return self.to(flambeau.float16)
+        return self._cast_floating(flambeau.float16)
 
     def bfloat16(self: Self) -> Self:
         """Cast floating parameters and buffers to bfloat16."""
-        return self.to(flambeau.bfloat16)
+        return self._cast_floating(flambeau.bfloat16)
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""
-        return self.to("cpu")
+        return self._apply(lambda t: t.cpu())
 
     def share_memory(self: Self) -> Self:
         """Move all parameters and buffers to memory that processes share; see `Tensor.share_memory_`."""
