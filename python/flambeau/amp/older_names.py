@@ -1,11 +1,50 @@
-"""The state of autocast by device, under names from before it took the device as an argument."""
+"""Autocast and loss scaling by device, under names from before they took the device as an argument."""
 
 from __future__ import annotations
 
 import warnings
+from typing import ClassVar
 
 from flambeau import _C
 from flambeau._C import dtype
+from flambeau.amp.autocast_mode import autocast
+from flambeau.amp.grad_scaler import GradScaler
+
+
+def _deprecate_class(device: str, name: str) -> None:
+    """Warn the caller of the class's __init__."""
+    text = f"{device}.amp.{name} is deprecated: write amp.{name}({device!r}, ...)"
+    warnings.warn(text, FutureWarning, stacklevel=3)
+
+
+class DeviceAutocast(autocast):
+    """`amp.autocast` for the device of the subclass; deprecated."""
+
+    _device_type: ClassVar[str]
+    _lower: ClassVar[dtype]
+
+    def __init__(self, enabled: bool = True, dtype: dtype | None = None, cache_enabled: bool = True) -> None:
+        _deprecate_class(self._device_type, "autocast")
+        super().__init__(self._device_type, dtype or self._lower, enabled, cache_enabled)
+
+
+class DeviceGradScaler(GradScaler):
+    """`amp.GradScaler` for the device of the subclass; deprecated."""
+
+    _device_type: ClassVar[str]
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _deprecate_class(self._device_type, "GradScaler")
+        super().__init__(
+            self._device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled
+        )
 
 
 def _deprecate(name: str, instead: str) -> None:

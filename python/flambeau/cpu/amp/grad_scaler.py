@@ -1,26 +1,11 @@
 """Scaling of losses for the CPU under its older name."""
 
-from __future__ import annotations
-
-import warnings
-
-from flambeau import amp
+from flambeau.amp.older_names import DeviceGradScaler
 
 __all__ = ["GradScaler"]
 
 
-class GradScaler(amp.GradScaler):
+class GradScaler(DeviceGradScaler):
     """`amp.GradScaler` for the CPU; deprecated."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warnings.warn(
-            "cpu.amp.GradScaler is deprecated: write amp.GradScaler('cpu', ...)", FutureWarning, stacklevel=2
-        )
-        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _device_type = "cpu"

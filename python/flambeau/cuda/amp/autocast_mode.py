@@ -6,18 +6,15 @@ import warnings
 from typing import Any
 
 from flambeau import _C, amp, dtype
+from flambeau.amp.older_names import DeviceAutocast
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(amp.autocast):
-    """`amp.autocast` for CUDA; deprecated."""
+class autocast(DeviceAutocast):
+    """`amp.autocast` for CUDA, by default to float16; deprecated."""
 
-    def __init__(self, enabled: bool = True, dtype: dtype = _C.float16, cache_enabled: bool = True) -> None:
-        warnings.warn(
-            "cuda.amp.autocast is deprecated: write amp.autocast('cuda', ...)", FutureWarning, stacklevel=2
-        )
-        super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+    _device_type, _lower = "cuda", _C.float16
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: dtype | None = None) -> Any:
