@@ -105,10 +105,7 @@ class Gamma(ExponentialFamily):
     tensor(1.5000)
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(("concentration", "rate"), constraints.positive)
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
@@ -287,7 +284,9 @@ class Dirichlet(ExponentialFamily):
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
-            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+            raise ValueError(
+                "Dirichlet: expected concentration to be at least one-dimensional, got a 0-dim tensor"
+            )
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
@@ -353,10 +352,9 @@ class Beta(ExponentialFamily):
     tensor(0.2500)
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "concentration1": constraints.positive,
-        "concentration0": constraints.positive,
-    }
+    arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("concentration1", "concentration0"), constraints.positive
+    )
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0

@@ -30,10 +30,9 @@ class Weibull(TransformedDistribution):
     tensor(2.)
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "scale": constraints.positive,
-        "concentration": constraints.positive,
-    }
+    arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("scale", "concentration"), constraints.positive
+    )
     support = constraints.positive
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
@@ -92,10 +91,7 @@ class Pareto(TransformedDistribution):
     tensor(2.)
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": constraints.positive,
-        "scale": constraints.positive,
-    }
+    arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(("alpha", "scale"), constraints.positive)
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
@@ -153,10 +149,9 @@ class Kumaraswamy(TransformedDistribution):
     tensor(0.5000)
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "concentration1": constraints.positive,
-        "concentration0": constraints.positive,
-    }
+    arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(
+        ("concentration1", "concentration0"), constraints.positive
+    )
     support = constraints.unit_interval
     has_rsample = True
 
@@ -228,10 +223,7 @@ class InverseGamma(TransformedDistribution):
     tensor(1.)
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(("concentration", "rate"), constraints.positive)
     support = constraints.positive
     has_rsample = True
 

@@ -60,7 +60,26 @@ class LogitRelaxedBernoulli(_Odds):
         return temperature.log() + difference - 2 * difference.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class _Relaxed(TransformedDistribution):
+    """A relaxed distribution that has the parameters of its base."""
+
+    @property
+    def temperature(self) -> Any:
+        """The base's."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The base's."""
+        return self.base_dist.probs
+
+
+class RelaxedBernoulli(_Relaxed):
     """A number between 0 and 1 in place of a Bernoulli one.
 
     Args:
@@ -87,21 +106,6 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """The base's."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """The base's."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The base's."""
-        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(Distribution):
@@ -166,7 +170,7 @@ class ExpRelaxedCategorical(Distribution):
         return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """A point of the simplex in place of a one-hot vector.
 
     Args:
@@ -190,18 +194,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """The base's."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """The base's."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The base's."""
-        return self.base_dist.probs

@@ -29,7 +29,7 @@ class Transform:
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
+            raise ValueError(f"expected 0 or 1 as cache_size, got {cache_size}")
         self._cache_size = cache_size
         self._inv: weakref.ref[Transform] | None = None
         self._cached_x_y: tuple[Any, Any] = (None, None)
@@ -42,7 +42,10 @@ class Transform:
         """How many dimensions an event has, where domain and codomain agree."""
         if self.domain.event_dim == self.codomain.event_dim:
             return int(self.domain.event_dim)
-        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        raise ValueError(
+            f"event_dim: expected one value, got {self.domain.event_dim} of the domain and "
+            f"{self.codomain.event_dim} of the codomain; read either of these"
+        )
 
     @property
     def inv(self) -> Transform:
@@ -73,24 +76,18 @@ class Transform:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return y for x."""
-        if self._cache_size == 0:
-            return self._call(x)
         old_x, old_y = self._cached_x_y
-        if x is old_x:
-            return old_y
-        y = self._call(x)
-        self._cached_x_y = x, y
-        return y
+        return old_y if x is old_x else self._keep(x, self._call(x))[1]
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        if self._cache_size == 0:
-            return self._inverse(y)
         old_x, old_y = self._cached_x_y
-        if y is old_y:
-            return old_x
-        x = self._inverse(y)
-        self._cached_x_y = x, y
-        return x
+        return old_x if y is old_y else self._keep(self._inverse(y), y)[0]
+
+    def _keep(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the pair; a transform with a cache remembers it, so that its inverse is exact."""
+        if self._cache_size:
+            self._cached_x_y = x, y
+        return x, y
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} defines no _call")

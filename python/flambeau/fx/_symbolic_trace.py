@@ -107,7 +107,7 @@ class Tracer(TracerBase):
         self.scope = Scope("", None)
         self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
         self.num_calls: dict[str, int] = {}
-        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
+        self.node_name_to_scope = {}
 
     # --- what subclasses override -----------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Tracer(TracerBase):
         for name, child in self.root.named_modules():
             if child is mod:
                 return str(name)
-        raise NameError(f"module is not installed as a submodule of the root: {type(mod).__name__}")
+        raise NameError(f"expected a module installed as a submodule of the root, got {type(mod).__name__}")
 
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -186,19 +186,6 @@ class Tracer(TracerBase):
         if self.param_shapes_constant and isinstance(value, Parameter):
             options["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, path, value)
         return self.create_proxy("get_attr", path, (), {}, **options)
-
-    def create_node(
-        self,
-        kind: str,
-        target: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        name: str | None = None,
-        type_expr: Any | None = None,
-    ) -> Any:
-        node = super().create_node(kind, target, args, kwargs, name, type_expr)
-        self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
-        return node
 
     def create_arg(self, a: Any) -> Any:
         """Turn a value into an argument of a node; tensors and modules become attributes of the root."""

@@ -57,6 +57,7 @@ class TracerBase:
     traced_func_name = "forward"
     scope: Scope
     module_stack: OrderedDict[str, tuple[str, Any]]
+    node_name_to_scope: dict[str, tuple[str, Any]]
 
     def create_node(
         self,
@@ -67,7 +68,7 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Add a node to the graph; subclasses override it to check or note something."""
+        """Append one node; subclasses override it to check or note something."""
         if kind == "call_function" and self.check_mutable_operations:
             from flambeau.fx.operator_schemas import check_for_mutable_operation
 
@@ -77,6 +78,8 @@ class TracerBase:
             node.meta.update(fx_traceback.get_current_meta())
         if getattr(self, "module_stack", None):
             node.meta["nn_module_stack"] = OrderedDict(self.module_stack)
+        if hasattr(self, "node_name_to_scope"):
+            self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
         return node
 
     def proxy(self, node: Node) -> Proxy:
@@ -158,7 +161,7 @@ class TracerBase:
     def to_bool(self, obj: Proxy) -> bool:
         """Answer ``bool(proxy)``; the value is not known, so this raises TraceError."""
         raise TraceError(
-            "symbolically traced variables cannot be used as inputs to control flow: "
+            "symbolically traced variables cannot decide control flow: "
             f"the truth of {obj.node.name!r} is not known while the program is traced"
         )
 
@@ -181,7 +184,7 @@ class GraphAppendingTracer(TracerBase):
         self.graph = graph
         self.scope = Scope("", None)
         self.module_stack = OrderedDict()
-        self.node_name_to_scope: dict[str, tuple[str, type]] = {}
+        self.node_name_to_scope = {}
 
 
 def assert_fn(x: Any) -> None:
@@ -250,8 +253,8 @@ class Proxy:
 
     def __len__(self) -> int:
         raise RuntimeError(
-            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
-            f"please call {flambeau.__name__}.fx.wrap('len') at module scope"
+            f"'len' is not supported by Proxy: run {flambeau.__name__}.fx.wrap('len') in the traced module's "
+            "file, outside of functions, to record its calls"
         )
 
     def __hash__(self) -> int:
