@@ -46,7 +46,7 @@ def dim_kind(schema: Schema, name: str) -> int:
 
 
 def read_batching(draft: Draft, context: Context) -> tuple[BatchRule, ...]:
-    """Return the rules of an entry in the order in which they are tried."""
+    """Return the rules of an entry in order of trial."""
     found = (_rule(fields, draft, context) for fields in draft.fields.maps("vmap"))
     return tuple(rule for rule in found if rule is not None)
 

@@ -24,7 +24,7 @@ GIVEN, DERIVED, LOOP, NOTHING = "given", "derived", "missing", "-"
 
 
 def rules(op: Operator, form: Form) -> tuple[BatchRule, ...]:
-    """Return the rules of one entry in the order in which they are tried; none: one call per batch entry."""
+    """Return the rules of one entry in order of trial; none: one call per batch entry."""
     found = tuple(_rules(op, form))
     if form.kind is FormKind.OUT:
         return tuple(rule for rule in (_into_outs(rule, form) for rule in found) if rule is not None)

@@ -24,7 +24,7 @@ class Emitted(Protocol):
 
 
 def target_names() -> list[str]:
-    """Return the targets in the order in which they run."""
+    """Return the targets in the order they run in."""
     return sorted(m.name for m in pkgutil.iter_modules(targets.__path__) if not m.ispkg)
 
 

@@ -85,7 +85,7 @@ class Fields:
         return tuple(Fields(item, self.collector) for item in node.items if isinstance(item, Node))
 
     def lists(self, key: str) -> tuple[tuple[Text, ...], ...]:
-        """Return a list of lists of scalars."""
+        """Return nested lists of scalars."""
         node = self.node.get(key)
         if not isinstance(node, Sequence):
             return ()

@@ -33,8 +33,8 @@ from codegen.spelling import dtype, element_type, local, memory_format, number, 
 class TensorSpelling:
     """Writes tensor expressions as C++ over host values; variables are spelled by `name_of`.
 
-    What occurs several times, operator calls and lists, is made once, as long as one of them is made in
-    any case.
+    An operator call or a list that occurs several times is made once, provided that at least one of the
+    occurrences is unconditional.
     """
 
     def __init__(self, model: Model, owner: str, name_of: Callable[[str], str] = local) -> None:

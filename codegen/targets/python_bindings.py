@@ -124,7 +124,7 @@ def _param(arg: Argument, method: bool, numbers: bool) -> str:
 
 
 def _out_param(signature: Signature) -> str:
-    """out=: a tensor, or a tuple of them for several results."""
+    """out=: a tensor for one result, a tuple for several."""
     kind = "Tensor" if [arg.type for arg in signature.out_args] == [TENSOR] else "TensorList"
     return f'{{"out", ParamKind::{kind}, true, true, true, 0, false}}'
 

@@ -151,7 +151,7 @@ def frombuffer(
     """
     if isinstance(buffer, Tensor):
         raise ValueError(
-            "frombuffer: expected an object that implements the Python buffer protocol, got a Tensor"
+            "frombuffer: expected bytes or another object with the buffer protocol, got a Tensor"
         )
     out = _C._from_buffer(buffer, dtype, count, offset)
     return out.requires_grad_() if requires_grad else out

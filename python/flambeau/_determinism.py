@@ -53,7 +53,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             )
         debug_mode = _MODES.index(debug_mode)
     if debug_mode not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode: expected 0 to 2, got {debug_mode}")
+        raise RuntimeError(f"invalid value of debug_mode: must be from 0 to 2, got {debug_mode}")
     _state["mode"] = int(debug_mode)
     _settle()
 

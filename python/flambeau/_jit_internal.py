@@ -244,4 +244,4 @@ def is_final(ann: Any) -> bool:
 
 def raise_error_container_parameter_missing(target_type: str) -> None:
     """Raise that a container's element type is missing."""
-    raise RuntimeError(f"Attempted to use {target_type} without a contained type")
+    raise RuntimeError(f"Attempted to use {target_type} without its element type: write {target_type}[...]")

@@ -56,7 +56,7 @@ _MissingName.__module__ = "builtins"
 
 
 def missing(module: Any, name: str) -> str:
-    """Return what an error says about a name that a module does not have."""
+    """Return the text of the error for an attribute that a module lacks."""
     spoken = module.__name__
     provider = "" if spoken.startswith("flambeau") else " (answered by flambeau)"
     names = {*vars(module), *every_submodule(module), *getattr(module, "__dir__", list)()}

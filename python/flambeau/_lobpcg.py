@@ -27,7 +27,7 @@ def lobpcg(
     ortho_fparams: Any = None,
     ortho_bparams: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the `k` largest (or smallest) eigenvalues of A x = E B x, and their eigenvectors as columns.
+    """Return `k` extreme eigenvalues of A x = E B x, and their eigenvectors as columns.
 
     Locally optimal block preconditioned conjugate gradients: each step solves the problem within the span of
     the iterates, the preconditioned residuals and the previous step. Where A requires a gradient the dense

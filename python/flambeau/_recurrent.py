@@ -187,7 +187,7 @@ def _sequence(cell: Cell, name: str, states: int) -> Callable[..., tuple[Tensor,
     Called as {name}(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first), or for packed rows as {name}(data, batch_sizes, hx, params, has_biases, num_layers,
     dropout, train, bidirectional).
-    Returns: the outputs of the last layer, and the final state{"s (h, c)" if states == 2 else ""}.
+    Returns: the last layer's outputs, and the final state{"s (h, c)" if states == 2 else ""}.
     """
     return network
 

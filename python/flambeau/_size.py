@@ -8,7 +8,7 @@ from flambeau import _C, _naming
 
 
 class Size(tuple[int, ...]):
-    """The size of each dimension of a tensor.
+    """The sizes of a tensor, one for each dimension.
 
     >>> import flambeau as fb
     >>> fb.zeros(2, 3).shape

@@ -20,7 +20,7 @@ def _check(holds: bool, name: str, text: str) -> None:
 
 
 def _check_sizes(name: str, n_fft: int, hop: int, length: int, window: Tensor | None) -> None:
-    _check(hop > 0, name, f"expected hop_length > 0, but got hop_length={hop}")
+    _check(hop > 0, name, f"expected hop_length > 0, got {hop}")
     _check(0 < length <= n_fft, name, f"expected win_length from 1 to n_fft, got {length}")
     fits = window is None or (window.dim() == 1 and window.shape[0] == length)
     got = "" if window is None else str(list(window.shape))
@@ -120,7 +120,7 @@ def stft(
 
         signal = pad(signal, [(n_fft - length) // 2] * 2)
     points = signal.shape[1]
-    _check(0 < n_fft <= points, "stft", f"expected 0 < n_fft < {points}, but got n_fft={n_fft}")
+    _check(0 < n_fft <= points, "stft", f"expected n_fft from 1 to {points}, got {n_fft}")
     _check_sizes("stft", n_fft, hop, length, window)
     onesided = _has_onesided(onesided, complex_output)
     frames = _windowed(signal.unfold(-1, n_fft, hop), window, length)

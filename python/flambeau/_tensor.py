@@ -229,7 +229,7 @@ class _TensorMethods:
         return False
 
     def const_data_ptr(self: Any) -> int:
-        """Return the address of the first element."""
+        """Return the memory address of element 0."""
         return self.data_ptr()
 
     def is_distributed(self: Any) -> bool:
@@ -301,8 +301,8 @@ class _TensorMethods:
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user support the deepcopy protocol; copy detach() "
-                "of a computed one"
+                "expected a leaf: only Tensors that are created explicitly support the deepcopy protocol; "
+                "copy detach() of a computed one"
             )
         if id(self) in memo:
             return memo[id(self)]

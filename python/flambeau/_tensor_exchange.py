@@ -81,7 +81,7 @@ class ExchangeMethods:
         Raises: BufferError for a tensor that requires gradients or that holds no values.
         """
         if not (stream is None or type(stream) is int):
-            raise TypeError(f"stream must be ``int`` or ``none``, got {type(stream).__name__}")
+            raise TypeError(f"__dlpack__: expected an integer or None as stream, got {type(stream).__name__}")
         if stream not in (None, -1):
             raise AssertionError(f"stream should be None on the CPU, got {stream}")
         source, copied = self, False

@@ -83,7 +83,7 @@ class TypedStorage:
         return self._untyped_storage
 
     def data_ptr(self) -> int:
-        """Return the address of the first element."""
+        """Return the memory address of element 0."""
         return self._untyped_storage.data_ptr()
 
     _data_ptr = data_ptr
@@ -183,7 +183,9 @@ class TypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            raise RuntimeError(f"{type(self).__name__}: slices are only supported in UntypedStorage")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected an integer index, got a slice; untyped() takes slices"
+            )
         if not isinstance(index, int):
             raise RuntimeError(
                 f"{type(self).__name__}: expected an integer index, got {type(index).__name__}"

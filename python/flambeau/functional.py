@@ -111,7 +111,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """Return the coordinates of elements from their places in row-major order.
 
     Args:
-        indices: places in a tensor of the given shape, integers that are not negative.
+        indices: places in a tensor of `shape`, integers that are not negative.
         shape: the tensor's shape.
     Raises: ValueError for a negative size or a place beyond the tensor, TypeError for other dtypes.
 

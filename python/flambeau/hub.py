@@ -91,7 +91,7 @@ def _installed(name: str) -> bool:
 
 def _entry(folder: str | os.PathLike[str], name: str) -> Any:
     if not isinstance(name, str):
-        raise ValueError("Invalid input: model should be a string of function name")
+        raise ValueError(f"hub: expected the name of a function as model, got {type(name).__name__}")
     entry = getattr(_configuration(folder), name, None)
     if not callable(entry):
         raise RuntimeError(f"Cannot find callable {name} in hubconf")
@@ -213,7 +213,7 @@ def _unzipped(path: Path, folder: Path, map_location: Any, weights_only: bool) -
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if len(members) != 1:
-            raise RuntimeError("Only one file(not dir) is allowed in the zipfile")
+            raise RuntimeError(f"hub: expected an archive of only one file, got {len(members)} entries")
         with archive.open(members[0]) as source, (folder / Path(members[0].filename).name).open("wb") as copy:
             shutil.copyfileobj(source, copy)
     return load(str(folder / Path(members[0].filename).name), map_location, weights_only=weights_only)

@@ -16,7 +16,7 @@ _StorageBase = _LegacyStorage = Storage
 
 
 def _dtype_to_storage_type_map() -> dict[Any, str]:
-    """Return dtype -> the name of the class that files have for its storages."""
+    """Return dtype -> the class name that files have for its storages."""
     return dict(CLASS_OF_DTYPE)
 
 

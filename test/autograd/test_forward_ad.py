@@ -32,7 +32,7 @@ def test_tangents_end_with_the_level():
 
 
 def test_levels():
-    with pytest.raises(RuntimeError, match="no level exists|Trying to create a dual Tensor"):
+    with pytest.raises(RuntimeError, match="no level exists"):
         fw.make_dual(value(1), value(1))
     with fw.dual_level(), pytest.raises(RuntimeError, match="Nested forward mode"):
         fw.enter_dual_level()

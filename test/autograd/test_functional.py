@@ -80,5 +80,5 @@ def test_vectors_are_checked():
         F.vjp(lambda t: t * 2, value(1, 2), value(1))
     with pytest.raises(RuntimeError, match="v"):
         F.jvp(lambda t: t * 2, value(1, 2), (value(1, 2), value(1, 2)))
-    with pytest.raises(TypeError, match="a Tensor or a tuple of Tensors"):
+    with pytest.raises(TypeError, match="expected a Tensor or several in a tuple"):
         F.jacobian(lambda t: t * 2, 3)

@@ -123,7 +123,7 @@ def mistakes(torch):
     t, within = torch.tensor, "to be within the support"
     return [
         raised("satisfy the constraint", d.Normal, 0.0, -1.0),
-        raised("Expected parameter", d.Categorical, t([-0.5, 1.5])),
+        raised("to satisfy the constraint", d.Categorical, t([-0.5, 1.5])),
         raised("Either `probs` or `logits`", d.Categorical),
         raised("Either `probs` or `logits`", d.Bernoulli, 0.5, 0.5),
         raised("at least one-dimensional", d.Categorical, t(1.0)),
@@ -131,7 +131,7 @@ def mistakes(torch):
         raised(within, d.Uniform(0.0, 1.0).log_prob, t(2.0)),
         raised(within, d.Poisson(1.0).log_prob, t(0.5)),
         raised(within, d.Categorical(torch.ones(3)).log_prob, t(3)),
-        raised("not broadcastable", d.Normal(torch.zeros(2), 1.0).log_prob, torch.zeros(3)),
+        raised("broadcast", d.Normal(torch.zeros(2), 1.0).log_prob, torch.zeros(3)),
         raised("must be a Tensor", d.Normal(0.0, 1.0).log_prob, 1),
         raised("", d.Categorical(torch.ones(2)).rsample)[0],
         raised("", d.kl_divergence, d.Normal(0.0, 1.0), d.Categorical(torch.ones(2)))[0],

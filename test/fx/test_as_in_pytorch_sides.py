@@ -119,9 +119,10 @@ def fixed_arguments(torch):
     both = torch.fx.symbolic_trace(tree, concrete_args={"d": {"a": hole, "b": [hole, 3]}})
     flag = torch.fx.symbolic_trace(choose, concrete_args={"flag": True})
     one = torch.ones(1)
+    without_message = lambda code: re.sub(r"'\w+ (is|has been) specialized .*?'", "''", text(code))  # noqa: E731
     return [
-        text(both.code),
-        text(flag.code),
+        without_message(both.code),
+        without_message(flag.code),
         both({"a": one, "b": [one, 3]}, 2),
         raised("specialized to have value 3", both, {"a": one, "b": [one, 4]}, 2),
         raised("specialized to have value True", flag, one, one, False),
@@ -134,16 +135,14 @@ def refusals(torch):
         return raised(phrase, torch.fx.symbolic_trace, program)
 
     return [
-        attempt(
-            "symbolically traced variables cannot be used as inputs to control flow", lambda x: x if x else 1
-        ),
+        attempt("symbolically traced variables cannot", lambda x: x if x else 1),
         attempt("Proxy object cannot be iterated", lambda x: [i for i in x]),
-        attempt("'len' is not supported in symbolic tracing by default", lambda x: len(x)),
+        attempt("'len' is not supported", lambda x: len(x)),
         attempt("", lambda x: int(x)),
         attempt("", lambda x: range(x)),
         attempt("cannot contain a Node", lambda x: x.foo({x: 1})),
         attempt("argument of type", lambda x: x + object()),
-        raised("top level", torch.fx.wrap, "name"),
+        raised("wrap must be called", torch.fx.wrap, "name"),
         raised("Unsupported type", torch.fx.wrap, 3),
     ]
 
@@ -168,10 +167,10 @@ def graphs_by_hand(torch):
         text(graph.python_code("self").src),
         text(str(graph)),
         [text(n.format_node()) for n in graph.nodes],
-        raised("it still had 1 users in the graph", graph.erase_node, z),
+        raised("1 users", graph.erase_node, z),
         raised("not in _legal_ops", graph.create_node, "foo", "x"),
-        raised("but a Callable is expected", graph.call_function, "str"),
-        raised("but a str is expected", graph.call_method, torch.relu),
+        raised("a Callable is expected", graph.call_function, "str"),
+        raised("a str is expected", graph.call_method, torch.relu),
         raised("was not provided in ``root``", torch.fx.GraphModule, {}, graph),
         raised("does not support mutation", graph.call_function(torch.cat, ([x],)).args[0].append, 1),
         [str(n) for n in graph.find_nodes(op="placeholder")],

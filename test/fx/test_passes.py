@@ -62,7 +62,7 @@ def test_shape_prop_notes_every_value(net):
     assert noted["conv"].stride == (144, 36, 6, 1) and noted["conv"].memory_format is fb.contiguous_format
     output = traced.graph.output_node().meta["tensor_meta"]
     assert [m.shape for m in output] == [(2, 2), (4, 2)]
-    with pytest.raises(RuntimeError, match="ShapeProp error for: node=%conv"):
+    with pytest.raises(RuntimeError, match="ShapeProp error for %conv"):
         shape_prop.ShapeProp(traced).propagate(fb.ones(2))
     graph_manipulation.get_size_of_all_nodes(traced, [X])
     conv = next(n for n in traced.graph.nodes if n.name == "conv")

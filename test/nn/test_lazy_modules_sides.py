@@ -80,10 +80,10 @@ def errors(torch):
     empty = torch.nn.UninitializedParameter()
     return [
         raised("initialize_parameters is not implemented", Bare(), torch.ones(1)),
-        raised("has not been fully initialized", own(torch, fills=False), torch.ones(1)),
-        raised("Can't access the shape of an uninitialized parameter or buffer", lambda: empty.shape),
-        raised("Attempted to use an uninitialized parameter", lambda: empty + 1),
-        raised("Can't share memory on an uninitialized parameter or buffer", empty.share_memory_),
+        raised("fully initialized", own(torch, fills=False), torch.ones(1)),
+        raised("an uninitialized parameter", lambda: empty.shape),
+        raised("use an uninitialized parameter", lambda: empty + 1),
+        raised("an uninitialized parameter", empty.share_memory_),
         raised("uninitialized", torch.nn.Linear(2, 2).load_state_dict, torch.nn.LazyLinear(2).state_dict()),
     ]
 

@@ -101,7 +101,7 @@ def test_weights_of_elements_make_a_weighted_mean():
         (lambda x: F.nll_loss(x, fb.tensor([0])), ValueError, "batch_size"),
         (lambda x: F.triplet_margin_loss(x, x, x, margin=0), ValueError, "margin > 0"),
         (lambda x: F.gaussian_nll_loss(x, x, -x), ValueError, "negative"),
-        (lambda x: F.multi_margin_loss(x, fb.tensor([0, 1]), p=3), ValueError, "p == 1"),
+        (lambda x: F.multi_margin_loss(x, fb.tensor([0, 1]), p=3), ValueError, "p of 1 or 2"),
         (lambda x: F.smooth_l1_loss(x, x, beta=-1), RuntimeError, "beta >= 0"),
         (lambda x: F.ctc_loss(x.unsqueeze(1), fb.tensor([[7]]), [2], [1]), RuntimeError, "targets below"),
         (lambda x: F.ctc_loss(x.unsqueeze(1), fb.tensor([[1]]), [3], [1]), RuntimeError, "from 0 to 2"),

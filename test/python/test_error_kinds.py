@@ -24,7 +24,7 @@ def classes_that_do_not_exist(torch):
 @scenario
 def a_layer_without_forward(torch):
     layer = type("Layer", (torch.nn.Module,), {})()
-    return [raised('is missing the required "forward" function', layer, 1), callable(layer.forward)]
+    return [raised('the required "forward"', layer, 1), callable(layer.forward)]
 
 
 @scenario

@@ -81,7 +81,7 @@ ROWS = [
     (IndexError, "shape mismatch", lambda fw: fw.ones(4, 4)[fw.tensor([0, 1]), fw.tensor([0, 1, 2])]),
     (IndexError, "The shape of the mask", lambda fw: fw.ones(4)[fw.tensor([True, False])]),
     # truth and numbers
-    (RuntimeError, "Boolean value of Tensor with more than one value", lambda fw: bool(fw.ones(2))),
+    (RuntimeError, "Boolean value of Tensor", lambda fw: bool(fw.ones(2))),
     (RuntimeError, "Boolean value of Tensor with no values is ambiguous", lambda fw: bool(fw.ones(0))),
     (RuntimeError, "cannot be converted to Scalar", lambda fw: fw.ones(2).item()),
     (TypeError, "len() of a 0-d tensor", lambda fw: len(fw.tensor(1.0))),
@@ -93,11 +93,11 @@ ROWS = [
     (RuntimeError, "modified by an inplace operation", _changed),
     (RuntimeError, "Trying to backward through the graph a second time", _twice),
     (RuntimeError, "retain_graph=True", _twice),
-    (RuntimeError, "only for scalar outputs", lambda fw: (_grads(fw, 2) * 2).backward()),
+    (RuntimeError, "grad can be implicitly created", lambda fw: (_grads(fw, 2) * 2).backward()),
     (RuntimeError, "only Tensors of floating point", lambda fw: fw.ones(2).long().requires_grad_()),
     (RuntimeError, "Can't call numpy() on Tensor that requires grad", lambda fw: _grads(fw, 2).numpy()),
     (RuntimeError, "not have been used in the graph", _unused),
-    (RuntimeError, "created explicitly by the user", lambda fw: copy.deepcopy(_grads(fw, 2) * 2)),
+    (RuntimeError, "created explicitly", lambda fw: copy.deepcopy(_grads(fw, 2) * 2)),
     (RuntimeError, "support automatic differentiation", lambda fw: fw.neg(_grads(fw, 1), out=fw.ones(1))),
     # dtypes
     (RuntimeError, "can't be cast to", lambda fw: fw.ones(2).long().add_(1.5)),
@@ -110,7 +110,7 @@ ROWS = [
     # layers
     (RuntimeError, "to have 1 channels, but got 2 channels", lambda fw: _conv(fw)(fw.ones(1, 2, 2, 2))),
     (RuntimeError, "Output size is too small", lambda fw: fw.nn.MaxPool2d(3)(fw.ones(1, 2, 2))),
-    (ValueError, "more than 1 value per channel", lambda fw: fw.nn.BatchNorm1d(2)(fw.ones(1, 2))),
+    (ValueError, "more than 1 value", lambda fw: fw.nn.BatchNorm1d(2)(fw.ones(1, 2))),
     (RuntimeError, "Error(s) in loading state_dict", _load(lambda fw: {})),
     (RuntimeError, "Missing key(s)", _load(lambda fw: {})),
     (RuntimeError, "Unexpected key(s)", _load(lambda fw: {"x": fw.ones(1)})),

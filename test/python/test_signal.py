@@ -113,7 +113,7 @@ SIGNAL = fb.ones(2, 20)
         (lambda: fb.stft(SIGNAL, 8, win_length=9, return_complex=True), "win_length"),
         (lambda: fb.stft(SIGNAL, 8, window=fb.ones(5), return_complex=True), "expected a 1D window"),
         (lambda: fb.stft(SIGNAL.to(fb.complex64), 8, onesided=True), "onesided"),
-        (lambda: fb.stft(SIGNAL, 30, center=False, return_complex=True), "expected 0 < n_fft <"),
+        (lambda: fb.stft(SIGNAL, 30, center=False, return_complex=True), "expected n_fft from 1 to"),
         (lambda: fb.istft(SIGNAL, 8), "complex"),
         (
             lambda: fb.istft(fb.ones(5, 4).to(fb.complex64), 8, window=fb.zeros(8)),

@@ -24,7 +24,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 def _named(device_type: Any) -> str:
     if not isinstance(device_type, str):
-        raise ValueError(f"expected `device_type` of type `str`, got: `{type(device_type)}`")
+        raise ValueError(f"autocast: expected a string as device_type, got {type(device_type).__name__}")
     return device_type
 
 

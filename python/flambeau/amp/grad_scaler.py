@@ -64,7 +64,7 @@ class GradScaler:
         self._enabled = enabled
         if device == "cuda" and enabled and not flambeau.cuda.is_available():
             warnings.warn(
-                "GradScaler for CUDA is enabled, but CUDA is not available. Disabling.", stacklevel=2
+                "GradScaler('cuda'): expected a CUDA device, found none; losses are not scaled", stacklevel=2
             )
             self._enabled = False
         if not self._enabled:
@@ -102,7 +102,7 @@ class GradScaler:
             assert self._scale is not None
             return outputs * self._scale.to(outputs.device)
         if not isinstance(outputs, Iterable):
-            raise ValueError("scale: expected a tensor or an iterable of tensors as outputs")
+            raise ValueError(f"scale: expected tensors, alone or in iterables, got {type(outputs).__name__}")
         scaled = map(self.scale, outputs)
         return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled
 
@@ -130,9 +130,9 @@ class GradScaler:
         scale, _ = self._made("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update()")
+            raise RuntimeError("unscale_() has already been called for this optimizer: call update() first")
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("unscale_() is being called after step()")
+            raise RuntimeError("unscale_() called after step(): expected update() between them")
         inverse = scale.double().reciprocal().float()
         none = flambeau.full((), 0.0, dtype=flambeau.float32, device=scale.device)
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, none, False)
@@ -152,11 +152,13 @@ class GradScaler:
         self._made("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update()")
+            raise RuntimeError("step() has already been called for this optimizer: call update() first")
         if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
         if not state["found_inf_per_device"]:
-            raise AssertionError("step: No inf checks were recorded for this optimizer: it has no gradients")
+            raise AssertionError(
+                "step: No inf checks were recorded: the optimizer's parameters have no gradients"
+            )
         result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
@@ -172,7 +174,7 @@ class GradScaler:
             states = self._per_optimizer_states.values()
             found = [found for state in states for found in state["found_inf_per_device"].values()]
             if not found:
-                raise AssertionError("No inf checks were recorded prior to update")
+                raise AssertionError("update: No inf checks were recorded; call step() or unscale_() before")
             self._adapt(scale, tracker, any(f.item() for f in found))
         self._per_optimizer_states = defaultdict(_new_state)
 
@@ -247,7 +249,9 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("load_state_dict: the source state dict is empty: was scaling disabled?")
+            raise RuntimeError(
+                "load_state_dict: expected the state of an enabled GradScaler, got an empty dict"
+            )
         self._init_scale = state_dict["scale"]
         if self._scale is not None:
             self._scale.fill_(state_dict["scale"])

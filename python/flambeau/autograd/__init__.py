@@ -132,7 +132,7 @@ def grad(
     Raises: RuntimeError if an output has no graph, its graph was freed, or an input is unused.
     """
     if not only_inputs:
-        warnings.warn("only_inputs is deprecated and has no effect", FutureWarning, stacklevel=2)
+        warnings.warn("grad: only_inputs has no effect; leave it out", FutureWarning, stacklevel=2)
     if isinstance(inputs, dict):
         options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
         found = grad(outputs, list(inputs.values()), grad_outputs, *options)
@@ -164,7 +164,7 @@ def _given_weights(results: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[
     given = []
     for result, weight in zip(results, weights, strict=True):
         if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            raise RuntimeError("grad can be implicitly created for scalars alone: pass grad_outputs")
         given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
     return tuple(given)
 
@@ -201,7 +201,7 @@ def _check_batched(results: tuple[Any, ...], weights: tuple[Any, ...]) -> int:
             )
         sizes.add(weight.shape[0])
     if not sizes:
-        raise RuntimeError("grad can be implicitly created only for scalar outputs, got a batch")
+        raise RuntimeError("grad can be implicitly created for scalars alone, got a batch")
     if len(sizes) > 1:
         raise ValueError(f"vmap: expected mapped dimensions of equal size, got {sorted(sizes)}")
     return int(sizes.pop())

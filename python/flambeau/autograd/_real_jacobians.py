@@ -1,8 +1,8 @@
 """Jacobians as gradcheck compares them: of real numbers, by differences, by rows and by columns.
 
 Complex numbers count as pairs of reals: a function of n complex inputs has 2n real ones, and the
-gradient's convention (that of PyTorch: dL = Re(conj(grad) dx)) makes the rows of the real Jacobian the
-real and imaginary parts of gradients.
+gradient's convention (that of PyTorch: dL = Re(conj(grad) dx)) makes the real and the imaginary
+part of each gradient a row of the real Jacobian.
 """
 
 from __future__ import annotations

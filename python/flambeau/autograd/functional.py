@@ -23,8 +23,8 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Tensor,
         if not isinstance(item, Tensor):
             where = f"given {what}" if single else f"value at index {i}"
             raise TypeError(
-                f"{function}: {what} must be a Tensor or a tuple of Tensors; the {where} has type "
-                f"{type(item)}"
+                f"{function}: expected a Tensor or several in a tuple as {what}, got "
+                f"{type(item).__name__} as the {where}"
             )
     return not single, tuple(items)
 
@@ -131,7 +131,7 @@ def vjp(
     """Return the outputs and the product of a vector with the Jacobian.
 
     Args:
-        func: takes tensors, returns a tensor or a tuple of them.
+        func: takes tensors, returns one tensor or a tuple.
         inputs: its arguments.
         v: the vector, shaped like the outputs; None for an output of one element.
         create_graph: make the results differentiable.
@@ -236,7 +236,7 @@ def jacobian(
     """Return the derivatives of all outputs with respect to all inputs.
 
     Args:
-        func: takes tensors, returns a tensor or a tuple of them.
+        func: takes tensors, returns one tensor or a tuple.
         inputs: its arguments.
         create_graph: make the result differentiable.
         strict: fail, rather than give zeros, if an output does not depend on an input.

@@ -56,7 +56,7 @@ def _compare(
         return
     worst = (analytical - numerical).abs().max().item()
     raise GradcheckError(
-        f"Jacobian {mode}mismatch in output {place[0]} by input {place[1]}\nfrom "
+        f"Jacobian mismatch{mode} in output {place[0]} by input {place[1]}\nfrom "
         f"differences:{numerical}\nfrom gradients:{analytical}\nlargest difference: {worst}"
     )
 
@@ -134,7 +134,7 @@ class _Check:
                 self.compare(row[k], slopes[j], (j, index))
             if self.forward:
                 for j, columns in enumerate(forward_columns(self.func, self.arguments, index, which)):
-                    self.compare(columns, slopes[j], (j, index), "computed with forward mode ")
+                    self.compare(columns, slopes[j], (j, index), " of forward mode")
 
     def outputs(self) -> tuple[list[Tensor], list[int]]:
         """The outputs that are checked, and their places; if there are none, all must be constant."""
@@ -164,9 +164,7 @@ class _Check:
                     self.compare((gradient_or_zeros(g, x) * real(v)).sum(), expected, (j, index))
                 if self.forward:
                     tangent = self._tangent(index, v, which[j])
-                    self.compare(
-                        (tangent * real(u)).sum(), expected, (j, index), "computed with forward mode "
-                    )
+                    self.compare((tangent * real(u)).sum(), expected, (j, index), " of forward mode")
 
     def _slopes(self, x: Tensor, v: Tensor, which: list[int]) -> list[Tensor]:
         original = x.detach().clone()

@@ -58,7 +58,7 @@ def compile(
     if mode is not None and options is not None:
         raise RuntimeError("compile: expected mode or options, got both")
     if mode is not None and mode not in MODES:
-        raise RuntimeError(f"compile: expected mode to be one of {list(MODES)}, got {mode!r}")
+        raise RuntimeError(f"compile: expected a mode of {list(MODES)}, got {mode!r}")
     if not callable(backend) and backend not in BACKENDS:
         raise RuntimeError(
             f"compile: expected backend to be a function or one of {list(BACKENDS)}, got {backend!r}"
@@ -100,7 +100,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Mark a function, or a list of them, as one node of a graph."""
+    """Mark a function, or each function of a list, as one node of a graph."""
     if isinstance(fn, list | tuple):
         return [allow_in_graph(one) for one in fn]
     if not callable(fn):

@@ -10,6 +10,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._size import Size
 from flambeau.distributions import constraints
+from flambeau.distributions._trials import one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import (
@@ -131,14 +132,12 @@ class ContinuousBernoulli(ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        if probs is not None:
+        if one_of(probs, logits) == "probs":
             (given,) = broadcast_all(probs)
             if (validate_args if validate_args is not None else self._validate_args) and not (
                 constraints.unit_interval.check(given).all()
             ):
-                raise ValueError("The parameter probs has invalid values")
+                raise ValueError(f"ContinuousBernoulli: expected probs in [0, 1], got {given}")
             self.probs = clamp_probs(given)
         else:
             (self.logits,) = broadcast_all(logits)

@@ -39,7 +39,7 @@ class Categorical(Distribution):
         name = one_of(probs, logits)
         value = probs if name == "probs" else logits
         if value.dim() < 1:
-            raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+            raise ValueError(f"expected {name} to be at least one-dimensional, got a 0-dim tensor")
         if name == "probs":
             self.probs = value / value.sum(-1, keepdim=True)
         else:

@@ -37,8 +37,8 @@ class Independent(Distribution, Generic[D]):
         batch = len(base_distribution.batch_shape)
         if reinterpreted_batch_ndims > batch:
             raise ValueError(
-                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
-                f"{reinterpreted_batch_ndims} vs {batch}"
+                f"Independent: expected reinterpreted_batch_ndims <= {batch}, the number of the base's batch "
+                f"dimensions, got {reinterpreted_batch_ndims}"
             )
         self.base_dist: Any = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -104,7 +104,10 @@ class Independent(Distribution, Generic[D]):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return the base's. Raises: NotImplementedError where dimensions are reinterpreted."""
         if self.reinterpreted_batch_ndims > 0:
-            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+            raise NotImplementedError(
+                "Independent.enumerate_support: expected reinterpreted_batch_ndims=0, got "
+                f"{self.reinterpreted_batch_ndims}: the support is a cartesian product"
+            )
         return self.base_dist.enumerate_support(expand=expand)
 
     def __repr__(self) -> str:
@@ -145,20 +148,23 @@ class MixtureSameFamily(Distribution):
     @staticmethod
     def _check_components(mixture: Any, component: Any) -> None:
         if not isinstance(mixture, Categorical):
-            raise ValueError("The Mixture distribution needs to be an instance of Categorical")
+            raise ValueError(
+                f"MixtureSameFamily: expected a Categorical as the mixture, got {type(mixture).__name__}"
+            )
         if not isinstance(component, Distribution):
-            raise ValueError("The Component distribution needs to be an instance of Distribution")
+            raise ValueError(
+                f"MixtureSameFamily: expected a Distribution of components, got {type(component).__name__}"
+            )
         chosen, given = tuple(mixture.batch_shape), tuple(component.batch_shape[:-1])
         for a, b in zip(reversed(chosen), reversed(given), strict=False):
             if a != 1 and b != 1 and a != b:
                 raise ValueError(
-                    f"mixture_distribution.batch_shape ({chosen}) is not compatible with "
-                    f"component_distribution.batch_shape ({tuple(component.batch_shape)})"
+                    "MixtureSameFamily: expected batch shapes that broadcast, got "
+                    f"{chosen} of the mixture and {given} of the components"
                 )
         if (km := mixture.logits.shape[-1]) != (kc := component.batch_shape[-1]):
             raise ValueError(
-                f"`mixture_distribution component` ({km}) does not equal "
-                f"`component_distribution.batch_shape[-1]` ({kc})"
+                f"MixtureSameFamily: expected {km} components, one for each class of the mixture, got {kc}"
             )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:

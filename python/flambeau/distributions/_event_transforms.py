@@ -35,7 +35,10 @@ class ReshapeTransform(Transform):
     def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
-            raise ValueError("in_shape, out_shape have different numbers of elements")
+            raise ValueError(
+                "ReshapeTransform: expected as many elements in in_shape as in out_shape, got "
+                f"{tuple(self.in_shape)} and {tuple(self.out_shape)}"
+            )
         super().__init__(cache_size=cache_size)
 
     @property
@@ -201,7 +204,7 @@ class CorrCholeskyTransform(Transform):
         count = shape[-1]
         size = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != count:
-            raise ValueError("Input is not a flattened lower-diagonal number")
+            raise ValueError(f"CorrCholeskyTransform: expected a last size n (n - 1) / 2, got {count}")
         return Size((*shape[:-1], size, size))
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:

@@ -42,9 +42,7 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     """Infinite where p has more trials, as PyTorch has it; not defined where it has fewer."""
     if (p.total_count < q.total_count).any():
-        raise NotImplementedError(
-            "KL between Binomials where q.total_count > p.total_count is not implemented"
-        )
+        raise NotImplementedError("kl_divergence: expected p.total_count >= q.total_count of two Binomials")
     each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     divergence = p.total_count * each
     return divergence.masked_fill(p.total_count > q.total_count, math.inf)
@@ -157,8 +155,8 @@ def _uniform(p: Uniform, q: Uniform) -> Tensor:
 def _same_events(p: Any, q: Any, kind: str) -> None:
     if p.event_shape != q.event_shape:
         raise ValueError(
-            f"KL-divergence between two {kind} with different event shapes cannot be computed: "
-            f"{tuple(p.event_shape)}, {tuple(q.event_shape)}"
+            f"kl_divergence: expected two {kind} of one event shape, got {tuple(p.event_shape)} and "
+            f"{tuple(q.event_shape)}"
         )
 
 
@@ -218,8 +216,10 @@ def _low_rank_to_full(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Te
 def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     """F(theta_q) - F(theta_p) - <theta_q - theta_p, grad F(theta_p)>, a Bregman divergence."""
     if type(p) is not type(q):
-        raise NotImplementedError("The cross KL-divergence between different exponential families cannot "
-                                  "be computed using Bregman divergences")  # fmt: skip
+        raise NotImplementedError(
+            "kl_divergence: a Bregman divergence needs two distributions of one family, got "
+            f"{type(p).__name__} and {type(q).__name__}"
+        )
     params, normalizer, gradients = p._normalizer_gradients()
     others = q._natural_params
     result = q._log_normalizer(*others) - normalizer

@@ -74,7 +74,7 @@ class MultivariateNormal(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+            raise ValueError("expected loc to be at least one-dimensional, got a 0-dim tensor")
         name, matrix = one_matrix(covariance_matrix, precision_matrix, scale_tril)
         batch = flambeau.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.__dict__[name] = matrix.expand((*batch, -1, -1))
@@ -143,11 +143,12 @@ def one_matrix(covariance: Any, precision: Any, root: Any) -> tuple[str, Tensor]
     given = {name: matrix for name, matrix in named.items() if matrix is not None}
     if len(given) != 1:
         raise ValueError(
-            "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+            "Exactly one of covariance_matrix, precision_matrix and scale_tril is needed, got "
+            f"{', '.join(given) or 'none'}"
         )
     ((name, matrix),) = given.items()
     if matrix.dim() < 2:
-        raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
+        raise ValueError(f"expected {name} to be at least two-dimensional, got shape {tuple(matrix.shape)}")
     return name, matrix
 
 
@@ -208,21 +209,26 @@ class LowRankMultivariateNormal(Distribution):
         self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
     ) -> None:
         if loc.dim() < 1:
-            raise ValueError("loc must be at least one-dimensional.")
+            raise ValueError("expected loc to be at least one-dimensional, got a 0-dim tensor")
         event = loc.shape[-1:]
         if cov_factor.dim() < 2:
-            raise ValueError("cov_factor must be at least two-dimensional")
+            raise ValueError(
+                f"expected cov_factor to be at least two-dimensional, got shape {tuple(cov_factor.shape)}"
+            )
         if cov_factor.shape[-2:-1] != event:
-            raise ValueError(f"cov_factor must be a batch of matrices with shape {event[0]} x m")
+            raise ValueError(
+                f"expected cov_factor of shape (*, {event[0]}, rank), got {tuple(cov_factor.shape)}"
+            )
         if cov_diag.shape[-1:] != event:
-            raise ValueError(f"cov_diag must be a batch of vectors with shape {tuple(event)}")
+            raise ValueError(f"expected cov_diag of shape (*, {event[0]}), got {tuple(cov_diag.shape)}")
         try:
             shapes = loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1]
             batch = flambeau.broadcast_shapes(*shapes)
         except RuntimeError as error:
             raise ValueError(
-                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, "
-                f"cov_diag {cov_diag.shape}"
+                "expected batch shapes that broadcast, got "
+                f"{tuple(loc.shape)} as loc, {tuple(cov_factor.shape)} as cov_factor and "
+                f"{tuple(cov_diag.shape)} as cov_diag"
             ) from error
         self.loc = loc.expand((*batch, -1))
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
@@ -328,7 +334,7 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+            raise ValueError(f"LKJCholesky: expected dim >= 2, got {dim}")
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         # The squared length of row i beside its diagonal is a beta number.

@@ -29,7 +29,7 @@ class TransformedDistribution(Distribution):
 
     Args:
         base_distribution: what the samples are drawn from.
-        transforms: a transform or a list of them, the first one first.
+        transforms: one transform, or several in a list, applied from first to last.
         validate_args: whether arguments are checked.
     Raises: ValueError for anything else, and for a base with too few dimensions.
 
@@ -47,14 +47,14 @@ class TransformedDistribution(Distribution):
         if isinstance(transforms, Transform):
             transforms = [transforms]
         if not isinstance(transforms, list) or not all(isinstance(t, Transform) for t in transforms):
-            raise ValueError(f"transforms must be a Transform or a list of Transforms, but was {transforms}")
+            raise ValueError(f"TransformedDistribution: expected one Transform or a list, got {transforms}")
         self.transforms: list[Transform] = transforms
         shape = base_distribution.batch_shape + base_distribution.event_shape
         chain = ComposeTransform(self.transforms)
         if len(shape) < chain.domain.event_dim:
             raise ValueError(
-                f"base_distribution needs to have shape with size at least {chain.domain.event_dim}, but got "
-                f"{tuple(shape)}."
+                f"TransformedDistribution: expected a base of at least {chain.domain.event_dim} dimensions, "
+                f"got shape {tuple(shape)}"
             )
         out = chain.forward_shape(shape)
         expanded = base_distribution.batch_shape + base_distribution.event_shape
@@ -151,7 +151,7 @@ class TransformedDistribution(Distribution):
 
 
 class _OfNormal(TransformedDistribution):
-    """Given by the mean and standard deviation of a normal base."""
+    """Given by `loc` and `scale` of a normal base."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     has_rsample = True

@@ -26,7 +26,8 @@ from flambeau.nn.functional import binary_cross_entropy_with_logits
 def one_of(probs: Any, logits: Any) -> str:
     """The name of the parameter that is given. Raises: ValueError unless it is one."""
     if (probs is None) == (logits is None):
-        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        number = "neither" if probs is None else "both"
+        raise ValueError(f"Either `probs` or `logits` is needed, got {number} of them")
     return "probs" if logits is None else "logits"
 
 
@@ -311,7 +312,9 @@ class Binomial(_Odds):
         """
         count = int(self.total_count.max())
         if not self.total_count.min() == count:
-            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
+            raise NotImplementedError(
+                "entropy: expected equal total counts, got an inhomogeneous total_count"
+            )
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(flambeau.exp(log_prob) * log_prob).sum(0)
 
@@ -319,7 +322,9 @@ class Binomial(_Odds):
         """Return 0 .. total_count. Raises: NotImplementedError unless all total counts are the same."""
         count = int(self.total_count.max())
         if not self.total_count.min() == count:
-            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+            raise NotImplementedError(
+                "enumerate_support: expected equal total counts, got an inhomogeneous total_count"
+            )
         values = flambeau.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
         return self._enumerated(values, expand)
 

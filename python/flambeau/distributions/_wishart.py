@@ -66,10 +66,14 @@ class Wishart(ExponentialFamily):
         self.df = df.expand(batch)
         self.__dict__[name] = matrix.expand((*batch, -1, -1))
         if self.df.le(event[-1] - 1).any():
-            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event[-1] - 1}.")
+            raise ValueError(
+                f"Wishart: expected df > {event[-1] - 1}, one less than the matrix size, got {df}"
+            )
         super().__init__(batch, event, validate_args=validate_args)
         if self.df.lt(event[-1]).any():
-            warnings.warn("Low df values detected. Singular samples are highly likely.", stacklevel=2)
+            warnings.warn(
+                f"Wishart: low df values: below {event[-1]}, samples are often singular", stacklevel=2
+            )
         self._unbroadcasted_scale_tril = root_of(name, matrix)
         self._chi2 = self._diagonal_squares()
 

@@ -76,7 +76,7 @@ class _Dependent(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         """Raise ValueError: the other values are not known."""
-        raise ValueError("Cannot determine validity of dependent constraint")
+        raise ValueError("dependent constraint: check() needs the other parameters, which it does not know")
 
 
 def is_dependent(constraint: Any) -> bool:
@@ -128,7 +128,7 @@ class _IndependentConstraint(Constraint):
         inside, count = self.base_constraint.check(value), self.reinterpreted_batch_ndims
         if inside.dim() < count:
             raise ValueError(
-                f"Expected value.dim() >= {self.event_dim} but got {value.dim()} for the constraint {self!r}"
+                f"{self!r}: expected a value of at least {self.event_dim} dimensions, got {value.dim()}"
             )
         return inside.reshape((*inside.shape[: inside.dim() - count], -1)).all(-1) if count else inside
 

@@ -71,14 +71,13 @@ class Distribution:
             value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
-                    f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
-                    f"values:\n{value}"
+                    f"{self!r}: expected {name} to satisfy the constraint {constraint!r}, got invalid values "
+                    f"in a tensor of shape {tuple(value.shape)}:\n{value}"
                 )
 
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise ValueError("The value argument to log_prob must be a Tensor")
+            raise ValueError(f"the value must be a Tensor, got {type(value).__name__}")
         wanted = self._batch_shape + self._event_shape
         event = tuple(value.shape[value.dim() - len(self._event_shape) :])
         if event != tuple(self._event_shape):
@@ -86,7 +85,8 @@ class Distribution:
         for have, want in zip(reversed(value.shape), reversed(wanted), strict=False):
             if have != 1 and want != 1 and have != want:
                 raise ValueError(
-                    f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)}, {wanted}"
+                    f"expected a value that broadcasts with {tuple(wanted)}, the batch and event shape, got "
+                    f"shape {tuple(value.shape)}"
                 )
         try:
             support = self.support
@@ -95,8 +95,8 @@ class Distribution:
             return
         if not support.check(value).all():
             raise ValueError(
-                f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within "
-                f"the support ({support!r}) of {self!r}, but found invalid values:\n{value}"
+                f"{self!r}: expected the value to be within the support {support!r}, got invalid values "
+                f"in a tensor of shape {tuple(value.shape)}:\n{value}"
             )
 
     def _checked(self, value: Any) -> Any:
@@ -151,8 +151,8 @@ class Distribution:
         """Return `_instance`, else an empty object: subclasses with another __init__ expand by themselves."""
         if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
             raise NotImplementedError(
-                f"Subclass {type(self).__name__} of {cls.__name__} with a custom __init__ method must "
-                "also define a custom .expand() method."
+                f"expand: {type(self).__name__} replaces the __init__ of {cls.__name__}, so it must define "
+                "its own expand()"
             )
         return type(self).__new__(type(self)) if _instance is None else _instance
 
@@ -199,9 +199,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """Draw n events for each distribution; deprecated in favour of ``sample((n,))``."""
-        warnings.warn(
-            "sample_n(n) will be deprecated. Use .sample((n,)) instead.", FutureWarning, stacklevel=2
-        )
+        warnings.warn("sample_n(n) is deprecated: write sample((n,))", FutureWarning, stacklevel=2)
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -71,8 +71,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         _KL_MEMOIZE[pair] = _dispatch_kl(*pair)
     rule = _KL_MEMOIZE[pair]
     if rule is None:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {pair[0].__name__} and "
-                                  f"q type {pair[1].__name__}")  # fmt: skip
+        raise NotImplementedError(
+            f"kl_divergence: no KL rule for {pair[0].__name__} and {pair[1].__name__}; register_kl adds one"
+        )
     return rule(p, q)
 
 

@@ -122,8 +122,10 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     count = vec.shape[-1]
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     if abs(round(n) - n) > flambeau.finfo(vec.dtype).eps:
-        raise ValueError(f"The size of last dimension is {count} which cannot be expressed as the lower "
-                         "triangular part of a square D x D matrix.")  # fmt: skip
+        raise ValueError(
+            f"vec_to_tril_matrix: expected as many elements as some lower triangle has at diag={diag}, "
+            f"got {count}"
+        )
     size = round(n)
     matrix = vec.new_zeros((*vec.shape[:-1], size, size))
     rows, columns = flambeau.tril_indices(size, size, offset=diag)

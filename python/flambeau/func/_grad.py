@@ -120,8 +120,8 @@ def _same_shapes(weights: list[Any], spec: TreeSpec, outputs: list[Tensor], out_
             raise RuntimeError(f"{_VJP_API}: expected cotangents to be Tensors, got {type(weight)}")
         if weight.shape != output.shape:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {weight.shape} and output[{i}] has a "
-                f"shape of {output.shape}."
+                f"Mismatch in shape: grad_output[{i}] is of shape {tuple(weight.shape)}, expected that of "
+                f"output {i}, {tuple(output.shape)}"
             )
 
 

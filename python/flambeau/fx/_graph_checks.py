@@ -17,7 +17,7 @@ def check_graph(graph: Graph) -> None:
     names: set[str] = set()
     for node in graph.nodes:
         if node.graph is not graph:
-            raise RuntimeError(f"lint: the node {node} does not belong to this Graph")
+            raise RuntimeError(f"lint: expected nodes of this Graph, got {node} of another")
         if node.name in names:
             raise RuntimeError(f"lint: a second node redefined name {node.name}")
         _check_arguments(node, seen)
@@ -32,13 +32,11 @@ def _check_arguments(node: Node, seen: set[Node]) -> None:
     for used in node.all_input_nodes:
         if used.graph is not node.graph:
             raise RuntimeError(
-                f"lint: the argument {used} of {node} does not belong to this Graph; node_copy maps "
+                f"lint: expected arguments of this Graph for {node}, got {used} of another; node_copy maps "
                 "arguments to this graph's nodes by its arg_transform"
             )
         if used not in seen:
-            raise RuntimeError(
-                f"lint: {node} uses {used}, which was used before it has been defined: move one of them"
-            )
+            raise RuntimeError(f"lint: {node} uses {used} before it has been defined: move one of them")
 
 
 def _check_users(node: Node) -> None:

@@ -61,7 +61,7 @@ def specialised(tracer: Tracer, name: str, default: tuple[Any, ...], value: Any)
 def _check_value(tracer: Tracer, name: str, given: Any, fixed: Any) -> None:
     from flambeau.fx._symbolic_trace import _assert_is_none
 
-    message = f"{name} has been specialized to have value {fixed} but got another value"
+    message = f"{name} is specialized to have value {fixed}, got another"
     if fixed is None:
         tracer.create_proxy("call_function", _assert_is_none, (given, message), {})
     elif isinstance(fixed, base_types) and not isinstance(fixed, Tensor):

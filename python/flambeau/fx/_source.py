@@ -49,7 +49,7 @@ class PythonCode:
     Attributes:
         src: the text, a definition of ``forward``.
         globals: what its names stand for.
-        _lineno_map: line of the text -> place of the node in the graph, or None for lines of no node.
+        _lineno_map: line of the text -> the node's place in its graph, or None for lines of no node.
         _prologue_start: the line of the definition.
     """
 

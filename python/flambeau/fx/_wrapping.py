@@ -19,7 +19,7 @@ def wrap(fn_or_name: Any) -> Any:
 
     Args:
         fn_or_name: the function, or the name under which the module sees it, such as "len".
-    Raises: NotImplementedError below the top level of a module, RuntimeError for another type.
+    Raises: NotImplementedError within a function or class, RuntimeError for another type.
 
     >>> wrap("len")
     'len'
@@ -31,7 +31,9 @@ def wrap(fn_or_name: Any) -> Any:
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     frame = sys._getframe(1)
     if frame.f_code.co_name != "<module>":
-        raise NotImplementedError("wrap must be called at the top level of a module")
+        raise NotImplementedError(
+            f"wrap must be called at module level, got a call in {frame.f_code.co_name!r}"
+        )
     if GENERATED_NAMES in frame.f_globals:
         frame.f_globals[GENERATED_NAMES].add(name)
     else:

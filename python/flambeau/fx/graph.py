@@ -1,4 +1,4 @@
-"""Graph: the steps of a computation in the order in which they run."""
+"""Graph: the steps of a computation in order of execution."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class Graph:
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """Let each new node stand directly behind `n`, the last one first; None: at the end of the graph."""
+        """Insert each new node directly after `n`, so that the newest comes first; None: after all others."""
         if n is None:
             return self.inserting_before(self._root)
         self._own(n)
@@ -262,8 +262,8 @@ class Graph:
         """
         if to_erase.users:
             raise RuntimeError(
-                f"Tried to erase Node {to_erase}, whose value is needed: it still had "
-                f"{len(to_erase.users)} users in the graph, {list(to_erase.users)}"
+                f"Tried to erase Node {to_erase}, which has {len(to_erase.users)} users: "
+                f"{list(to_erase.users)}"
             )
         if to_erase.graph is not self:
             raise RuntimeError(f"erase_node: {to_erase} is a node of another graph")
@@ -354,7 +354,7 @@ class Graph:
             sort: accepted for compatibility; the order is always that of the graph.
         """
         if op == "call_function" and target is None:
-            raise AssertionError("find_nodes: target must not be None for call_function op")
+            raise AssertionError("find_nodes: target must not be None, as op is call_function")
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
     # --- code -------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Run the graph on inputs given in one list, which is emptied, so that they can be freed early."""
+        """Run the graph on the inputs of a list, and empty the list to free them early."""
         placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
         env = dict(zip(placeholders, args_list, strict=False))
         args_list.clear()

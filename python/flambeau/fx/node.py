@@ -55,7 +55,7 @@ _random_functions = frozenset(
 
 
 def has_side_effect(fn: _F) -> _F:
-    """Let `Graph.eliminate_dead_code` keep calls of this function; can be used as a decorator."""
+    """Let `Graph.eliminate_dead_code` keep the calls of a function. Works as a decorator too."""
     _side_effectful_functions.add(fn)
     return fn
 
@@ -113,17 +113,17 @@ def _format_arg(arg: Any, max_list_len: float = float("inf")) -> str:
 
 def _check_target(name: str, op: str, target: Any) -> None:
     if op not in _legal_ops:
-        raise AssertionError(f"op '{op}' is not in _legal_ops: expected one of {', '.join(_legal_ops)}")
+        raise AssertionError(f"create_node: {op!r} is not in _legal_ops: choose from {', '.join(_legal_ops)}")
     if op == "call_function":
         if not callable(target):
             raise ValueError(
-                f"Node {name}: the target {target!r} of {op} has type {type(target).__name__}, "
-                "but a Callable is expected"
+                f"Node {name}: a Callable is expected as the target of {op}, got {target!r} of type "
+                f"{type(target).__name__}"
             )
     elif not isinstance(target, str):
         raise ValueError(
-            f"Node {name}: the target {target!r} of {op} has type {type(target).__name__}, "
-            "but a str is expected"
+            f"Node {name}: a str is expected as the target of {op}, got {target!r} of type "
+            f"{type(target).__name__}"
         )
 
 

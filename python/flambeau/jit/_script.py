@@ -124,7 +124,7 @@ class ScriptModule(_Shown, Module):
 
     @answer
     def original_name(self) -> str:
-        """The name of the class that was scripted."""
+        """The scripted class's name."""
         return self._original_name or type(self).__name__
 
     def _python(self) -> Any:

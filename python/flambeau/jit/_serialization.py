@@ -67,9 +67,9 @@ def load(
 
     if isinstance(f, str | os.PathLike):
         if not os.path.exists(f):  # noqa: PTH110  (takes all paths)
-            raise ValueError(f"jit.load: The provided filename {f} does not exist")
+            raise ValueError(f"jit.load: expected a file, but {f} does not exist")
         if os.path.isdir(f):  # noqa: PTH112
-            raise ValueError(f"jit.load: The provided filename {f} is a directory")
+            raise ValueError(f"jit.load: expected a file, got the directory {f}")
     try:
         data = serialization.load(f, map_location, weights_only=True)
     except (pickle.UnpicklingError, EOFError) as error:

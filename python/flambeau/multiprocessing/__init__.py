@@ -47,7 +47,7 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Choose how memory is shared, among `get_all_sharing_strategies`."""
     if new_strategy not in _STRATEGIES:
-        raise AssertionError(f"invalid sharing strategy '{new_strategy}', expected one of {set(_STRATEGIES)}")
+        raise AssertionError(f"invalid sharing strategy {new_strategy!r}: choose from {set(_STRATEGIES)}")
 
 
 _shared_memory.register()

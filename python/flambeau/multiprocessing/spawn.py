@@ -121,7 +121,7 @@ class ProcessContext:
         text = report.read_bytes() if report.exists() else b""
         self._remove_reports()
         if text:
-            message = f"\n\n-- Process {index} terminated with the following error:\n{pickle.loads(text)}"
+            message = f"\n\n-- Process {index} terminated with an exception:\n{pickle.loads(text)}"
             return ProcessRaisedException(message, index, process.pid)
         code = process.exitcode
         if code < 0:

@@ -21,7 +21,7 @@ _OPTIONS = "stride, padding, dilation, groups: of the convolution."
 _INPUT_DOC = """The gradient of conv{0}d for its input.
 
     Args:
-        input_size: shape of the input.
+        input_size: the shape of `input`.
         weight: of the convolution.
         grad_output: gradient of the result.
         {1}

@@ -41,8 +41,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         own: Any = data.detach().requires_grad_(requires_grad)
         if type(own) is not type(data):
             raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() "
-                f"returns an instance of the same type, but it returned {type(own).__name__}"
+                f"Parameter requires that detach() keeps the type, {type(data).__name__}, got "
+                f"{type(own).__name__}"
             )
         vars(own)["_is_param"] = True
         parameter: Any = own  # an instance by the class's word
@@ -90,13 +90,13 @@ class UninitializedTensorMixin:
     def shape(self) -> Any:
         """Unknown. Raises: RuntimeError."""
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer: call the lazy module once "
-            "first, or load a state into it"
+            "an uninitialized parameter or buffer has no shape yet: call the lazy module once first, or "
+            "load a state into it"
         )
 
     def share_memory_(self) -> Any:
         """Raise RuntimeError: there is no memory yet."""
-        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer")
+        raise RuntimeError("share_memory_: an uninitialized parameter or buffer has no memory yet")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -114,8 +114,8 @@ class UninitializedTensorMixin:
         name = getattr(func, "__name__", "")
         if name not in _ALLOWED and type(func).__name__ != "method-wrapper":
             raise ValueError(
-                f"Attempted to use an uninitialized parameter in {name or func}: call the lazy module once "
-                "first, or load a state into it"
+                f"{name or func} cannot use an uninitialized parameter: call the lazy module once first, or "
+                "load a state into it"
             )
         with _disabled():
             return func(*args, **(kwargs or {}))
@@ -170,7 +170,7 @@ class Buffer(metaclass=_BufferType):
 
     Args:
         data: the values; shared, not copied. An empty tensor by default.
-        persistent: whether it is part of the module's state.
+        persistent: whether `state_dict` contains it.
     """
 
     persistent: bool

@@ -56,7 +56,7 @@ def _check_lists_take(name: str, given: Group) -> None:
 def _check_betas(given: Group) -> None:
     tensors = [isinstance(beta, Tensor) for beta in given.get("betas", ())]
     if any(tensors) and not all(tensors):
-        raise ValueError("betas must be either both floats or both Tensors")
+        raise ValueError("betas: expected two floats or two Tensors, got one of each")
     for i, is_tensor in enumerate(tensors):
         if is_tensor:
             _check_lists_take(f"betas[{i}]", given)
@@ -70,7 +70,7 @@ def check_hyperparameters(given: Group) -> None:
     if isinstance(lr, Tensor):
         _check_lists_take("lr", given)
         if lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+            raise ValueError(f"lr: expected a number or a Tensor of one element, got {lr.numel()}")
     for name, label in _AT_LEAST_ZERO.items():
         if name in given and not isinstance(given[name], tuple) and not given[name] >= 0.0:
             raise ValueError(f"Invalid {label}: {given[name]}")
@@ -165,7 +165,7 @@ class RuleOptimizer(Optimizer):
         return {}
 
     def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
-        """Move `p`, a tensor or a list of tensors, in place."""
+        """Move `p`, one tensor or several, in place."""
         raise NotImplementedError(f"{type(self).__name__} must define rule()")
 
     def fused(

@@ -234,12 +234,12 @@ class Adafactor(RuleOptimizer):
     ) -> None:
         given = dict(locals())
         if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
+            raise ValueError(f"epsilon1: expected at least 0, got {eps[0]}")
         for name, value, low in (("epsilon2", eps[1], 0.0), ("Clipping threshold d", d, 1.0)):
             if not value >= low:
-                raise ValueError(f"{name} should be >= {low:g} but is: {value}")
+                raise ValueError(f"{name}: expected at least {low:g}, got {value}")
         if not beta2_decay <= 0.0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+            raise ValueError(f"beta2_decay: expected at most 0, got {beta2_decay}")
         super().__init__(params, given)
 
     def _first_steps(self, tensors: list[Tensor], slots: dict[str, Initial], group: Group) -> list[bool]:

@@ -142,7 +142,7 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+            raise ValueError(f"lr: expected a number or a Tensor of one element, got {lr.numel()}")
         if not lr >= 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         defaults = {

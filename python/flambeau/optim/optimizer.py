@@ -129,7 +129,7 @@ class Optimizer:
         members, names = _members(param_group["params"], bool(self.defaults.get("differentiable")))
         if len(members) != len({id(tensor) for tensor in members}):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; each mention is an update",
+                "a group has duplicate parameters: a step updates them once for each mention",
                 stacklevel=3,
             )
         if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):

@@ -160,7 +160,7 @@ def _only_weights(wanted: bool | None, pickle_module: Any) -> bool:
     else:
         only = pickle_module is None if wanted is None else wanted
     if only and pickle_module is not None:
-        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+        raise RuntimeError("load: weights_only=True excludes an explicit pickle_module; pass one of them")
     return only
 
 
@@ -232,7 +232,7 @@ def load(
         RuntimeError for a damaged archive, or one of compressed records.
     """
     if mmap and not isinstance(f, str | os.PathLike):
-        raise ValueError("f must be a file path in order to use the mmap argument")
+        raise ValueError(f"load: f must be a file path for mmap=True, got {type(f).__name__}")
     only_weights = _only_weights(weights_only, pickle_module)
     unpickler = _trusting(pickle_module, pickle_load_args)
     with contextlib.ExitStack() as stack:
@@ -278,12 +278,10 @@ def _load_older(
 ) -> Any:
     """Read a file that PyTorch wrote before 1.6."""
     if mmap:
-        raise RuntimeError(
-            "load: mmap can only be used with files saved with _use_new_zipfile_serialization=True"
-        )
+        raise RuntimeError("load: mmap can only be used for the zip format, which save() writes by default")
     if is_tar(file):
         if only_weights:
-            raise RuntimeError("Cannot use weights_only=True with files saved in the legacy .tar format")
+            raise RuntimeError("load: the legacy .tar format needs weights_only=False, which trusts the file")
         return load_tar(file, place, unpickler)
     if not is_stream(start):
         raise pickle.UnpicklingError("load: expected a file in one of PyTorch's formats")

@@ -131,8 +131,7 @@ def _dumped(spec: TreeSpec) -> dict[str, Any]:
     names = _names()
     if spec.type not in names:
         raise NotImplementedError(
-            f"No registered serialization name for {spec.type} found. Pass serialized_type_name to "
-            "register_pytree_node"
+            f"{spec.type} has no serialization name: pass serialized_type_name to register_pytree_node"
         )
     children = [_dumped(child) for child in spec.children_specs]
     return {"type": names[spec.type], "context": json.dumps(_context_text(spec)), "children_spec": children}

@@ -91,7 +91,7 @@ def register_pytree_node(
         raise ValueError(f"{cls}: already registered as pytree node")
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(
-            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or given"
+            f"{cls}: expected to_dumpable_context together with from_dumpable_context, or neither"
         )
     texts = (serialized_type_name, to_dumpable_context, from_dumpable_context)
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn, *texts)

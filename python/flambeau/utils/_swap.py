@@ -22,7 +22,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
             raise RuntimeError(f"Cannot swap {name}: it has a weakref, which would follow the object")
     names = set(copyreg._slotnames(type(t1)))  # type: ignore[attr-defined]
     if names != set(copyreg._slotnames(type(t2))):  # type: ignore[attr-defined]
-        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+        raise RuntimeError(f"swap_tensors: {type(t1).__name__} and {type(t2).__name__} have different slots")
     _C._swap_tensors(t1, t2)
     first: Any = t1  # assigning a class is beyond the checker
     second: Any = t2

@@ -62,7 +62,7 @@ def or_masks(*mask_mods: Mod) -> Mod:
 
 def _joined(mask_mods: tuple[Mod, ...], start: bool, join: Callable[[Tensor, Tensor], Tensor]) -> Mod:
     if not all(callable(mod) for mod in mask_mods):
-        raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
+        raise RuntimeError(f"expected functions as mask_mods, got {mask_mods}")
 
     def mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
         result = b.new_full((), start, dtype=flambeau.bool)
@@ -142,9 +142,11 @@ class BlockMask:
         mask_mod: Mod | None = None,
     ) -> None:
         if kv_indices.dim() < 2:
-            raise RuntimeError("BlockMask must have at least 2 dimensions")
+            raise RuntimeError(
+                f"BlockMask: expected kv_indices of 2 or more dimensions, got shape {tuple(kv_indices.shape)}"
+            )
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
-            raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
+            raise AssertionError("BlockMask: expected full_kv_num_blocks with full_kv_indices, or neither")
         self.seq_lengths = seq_lengths
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
         self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
@@ -270,15 +272,25 @@ def create_block_mask(
 
 def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: Any, enable_gqa: bool) -> None:
     if not query.dim() == key.dim() == value.dim() == 4:
-        raise NotImplementedError("flex_attention: expected query, key and value to be 4D")
+        raise NotImplementedError(
+            "flex_attention: expected 4D query, key and value, got dimensions "
+            f"{query.dim()}, {key.dim()} and {value.dim()}"
+        )
     if query.size(-1) != key.size(-1) or key.size(-2) != value.size(-2):
         raise ValueError(
-            "Expect query and key/value to have the same embedding dimension and key and value one length"
+            "flex_attention: expected one embedding size of query and key, and one length of key and value, "
+            f"got query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}"
         )
     if not enable_gqa and query.size(1) != key.size(1):
-        raise ValueError(f"Expect query and key/value to have the same number of heads, got {query.size(1)}")
+        raise ValueError(
+            "flex_attention: expected the same number of heads in query and key, got "
+            f"{query.size(1)} and {key.size(1)}; enable_gqa=True lets query have more"
+        )
     if query.size(1) % key.size(1):
-        raise ValueError("Expect number of query heads to be a multiple of kv heads for GQA")
+        raise ValueError(
+            f"flex_attention: expected a multiple of {key.size(1)}, the heads of key, as heads of query, got "
+            f"{query.size(1)}"
+        )
     if block_mask is not None and block_mask.shape[-2] < query.size(2):
         raise ValueError(
             f"block_mask was created for {block_mask.shape}, got {query.size(2)} query positions"

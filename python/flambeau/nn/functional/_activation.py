@@ -156,7 +156,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     """Shrink elements towards 0 by `lambd`; those within become 0."""
     if lambd < 0:
         raise RuntimeError(
-            f"lambda must be in range [0, largest number of the input dtype {input.dtype}], but found {lambd}"
+            f"softshrink: expected lambd from 0 to the largest number of {input.dtype}, got {lambd}"
         )
     return _nn.softshrink(input, lambd) if out is None else _nn.softshrink(input, lambd, out=out)
 

@@ -310,7 +310,7 @@ def multi_head_attention_forward(
         static_k: keys by head, (N * num_heads, S, E / num_heads), in place of the projected ones.
         static_v: values by head.
         average_attn_weights: return the mean of the heads' weights.
-        is_causal: says that attn_mask is the causal mask.
+        is_causal: a promise that attn_mask is causal.
     Returns: the output, shaped like query, and the weights (N, L, S), (N, num_heads, L, S), or None.
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)

@@ -92,7 +92,7 @@ def multi_margin_loss(
     """Mean over the classes of max(0, margin - score of the target + score of another)^p."""
     chosen = number_of(named(size_average, reduce, reduction))
     if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
+        raise ValueError(f"multi_margin_loss: expected p of 1 or 2, got {p}")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     return _nn.multi_margin_loss(input, target, p, margin, weight, chosen)

@@ -93,9 +93,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         labels = target_ if target_.dim() == 1 else target_.unsqueeze(0)
         outside = (labels < 0) | (labels >= self.n_classes)
         if bool(outside.any()):
-            raise RuntimeError(
-                f"AdaptiveLogSoftmaxWithLoss: target values should be in [0, {self.n_classes - 1}]"
-            )
+            raise RuntimeError(f"AdaptiveLogSoftmaxWithLoss: expected targets in [0, {self.n_classes - 1}]")
         places = labels.clone()
         logs = flambeau.zeros(labels.shape, dtype=rows.dtype, device=rows.device)
         for i, tail in enumerate(self.tail):

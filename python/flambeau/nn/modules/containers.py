@@ -15,7 +15,7 @@ def position(index: Any, count: int) -> int:
     """Return an index of a sequence of `count` entries, counted from its start."""
     place = operator.index(index)
     if not -count <= place < count:
-        raise IndexError(f"index {place} is out of range for {count} entries")
+        raise IndexError(f"index {place} is out of range: there are {count} entries")
     return place % count
 
 

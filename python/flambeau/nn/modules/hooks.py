@@ -210,8 +210,8 @@ class _BackwardHooks:
         if border.node is None:
             if single and not border.places:
                 warnings.warn(
-                    "For backward hooks to be called, module output should be a Tensor or a tuple of "
-                    f"Tensors, got {type(result)}",
+                    "backward hooks: expected the module to return a Tensor, or several in a tuple, got "
+                    f"{type(result)}; the hooks do not run",
                     stacklevel=5,
                 )
             return result
@@ -362,7 +362,7 @@ class HookedModule:
                 args, kwargs = changed
             else:
                 raise RuntimeError(
-                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), got {changed}"
+                    f"forward pre-hook: expected None or a pair (args, kwargs) as its result, got {changed}"
                 )
         return args, kwargs
 
@@ -431,6 +431,6 @@ class HookedModule:
     def _choose_backward_hooks(self, full: bool) -> None:
         if self._is_full_backward_hook is (not full):
             raise RuntimeError(
-                "Cannot use both regular backward hooks and full backward hooks on a single Module"
+                "a Module has regular or full backward hooks, not both: remove those of the other kind first"
             )
         self._is_full_backward_hook = full

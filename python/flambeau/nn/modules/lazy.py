@@ -52,7 +52,10 @@ class LazyModuleMixin(_Base):
     def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> None:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
-            raise RuntimeError(f"module {type(module).__name__} has not been fully initialized")
+            raise RuntimeError(
+                f"{type(module).__name__} is not fully initialized: initialize_parameters() left a "
+                "parameter or buffer without a shape"
+            )
         for name in ("_initialize_hook", "_load_hook"):
             vars(module).pop(name).remove()
         if module.cls_to_become is not None:
@@ -145,7 +148,7 @@ class _LazyNorm(_LazyLayer):
 def _lazy(base: type[Module], mixin: type[_LazyLayer], **facts: Any) -> Any:
     """Make the lazy form of a layer's class."""
     name = f"Lazy{base.__name__}"
-    doc = f"`{base.__name__}` whose first argument is taken from the first input."
+    doc = f"`{base.__name__}` that infers its first argument from the first input."
     made: Any = type(
         name, (mixin, base), {"cls_to_become": base, "__doc__": doc, "__module__": __name__, **facts}
     )

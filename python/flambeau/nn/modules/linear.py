@@ -40,8 +40,8 @@ class Linear(Module):
     .. math:: y = x W^T + b
 
     Args:
-        in_features: size of the last dimension of the input.
-        out_features: size of the last dimension of the output.
+        in_features: the input's last size.
+        out_features: the output's last size.
         bias: whether to learn `b`.
     Shape: ``(*, in_features)`` to ``(*, out_features)``.
     Raises: RuntimeError if the last dimension is not ``in_features``.
@@ -80,9 +80,9 @@ class Bilinear(Module):
     .. math:: y_k = x_1^T W_k x_2 + b_k
 
     Args:
-        in1_features: size of the last dimension of the first input.
-        in2_features: size of the last dimension of the second.
-        out_features: size of the last dimension of the output.
+        in1_features: the first input's last size.
+        in2_features: the second input's last size.
+        out_features: the output's last size.
         bias: whether to learn `b`.
     Shape: ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``.
     """

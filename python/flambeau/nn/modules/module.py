@@ -53,7 +53,9 @@ _HOOK_TABLES = (
 
 
 def _no_forward(self: Module, *input: Any) -> None:
-    raise NotImplementedError(f'{type(self).__name__} is missing the required "forward" function')
+    raise NotImplementedError(
+        f'{type(self).__name__}: the required "forward" method is missing from the class'
+    )
 
 
 class Module(StatefulModule):

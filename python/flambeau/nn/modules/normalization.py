@@ -184,7 +184,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class LayerNorm(Module):
-    r"""Normalise the trailing dimensions to mean 0 and variance 1, then scale and shift.
+    r"""Normalise the trailing dimensions to zero mean and unit variance, then scale and shift.
 
     .. math:: y = (x - \mathrm{mean}(x)) / \sqrt{\mathrm{var}(x) + \epsilon} \odot w + b
 

@@ -33,7 +33,7 @@ def _check_positive(**sizes: int) -> None:
         if not isinstance(size, int):
             raise TypeError(f"{name}: expected an int, got {type(size).__name__}")
         if size <= 0:
-            raise ValueError(f"{name} must be greater than zero")
+            raise ValueError(f"{name}: expected at least 1, got {size}")
 
 
 def _check_switches(**switches: bool) -> None:
@@ -222,7 +222,7 @@ class RNNBase(Module):
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """Run over (time, batch, features), (time, features) or a packed sequence.
 
-        Returns: the outputs of the last layer, and the final hidden states of all layers.
+        Returns: the last layer's outputs, and the final hidden states of all layers.
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)

@@ -84,7 +84,9 @@ class StatefulModule(HookedModule):
         for hook in list(self._state_dict_hooks.values()):
             changed = hook.call(self, destination, prefix, own)
             if changed is not None and hook.kind == "public":
-                raise RuntimeError("state_dict post-hook must return None")
+                raise RuntimeError(
+                    f"state_dict post-hook: expected None as its result, got {type(changed).__name__}"
+                )
             destination = destination if changed is None else changed
         return destination
 

@@ -69,6 +69,6 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
         return None
     if isinstance(first, dict):
         if any(len(out) != len(first) for out in outputs):
-            raise ValueError("All dicts must have the same number of keys")
+            raise ValueError(f"gather: expected dicts of one length, got {[len(out) for out in outputs]}")
         return type(first)((k, gather([out[k] for out in outputs], target_device, dim)) for k in first)
     return _like(first, [gather(list(column), target_device, dim) for column in zip(*outputs, strict=True)])

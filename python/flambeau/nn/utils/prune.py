@@ -110,7 +110,7 @@ def _hooks_of(module: Module, name: str | None = None) -> Iterator[tuple[Any, Ba
 
 
 class PruningContainer(BasePruningMethod):
-    """Pruning methods of one parameter, in the order in which they were applied."""
+    """Pruning methods of one parameter, in order of application."""
 
     def __init__(self, *args: Any) -> None:
         methods = list(args[0]) if len(args) == 1 and isinstance(args[0], Iterable) else list(args)

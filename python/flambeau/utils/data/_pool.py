@@ -160,9 +160,7 @@ class WorkerPool:
             how = f"killed by signal: {signal.strsignal(-code) or 'unknown'} ({-code})"
         else:
             how = f"exit code {code}"
-        return RuntimeError(
-            f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: worker {worker}, {how}"
-        )
+        return RuntimeError(f"DataLoader worker (pid(s) {process.pid}) exited early: worker {worker}, {how}")
 
 
 def raise_if_failed(answer: Any) -> None:

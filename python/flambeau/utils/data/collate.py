@@ -13,7 +13,7 @@ from flambeau._lazy import attributes
 
 Table = dict[Any, Callable[..., Any]]
 default_collate_err_msg_format = (
-    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+    "default_collate: a batch must contain tensors, arrays, numbers, texts, dicts or lists, got {}"
 )
 
 
@@ -65,7 +65,9 @@ def collate(batch: list[Any], *, collate_fn_map: Table | None = None) -> Any:
     if not isinstance(first, Sequence):
         raise TypeError(default_collate_err_msg_format.format(type(first)))
     if any(len(sample) != len(first) for sample in batch):
-        raise RuntimeError("each element in list of batch should be of equal size")
+        raise RuntimeError(
+            f"default_collate: expected samples of equal size, got {[len(sample) for sample in batch]}"
+        )
     found = [collate(list(column), collate_fn_map=table) for column in zip(*batch, strict=True)]
     if hasattr(first, "_fields"):
         return type(first)(*found)

@@ -33,7 +33,7 @@ def _check_workers(
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
     if prefetch_factor is not None and num_workers == 0:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing: num_workers > 0")
+        raise ValueError("prefetch_factor: expected None without workers; pass num_workers > 0 to prefetch")
     if prefetch_factor is not None and prefetch_factor < 1:
         raise ValueError(f"prefetch_factor: expected 1 or more, got {prefetch_factor}")
 
@@ -44,7 +44,7 @@ def _context_of(choice: Any, num_workers: int) -> Any:
         return None
     if num_workers == 0:
         raise ValueError(
-            "multiprocessing_context can only be used with multi-process loading: num_workers > 0"
+            "multiprocessing_context: expected None without workers; pass num_workers > 0 with it"
         )
     if isinstance(choice, str):
         known = multiprocessing.get_all_start_methods()

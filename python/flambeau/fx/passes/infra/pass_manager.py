@@ -83,8 +83,9 @@ class PassManager:
         """
         import inspect
 
-        if len(inspect.signature(check).parameters) != 1:
-            raise TypeError("PassManager: check function should only take in one variable, a module")
+        count = len(inspect.signature(check).parameters)
+        if count != 1:
+            raise TypeError(f"PassManager: expected a check of one parameter, the module, got {count}")
         setattr(self, "check", check)  # noqa: B010  (a method by default)
 
     def check(self, module: Module) -> None:

@@ -49,7 +49,7 @@ class Compare:
         results = list(results)
         for result in results:
             if not isinstance(result, Measurement):
-                raise ValueError(f"Expected an instance of `Measurement`, got {type(result)} instead.")
+                raise ValueError(f"Compare: expected Measurement objects, got {type(result).__name__}")
         self._results.extend(results)
 
     def trim_significant_figures(self) -> None:

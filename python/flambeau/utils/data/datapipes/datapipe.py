@@ -32,7 +32,7 @@ class _Chained:
     ) -> None:
         """Let data sets have a method that makes another data set of them."""
         if function_name in cls.functions:
-            raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
+            raise Exception(f"DataPipe: the function name {function_name!r} is already taken; choose another")
 
         @functools.wraps(cls_to_register, assigned=("__doc__",), updated=())
         def function(source: Any, *args: Any, **kwargs: Any) -> Any:
