@@ -291,7 +291,7 @@ class Multinomial(_OfClasses):
         """Return the expected negative log_prob; the counts of one class are binomial."""
         from flambeau.distributions._trials import Binomial
 
-        n = flambeau.tensor(self.total_count)
+        n = flambeau.tensor(self.total_count, dtype=self.probs.dtype, device=self.probs.device)
         binomial = Binomial(self.total_count, probs=self.probs)
         counts = binomial.enumerate_support(False)[1:]
         weights = flambeau.exp(binomial.log_prob(counts))

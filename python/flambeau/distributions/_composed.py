@@ -213,14 +213,14 @@ class MixtureSameFamily(Distribution):
         offsets = self.component_distribution.mean - self.mean.unsqueeze(dim)
         return within + (weights * offsets.pow(2.0)).sum(dim)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def cdf(self, x: Tensor) -> Tensor:
         """Return the components', weighted."""
-        parts = self.component_distribution.cdf(value.unsqueeze(-1 - self._event_ndims))
+        parts = self.component_distribution.cdf(x.unsqueeze(-1 - self._event_ndims))
         return (parts * self.mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         """Return the logarithm of the components' weighted densities."""
-        value = self._checked(value).unsqueeze(-1 - self._event_ndims)
+        value = self._checked(x).unsqueeze(-1 - self._event_ndims)
         logits = flambeau.log_softmax(self.mixture_distribution.logits, dim=-1)
         return flambeau.logsumexp(self.component_distribution.log_prob(value) + logits, dim=-1)
 

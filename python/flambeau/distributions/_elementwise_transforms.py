@@ -79,8 +79,8 @@ class PowerTransform(Transform):
         return y.pow(1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log |exponent y / x|."""
-        return (self.exponent * y / x).abs().log()
+        """Return log |exponent y / x|, as a sum: the quotient may be too small or too large for the dtype."""
+        return self.exponent.abs().log() + y.abs().log() - x.abs().log()
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape with the exponent's."""

@@ -269,9 +269,9 @@ class _Half(TransformedDistribution):
         """Return 2 F(x) - 1."""
         return 2 * self.base_dist.cdf(self._checked(value)) - 1
 
-    def icdf(self, value: Tensor) -> Tensor:
-        """Return the base's quantile of (value + 1) / 2."""
-        return self.base_dist.icdf((value + 1) / 2)
+    def icdf(self, prob: Tensor) -> Tensor:
+        """Return the base's quantile of (prob + 1) / 2."""
+        return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:
         """Return the base's, less log 2."""

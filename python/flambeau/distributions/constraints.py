@@ -362,14 +362,21 @@ class _Symmetric(_Square):
             return square
         return flambeau.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
 
+    def _symmetric_part(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which matrices are symmetric, and the matrices with zeros for those that are not."""
+        symmetric = _Symmetric.check(self, value)
+        if value.shape[-2] != value.shape[-1]:
+            return symmetric, value[..., :0, :0]
+        return symmetric, value.where(symmetric[..., None, None], 0.0)
+
 
 class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without a negative eigenvalue."""
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each matrix is in the set."""
-        symmetric = super().check(value)
-        return flambeau.linalg.eigvalsh(value).ge(0).all(-1) if symmetric.all() else symmetric
+        symmetric, whole = self._symmetric_part(value)
+        return symmetric & flambeau.linalg.eigvalsh(whole).ge(0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
@@ -377,8 +384,8 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each matrix is in the set."""
-        symmetric = super().check(value)
-        return flambeau.linalg.cholesky_ex(value)[1].eq(0) if symmetric.all() else symmetric
+        symmetric, whole = self._symmetric_part(value)
+        return symmetric & flambeau.linalg.cholesky_ex(whole)[1].eq(0)
 
 
 class _Several(Constraint):
