@@ -19,6 +19,34 @@ PyTypeObject* size_type;
 namespace {
 
 PyObject* dtypes[kNumScalarTypes];
+constexpr const char* kAbbreviations[kNumScalarTypes] = {
+    "b8",     "u8",       "i8",         "i16",        "i32",       "i64",       "f16", "bf16",
+    "f32",    "f64",      "c64",        "c128",       "u64",       "u16",       "u32", "c32",
+    "f8e5m2", "f8e4m3fn", "f8e5m2fnuz", "f8e4m3fnuz", "f8e8m0fnu", "f4e2m1fnx2"};
+
+// Dtypes that programs name and compare, and of which there are no tensors: their value is
+// Undefined.
+enum class Sign { Signed, Unsigned, Unknown };
+struct NamedDtype {
+  const char* name;
+  const char* abbreviation;
+  int64_t itemsize;
+  Sign sign;
+};
+constexpr NamedDtype kNamedDtypes[] = {
+    {"int1", "int1", 1, Sign::Signed},          {"int2", "int2", 1, Sign::Signed},
+    {"int3", "int3", 1, Sign::Signed},          {"int4", "int4", 1, Sign::Signed},
+    {"int5", "int5", 1, Sign::Signed},          {"int6", "int6", 1, Sign::Signed},
+    {"int7", "int7", 1, Sign::Signed},          {"uint1", "uint1", 1, Sign::Unsigned},
+    {"uint2", "uint2", 1, Sign::Unsigned},      {"uint3", "uint3", 1, Sign::Unsigned},
+    {"uint4", "uint4", 1, Sign::Unsigned},      {"uint5", "uint5", 1, Sign::Unsigned},
+    {"uint6", "uint6", 1, Sign::Unsigned},      {"uint7", "uint7", 1, Sign::Unsigned},
+    {"bits1x8", "b1x8", 1, Sign::Unknown},      {"bits2x4", "b2x4", 1, Sign::Unknown},
+    {"bits4x2", "b4x2", 1, Sign::Unknown},      {"bits8", "b8x1", 1, Sign::Unknown},
+    {"bits16", "b16x1", 2, Sign::Unknown},      {"qint8", "qint8", 1, Sign::Unknown},
+    {"quint8", "quint8", 1, Sign::Unknown},     {"qint32", "qint32", 4, Sign::Unknown},
+    {"quint4x2", "quint4x2", 1, Sign::Unknown}, {"quint2x4", "quint2x4", 1, Sign::Unknown}};
+PyObject* named_dtypes[std::size(kNamedDtypes)];
 PyObject* strided;
 PyObject* memory_formats[4];
 
@@ -30,19 +58,53 @@ Device device_of(PyObject* o) { return reinterpret_cast<DeviceObject*>(o)->value
 
 // --- dtype ---------------------------------------------------------------------------------------
 
-PyObject* dtype_repr(PyObject* self) { return text(text_of("flambeau.", dtype_of(self))); }
-PyObject* dtype_reduce(PyObject* self, PyObject*) { return text(name_of(dtype_of(self))); }
+const NamedDtype* named_dtype(PyObject* self) {
+  if (dtype_of(self) != ScalarType::Undefined) return nullptr;
+  for (size_t i = 0; i < std::size(kNamedDtypes); ++i) {
+    if (named_dtypes[i] == self) return &kNamedDtypes[i];
+  }
+  return nullptr;
+}
+const char* dtype_name(PyObject* self) {
+  const NamedDtype* named = named_dtype(self);
+  return named ? named->name : name_of(dtype_of(self));
+}
+PyObject* dtype_repr(PyObject* self) { return text(text_of("flambeau.", dtype_name(self))); }
+PyObject* dtype_reduce(PyObject* self, PyObject*) { return text(dtype_name(self)); }
 PyObject* dtype_is_floating(PyObject* self, void*) {
-  return wrap(is_floating_type(dtype_of(self)));
+  return wrap(!named_dtype(self) && is_floating_type(dtype_of(self)));
 }
-PyObject* dtype_is_complex(PyObject* self, void*) { return wrap(is_complex_type(dtype_of(self))); }
-PyObject* dtype_is_signed(PyObject* self, void*) { return wrap(is_signed_type(dtype_of(self))); }
+PyObject* dtype_is_complex(PyObject* self, void*) {
+  return wrap(!named_dtype(self) && is_complex_type(dtype_of(self)));
+}
+PyObject* dtype_is_signed(PyObject* self, void*) {
+  return guarded([&] {
+    const NamedDtype* named = named_dtype(self);
+    if (!named) return wrap(is_signed_type(dtype_of(self)));
+    check(named->sign != Sign::Unknown, named->name,
+          ".is_signed: the dtype's elements have no sign");
+    return wrap(named->sign == Sign::Signed);
+  });
+}
 PyObject* dtype_itemsize(PyObject* self, void*) {
-  return wrap(static_cast<int64_t>(element_size(dtype_of(self))));
+  const NamedDtype* named = named_dtype(self);
+  return wrap(named ? named->itemsize : static_cast<int64_t>(element_size(dtype_of(self))));
 }
-PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap(to_real_type(dtype_of(self))); }
+PyObject* dtype_abbreviation(PyObject* self, void*) {
+  const NamedDtype* named = named_dtype(self);
+  return PyUnicode_FromString(named ? named->abbreviation
+                                    : kAbbreviations[index_of(dtype_of(self))]);
+}
+PyObject* dtype_to_real(PyObject* self, PyObject*) {
+  return named_dtype(self) ? Py_NewRef(self) : wrap(to_real_type(dtype_of(self)));
+}
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
-  return guarded([&] { return wrap(to_complex_type(dtype_of(self))); });
+  return guarded([&] {
+    const NamedDtype* named = named_dtype(self);
+    check(!named, "Unknown Complex ScalarType for ", dtype_name(self),
+          ": expected a dtype of numbers");
+    return wrap(to_complex_type(dtype_of(self)));
+  });
 }
 
 PyMethodDef dtype_methods[] = {
@@ -57,6 +119,7 @@ PyGetSetDef dtype_getset[] = {
     {"is_complex", dtype_is_complex, nullptr, "Whether elements are complex numbers.", nullptr},
     {"is_signed", dtype_is_signed, nullptr, "Whether elements can be negative.", nullptr},
     {"itemsize", dtype_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"abbr", dtype_abbreviation, nullptr, "A name of a few letters: f32 for float32.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 // --- device --------------------------------------------------------------------------------------
@@ -250,6 +313,13 @@ void add_dtypes(PyObject* module) {
   }
   for (const auto& [name, type] : aliases) {
     checked(PyModule_AddObjectRef(module, name, dtypes[index_of(type)]));
+  }
+  for (size_t i = 0; i < std::size(kNamedDtypes); ++i) {
+    named_dtypes[i] = make_constant<DtypeObject>(dtype_type, ScalarType::Undefined);
+    checked(PyModule_AddObjectRef(module, kNamedDtypes[i].name, named_dtypes[i]));
+    if (!std::strcmp(kNamedDtypes[i].name, "uint1")) {
+      checked(PyModule_AddObjectRef(module, "bit", named_dtypes[i]));
+    }
   }
 }
 

@@ -78,6 +78,11 @@ int64_t integer_from(PyObject* o) {
 bool scalar_type_from(PyObject* o, ScalarType* out) {
   if (PyObject_TypeCheck(o, dtype_type)) {
     *out = reinterpret_cast<DtypeObject*>(o)->value;
+    if (*out == ScalarType::Undefined) {
+      const Ref name = Ref::checked(PyObject_Str(o));
+      fail(ErrorKind::NotImplemented, PyUnicode_AsUTF8(name.get()),
+           ": the dtype can be named and compared; there are no tensors of it");
+    }
     return true;
   }
   // Python's own types name the dtype that their values would have.

@@ -13,6 +13,7 @@ class dtype:
     is_floating_point: bool
     is_complex: bool
     is_signed: bool
+    abbr: str
     def to_complex(self) -> dtype: ...
     def to_real(self) -> dtype: ...
 

@@ -125,7 +125,7 @@ def _aliased(obj: Any, dtype: dtype | None, copy: bool | None) -> Tensor | None:
     return None
 
 
-def from_numpy(array: Any) -> Tensor:
+def from_numpy(array: Any, /) -> Tensor:
     """Return a tensor that shares the memory of a NumPy array.
 
     Args:

@@ -115,13 +115,17 @@ def get_float32_matmul_precision() -> str:
     return _state["precision"]
 
 
-def set_num_interop_threads(n: int) -> None:
+def set_num_interop_threads(n: int, /) -> None:
     """Say how many operators may run at once; here it is one, whatever is said."""
     if n <= 0:
         raise RuntimeError("set_num_interop_threads: expected a positive number")
     if _state["interop"] is not None:
         raise RuntimeError("set_num_interop_threads: the number was set before")
     _state["interop"] = n
+
+
+def init_num_threads() -> None:
+    """Prepare the calling thread for parallel loops; the number of threads is the process's, and known."""
 
 
 def get_num_interop_threads() -> int:

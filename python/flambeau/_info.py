@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 from flambeau import _C, _naming
 
 # dtype -> mantissa bits (without the hidden one), largest and smallest exponents of normal numbers.
@@ -22,12 +24,43 @@ _LARGEST = {"float8_e4m3fn": 448.0, "float8_e8m0fnu": 2.0**127}
 _EPS = {"float8_e5m2fnuz": 0.125}
 
 
-class finfo:
+# Quantized dtypes have the limits of the integers that they store.
+_STORED = {"qint8": _C.int8, "quint8": _C.uint8, "qint32": _C.int32, "quint4x2": _C.uint8,
+           "quint2x4": _C.uint8}  # fmt: skip
+
+
+class _Limits:
+    """Attributes that are set once, and compare as a whole."""
+
+    __slots__ = ()
+
+    def _set(self, **limits: Any) -> None:
+        for name, value in limits.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"attribute '{name}' of {_naming.root}.{type(self).__name__} is not writable")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._values() == other._values()  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _values(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__slots__]
+
+    def __reduce__(self) -> Any:
+        return type(self), (getattr(_C, self._values()[0]),)
+
+
+class finfo(_Limits):
     """Limits of a floating dtype: bits, eps, max, min, tiny, smallest_normal, resolution.
 
     Args:
         type: the dtype; the default one if left out. A complex dtype gives the limits of its parts.
     """
+
+    __slots__ = ("dtype", "bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution")  # noqa: RUF023
 
     def __init__(self, type: _C.dtype | None = None) -> None:
         wanted = _C.get_default_dtype() if type is None else type
@@ -35,13 +68,17 @@ class finfo:
         if name not in _FLOATING:
             raise TypeError(f"finfo(): expected a floating dtype, got '{wanted}'; iinfo is for integers")
         mantissa, high, low = _FLOATING[name]
-        self.dtype = name
-        self.bits = wanted.to_real().itemsize * 8
-        self.eps = _EPS.get(name, 2.0**-mantissa)
-        self.max = _LARGEST.get(name, (2.0 - 2.0**-mantissa) * 2.0**high)
-        self.min = -self.max if wanted.is_signed else 2.0**low
-        self.tiny = self.smallest_normal = 2.0**low
-        self.resolution = 10.0 ** -int(mantissa * 0.30103)
+        largest = _LARGEST.get(name, (2.0 - 2.0**-mantissa) * 2.0**high)
+        self._set(
+            dtype=name,
+            bits=wanted.to_real().itemsize * 8,
+            eps=_EPS.get(name, 2.0**-mantissa),
+            max=largest,
+            min=-largest if wanted.is_signed else 2.0**low,
+            tiny=2.0**low,
+            smallest_normal=2.0**low,
+            resolution=10.0 ** -int(mantissa * 0.30103),
+        )
 
     def __repr__(self) -> str:
         return (
@@ -50,25 +87,28 @@ class finfo:
         )
 
 
-class iinfo:
+class iinfo(_Limits):
     """Limits of an integer dtype: bits, max, min.
 
     Args:
         type: the dtype.
     """
 
+    __slots__ = ("dtype", "bits", "max", "min")  # noqa: RUF023
+
     def __init__(self, type: _C.dtype) -> None:
         if type is _C.bool:
             raise TypeError(f"{type} is not supported by {_naming.root}.iinfo")
+        name = _naming.short(type)
+        stored = _STORED.get(name, type)
         if type.is_floating_point or type.is_complex:
             raise TypeError(
                 f"iinfo(): expected an integer dtype, got '{type}'; finfo is for floating numbers"
             )
-        self.dtype = _naming.short(type)
-        self.bits = type.itemsize * 8
-        signed = int(type.is_signed)
-        self.max = 2 ** (self.bits - signed) - 1
-        self.min = -(2 ** (self.bits - 1)) * signed
+        if name.startswith("bits") or stored.abbr == name:  # int4 and the like
+            raise TypeError(f"iinfo(): expected an integer dtype of whole bytes, got '{type}'")
+        bits, signed = stored.itemsize * 8, int(stored.is_signed)
+        self._set(dtype=name, bits=bits, max=2 ** (bits - signed) - 1, min=-(2 ** (bits - 1)) * signed)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from flambeau import _C
 from flambeau._arguments import require_tensors
@@ -86,9 +86,25 @@ def numel(input: Tensor) -> int:
     return input.numel()
 
 
-def result_type(tensor: Any, other: Any) -> dtype:
+@overload
+def result_type(tensor: Tensor, other: Any) -> dtype: ...
+@overload
+def result_type(scalar: complex, tensor: Tensor) -> dtype: ...
+@overload
+def result_type(scalar1: complex, scalar2: complex) -> dtype: ...
+def result_type(*args: Any, **kwargs: Any) -> dtype:
     """Return the dtype of an arithmetic operation on two tensors or numbers."""
-    return _C._result_type(tensor, other)
+    if kwargs:
+        for names in (("tensor", "other"), ("scalar", "tensor"), ("scalar1", "scalar2")):
+            rest = names[len(args) :]
+            if set(rest) == set(kwargs):
+                return _C._result_type(*args, *(kwargs[name] for name in rest))
+    if kwargs or len(args) != 2:
+        raise TypeError(
+            "result_type(): expected (tensor, other), (scalar, tensor) or (scalar1, scalar2), got "
+            f"{len(args)} arguments by position and {sorted(kwargs)}"
+        )
+    return _C._result_type(*args)
 
 
 def typename(obj: Any) -> str:

@@ -38,9 +38,9 @@ def sym_sqrt(a: Any) -> float:
     return math.sqrt(a)
 
 
-def sym_sum(args: Any) -> Any:
-    """Return the sum of a list of numbers."""
-    return sum(args)
+def sym_sum(*args: Any) -> Any:
+    """Return the sum of numbers, or of one list of them."""
+    return sum(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:

@@ -128,10 +128,10 @@ class _TensorMethods:
         """Replace each element by what the Python function gives for it; slow."""
         return _fill_from(self, map(callable, self.detach().flatten().tolist()))
 
-    def map_(self: Any, tensor: Tensor, callable: Any) -> Tensor:
-        """Replace each element by what the Python function gives for it and that of `tensor`; slow."""
-        other = tensor.expand(self.shape).detach().flatten().tolist()
-        return _fill_from(self, map(callable, self.detach().flatten().tolist(), other))
+    def map_(self: Any, other: Tensor, callable: Any) -> Tensor:
+        """Replace each element by what the Python function gives for it and that of `other`; slow."""
+        values = other.expand(self.shape).detach().flatten().tolist()
+        return _fill_from(self, map(callable, self.detach().flatten().tolist(), values))
 
     def map2_(self: Any, x: Tensor, y: Tensor, callable: Any) -> Tensor:
         """Replace each element by what the Python function gives for it and those of `x` and `y`; slow."""
@@ -187,15 +187,20 @@ class _TensorMethods:
         """Copy to an IPU."""
         return self._to_kind("ipu", device, {"non_blocking": non_blocking, **options})
 
-    def xpu(self: Any, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
+    def xpu(
+        self: Any,
+        device: Any = None,
+        non_blocking: bool = False,
+        memory_format: Any = _C.preserve_format,
+    ) -> Tensor:
         """Copy to an Intel GPU."""
-        return self._to_kind("xpu", device, {"non_blocking": non_blocking, **options})
+        return self._to_kind("xpu", device, {"non_blocking": non_blocking, "memory_format": memory_format})
 
     def mtia(self: Any, device: Any = None, non_blocking: bool = False, **options: Any) -> Tensor:
         """Copy to an MTIA device."""
         return self._to_kind("mtia", device, {"non_blocking": non_blocking, **options})
 
-    def record_stream(self: Any, stream: Any) -> None:
+    def record_stream(self: Any, s: Any) -> None:
         """Mark memory as in use by a stream. Raises: NotImplementedError, as memory of the CPU has none."""
         raise NotImplementedError("record_stream: expected a tensor of an accelerator, got one of the CPU")
 
@@ -236,7 +241,7 @@ class _TensorMethods:
         """Whether several processes hold parts; never."""
         return False
 
-    def pin_memory(self: Any) -> Tensor:
+    def pin_memory(self: Any, device: Any = None) -> Tensor:
         """Return the tensor: memory of the host needs no pinning."""
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from flambeau import _C
 from flambeau._C import Tensor
@@ -154,15 +154,38 @@ class MemoryMethods:
             self.narrow(0, start, rows - start).diagonal().fill_(fill_value)
         return self
 
-    def new(self: Any, *args: Any, device: Any = None) -> Tensor:
-        """Return an uninitialised tensor of the given sizes, or of given data, in this dtype."""
+    @overload
+    def new(cls, *args: Any, device: Any = None) -> Tensor: ...
+    @overload
+    def new(cls, storage: Any) -> Tensor: ...
+    @overload
+    def new(cls, other: Tensor) -> Tensor: ...
+    @overload
+    def new(cls, size: Any, *, device: Any = None) -> Tensor: ...
+    def new(self: Any, *args: Any, device: Any = None, **named: Any) -> Tensor:
+        """Return an uninitialised tensor of the given sizes, or of given data or a storage, in this dtype."""
         where = self.device if device is None else device
+        if named:
+            if args or len(named) != 1 or not set(named) <= {"storage", "other", "size"}:
+                raise TypeError(f"new(): expected one of storage, other and size, got {sorted(named)}")
+            args = tuple(named.values())
+            args = (_size_type()(args[0]),) if "size" in named else args
+        if len(args) == 1 and hasattr(args[0], "untyped"):
+            return _over_storage(self, args[0])
         if len(args) == 1 and isinstance(args[0], Tensor):
             return args[0].detach().to(dtype=self.dtype, device=where)
         if len(args) == 1 and isinstance(args[0], list | tuple) and not isinstance(args[0], _size_type()):
             return _C.tensor(args[0], self.dtype, where)
         sizes = args[0] if len(args) == 1 and not isinstance(args[0], int) else args or (0,)
         return _C._functions.empty(tuple(sizes), dtype=self.dtype, device=where)
+
+
+def _over_storage(like: Tensor, storage: Any) -> Tensor:
+    """Return a tensor of one dimension over the elements of a storage."""
+    if storage.dtype != like.dtype:
+        raise TypeError(f"new(): expected a storage of {like.dtype}, got {storage.dtype}")
+    seen: Tensor = storage._elements()
+    return seen
 
 
 def _size_type() -> type:

@@ -74,6 +74,11 @@ class TypedStorage:
         return self._untyped_storage.device
 
     @property
+    def is_hpu(self) -> bool:
+        """Whether the bytes are on an HPU: never."""
+        return False
+
+    @property
     def is_cuda(self) -> bool:
         """Whether the bytes are on a CUDA device."""
         return self.device.type == "cuda"
@@ -133,6 +138,14 @@ class TypedStorage:
     def cpu(self) -> TypedStorage:
         """Return the elements on the host."""
         return self.to(device="cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """Return the elements on a CUDA device; RuntimeError if there is none."""
+        return self.to(device="cuda" if device is None else device)
+
+    def hpu(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """Refuse: there is no HPU."""
+        raise AssertionError("TypedStorage.hpu: HPU device module is not loaded")
 
     def clone(self) -> TypedStorage:
         """Return a copy."""
@@ -252,9 +265,13 @@ def _converter(name: str, dtype: _C.dtype) -> Callable[[Any], TypedStorage]:
     return convert
 
 
+_BYTE_FLOATS = ("float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz")
+
+
 def _install() -> None:
     dtypes = {name: getattr(_C, name) for name in "double float half long int short bool bfloat16".split()}
     dtypes |= {"char": _C.int8, "byte": _C.uint8}
+    dtypes |= {name: getattr(_C, name) for name in _BYTE_FLOATS}
     dtypes |= {"complex_double": _C.complex128, "complex_float": _C.complex64}
     for name, dtype in dtypes.items():
         for cls in (UntypedStorage, TypedStorage):

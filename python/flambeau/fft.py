@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from flambeau._lazy import attributes
 from flambeau._namespace import functions_of
 
 if TYPE_CHECKING:
     from flambeau._fft import *  # noqa: F403
 else:
     globals().update(functions_of("fft"))
+
+__getattr__, __dir__ = attributes(__name__)

@@ -62,6 +62,14 @@ def fork_rng(
             set_rng_state(state)
 
 
+def thread_safe_generator() -> Generator | None:
+    """Return the calling thread's own generator in a DataLoader whose workers are threads, else None.
+
+    Workers are processes here, so that the default generator is theirs alone.
+    """
+    return None
+
+
 def _continuing(state: Tensor) -> Generator:
     """Return a new generator that continues from a state."""
     out = Generator()

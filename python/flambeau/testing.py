@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -96,6 +97,42 @@ def _compare(actual: Any, expected: Any, bounds: Any, equal_nan: bool, checks: A
         raise TypeError(
             f"No comparison pair takes {type(actual).__name__} and {type(expected).__name__}.{where}"
         )
+
+
+# What assert_allclose allows, which was before assert_close.
+_OLDER_TOLERANCES = {
+    fb.float16: (1e-3, 1e-3),
+    fb.float32: (1e-4, 1e-5),
+    fb.float64: (1e-5, 1e-8),
+}
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """Compare values after a conversion of `expected` to the dtype of `actual`; use `assert_close`."""
+    warnings.warn("assert_allclose() is deprecated: use assert_close()", FutureWarning, stacklevel=2)
+    here = actual if isinstance(actual, Tensor) else fb.tensor(actual)
+    there = fb.as_tensor(expected, dtype=here.dtype)
+    if rtol is None and atol is None:
+        found = [_OLDER_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (here, there)]
+        rtol, atol = max(r for r, _ in found), max(a for _, a in found)
+    assert_close(
+        here,
+        there,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_device=True,
+        check_dtype=False,
+        check_stride=False,
+        msg=msg or None,
+    )
 
 
 def _is_sequence(value: Any) -> bool:
@@ -247,4 +284,4 @@ def _doubled_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-__getattr__, __dir__ = attributes(__name__)
+__getattr__, __dir__ = attributes(__name__, {"FileCheck": "flambeau._file_check"})

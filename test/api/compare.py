@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 POSITIONAL_ONLY, EITHER, ANY_POSITIONAL, KEYWORD_ONLY, ANY_KEYWORD = range(5)
@@ -40,12 +41,40 @@ def takes(ours: list[Any], theirs: list[Any]) -> bool:
     return all(p[2] or p[1] in (ANY_POSITIONAL, ANY_KEYWORD) or _SAME.get(p[0], p[0]) in given for p in ours)
 
 
+def calls(signature: list[Any]) -> list[list[Any]]:
+    """Return a signature for each choice of the optional parameters that a call may give.
+
+    A parameter behind one that is left out can only be given by name.
+    """
+    optional = [i for i, p in enumerate(signature) if p[2] and p[1] in (EITHER, KEYWORD_ONLY)]
+    if len(optional) > 6:
+        return [signature]
+    found = []
+    for given in product((True, False), repeat=len(optional)):
+        left_out = {i for i, is_given in zip(optional, given, strict=True) if not is_given}
+        call, by_name = [], False
+        for i, (name, kind, _) in enumerate(signature):
+            if i in left_out:
+                by_name = by_name or kind == EITHER
+            else:
+                call.append([name, KEYWORD_ONLY if by_name and kind == EITHER else kind, False])
+        found.append(call)
+    return found
+
+
+def accepted(ours: list[Any], wanted: list[Any]) -> bool:
+    """Whether every call that a signature allows is allowed by one of ours."""
+    if any(takes(mine, wanted) for mine in ours):
+        return True
+    return all(any(takes(mine, call) for mine in ours) for call in calls(wanted))
+
+
 def alike(ours: dict[str, Any], theirs: dict[str, Any]) -> bool | None:
     """Whether a callable takes what PyTorch's takes; None if either says nothing about its parameters."""
     wanted, have = theirs.get("signatures"), ours.get("signatures")
     if wanted is None or have is None:
         return None
-    return all(any(takes(mine, one) for mine in have) for one in wanted)
+    return all(accepted(have, one) for one in wanted)
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ class Stubs:
         name = getattr(value, "__name__", path.rpartition(".")[2])
         if path.startswith("Tensor."):
             return self.methods.get(name)
+        if inspect.ismethoddescriptor(value):  # of a class that no stub tells apart
+            return None
         return self.functions.get(name) or (schemas(name) if self.has_schemas else None)
 
 

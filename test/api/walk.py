@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import sys
+import typing
 from types import ModuleType
 from typing import Any
 
@@ -45,19 +46,26 @@ def names_of(module: Any, root: str) -> list[str]:
     return [name for name, value in values if value is not own and belongs(value, root)]
 
 
+def listed(signature: inspect.Signature) -> list[Any]:
+    """Return (name, kind, has a default) of each parameter."""
+    return [(p.name, int(p.kind), p.default is not p.empty) for p in signature.parameters.values()]
+
+
 def parameters(value: Any, path: str, stubs: Stubs) -> list[Any] | None:
     """Return signatures, lists of (name, kind, has a default); None if nothing says them."""
     target = value
     if isinstance(value, staticmethod | classmethod):
         target = value.__func__
+    if inspect.isfunction(target) and (written := typing.get_overloads(target)):
+        return [listed(inspect.signature(one)) for one in written]
     try:
         signature = inspect.signature(target)
     except (ValueError, TypeError):
         return stubs.find(value, path)
-    listed = list(signature.parameters.values())
-    if [p.kind for p in listed] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+    kinds = [p.kind for p in signature.parameters.values()]
+    if kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
         return stubs.find(value, path)
-    return [[(p.name, int(p.kind), p.default is not p.empty) for p in listed]]
+    return [listed(signature)]
 
 
 def describe(value: Any, path: str, stubs: Stubs) -> dict[str, Any]:

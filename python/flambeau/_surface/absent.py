@@ -65,6 +65,9 @@ def _entries(kind: str, words: list[str], module: str, missing: str) -> Iterator
     if kind == "enum":  # its name, then its members
         yield words[0], enum.Enum(words[0], words[1:], module=module)
         return
+    if kind == "method":  # the class, then what its instances would have
+        yield words[0], words[1:]
+        return
     for word in words:
         if kind == "class":  # some have constants: group:WORLD=None
             name, *constants = word.split(":")
@@ -102,6 +105,13 @@ def _read(subsystem: str) -> dict[str, tuple[str, list[list[str]]]]:
     return {name: ("", []) for name in packages - {"nn", "autograd", "cuda"}} | found
 
 
+def _add_methods(owner: Any, names: list[str], module: str, missing: str) -> None:
+    for name in names:
+        method = absent_function(name, module, missing)
+        method.__qualname__ = f"{owner.__qualname__}.{name}"
+        setattr(owner, name, method)
+
+
 MODULES = {name: entry for subsystem in _SUBSYSTEMS for name, entry in _read(subsystem).items()}
 
 
@@ -115,6 +125,8 @@ def fill(module: ModuleType) -> None:
         for name, value in _entries(kind, words, home, missing):
             if kind == "from":
                 elsewhere[name] = f"flambeau.{value}"
+            elif kind == "method":
+                _add_methods(vars(module)[name], value, home, missing)
             else:
                 setattr(module, name, value)
     functions = _lazy.attributes(module.__name__, elsewhere)

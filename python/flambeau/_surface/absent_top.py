@@ -6,7 +6,7 @@ from __future__ import annotations
 TABLES = {
     "flambeau does not have the classes of PyTorch's TorchScript in C++": """
 _top.script
-  class AggregationType AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig
+  class AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig
       BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule ClassType Code CompilationUnit
       CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable
       DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FloatType
@@ -14,7 +14,7 @@ _top.script
       InterfaceType ListType LiteScriptModule LockingLogger ModuleDict Node NoneType NoopLogger NumberType
       OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType
       ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList
-      ScriptListIterator ScriptModuleSerializer ScriptObject ScriptObjectProperty
+      ScriptListIterator ScriptModuleSerializer ScriptMethod ScriptObject ScriptObjectProperty
       SerializationStorageContext StaticModule StreamObjType StringType SymBoolType SymIntType TensorType
       ThroughputBenchmark TracingState TupleType Type UnionType Use Value
   def import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
@@ -34,6 +34,10 @@ _top.quantized
       quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
       quantized_rnn_relu_cell quantized_rnn_tanh_cell
 """,
+    "native_norm takes sparse tensors only; linalg.vector_norm is for dense ones": """
+_top.sparse_only
+  def native_norm
+""",
     "flambeau does not call this library by name; nn.functional has the operator": """
 _top.vendors
   def batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
@@ -47,18 +51,25 @@ _top.vendors
 """,
     "flambeau has no accelerator": """
 _top.devices
-  class Event Stream thread_safe_generator
   def get_device_module
   error AcceleratorError=RuntimeError FatalError=RuntimeError
 """,
     "flambeau has no symbolic sizes": """
 _top.symbolic
   class SymBool SymFloat SymInt
+  method SymFloat as_integer_ratio conjugate hex is_integer
+  method SymInt as_integer_ratio bit_length conjugate
   def sym_constrain_range sym_constrain_range_for_size sym_fresh_size
 """,
     "it was removed from PyTorch; linalg has it": """
 _top.removed
   def eig lstsq matrix_rank solve symeig
+""",
+    "flambeau has no layers written in C++": """
+cpp
+  class OrderedModuleDict OrderedTensorDict
+cpp.nn
+  class Module
 """,
     "flambeau does not open its dispatch to Python": """
 _top.dispatch

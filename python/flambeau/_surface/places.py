@@ -15,6 +15,14 @@ from flambeau import _lazy
 
 TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
+. Stream=_streams Event=_streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit FileCheck=testing
+. DisableTorchFunction=_function_state DisableTorchFunctionSubclass=_function_state _top.sparse_only
+. AggregationType=_surface.written SUM=_surface.written AVG=_surface.written
+. thread_safe_generator=random init_num_threads=_defaults
+. get_autocast_ipu_dtype=amp.older_names set_autocast_ipu_dtype=amp.older_names
+. get_autocast_xla_dtype=amp.older_names set_autocast_xla_dtype=amp.older_names
+. is_autocast_ipu_enabled=amp.older_names set_autocast_ipu_enabled=amp.older_names
+. is_autocast_xla_enabled=amp.older_names set_autocast_xla_enabled=amp.older_names
 . Storage=_typed_storage:TypedStorage StorageBase=_storage:Storage to_dlpack=utils.dlpack Future=futures
 . FatalError=_top.devices classproperty=_utils
 . DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
@@ -63,7 +71,20 @@ cuda.graphs cuda
 cuda.memory cuda
 cuda.random cuda
 cuda.streams cuda
-nn.functional grad=nn
+nn factory_kwargs=_surface.written Container=nn.modules.containers
+nn.functional grad=nn Tensor=_C DType=_surface.written BroadcastingList1=_jit_internal
+nn.functional BroadcastingList2=_jit_internal BroadcastingList3=_jit_internal boolean_dispatch=_jit_internal
+nn.functional assert_int_or_pair=_surface.written GRID_SAMPLE_INTERPOLATION_MODES=_surface.written
+nn.functional GRID_SAMPLE_PADDING_MODES=_surface.written handle_torch_function=overrides
+nn.functional has_torch_function=overrides has_torch_function_unary=overrides
+nn.functional has_torch_function_variadic=overrides nn.functional._scaled
+nn.functional reproducibility_notes=_surface.notes sparse_support_notes=_surface.notes
+nn.functional tf32_notes=_surface.notes
+linalg common_notes=_surface.notes
+fft Tensor=_C
+autograd NestedIOFunction=autograd.function enforce_grad_layout_policy=autograd.grad_mode
+optim swap_in_optimizer_params_and_state=optim._swapped
+func functionalize=func._functionalize rearrange=func._rearrange
 nn.modules.activation MultiheadAttention=nn
 nn.modules.adaptive AdaptiveLogSoftmaxWithLoss=nn
 nn.modules.batchnorm nn.modules.normalization nn.modules.lazy _LazyNormBase=nn.modules.lazy:_LazyNorm
@@ -109,7 +130,8 @@ hub tqdm=utils.model_zoo
 utils.data.dataloader utils.data.loader utils.data.collate _BaseDataLoaderIter=utils.data._passes:_Pass
 utils.data.dataloader _SingleProcessDataLoaderIter=utils.data._passes:BatchesHere
 utils.data.dataloader _MultiProcessingDataLoaderIter=utils.data._passes:BatchesOfWorkers
-utils.data utils.data.datapipes.datapipe
+utils.data utils.data.datapipes.datapipe utils.data.datapipes._decorator
+utils.data _DatasetKind=_surface.written
 utils.data.datapipes IterDataPipe=utils.data.datapipes.datapipe MapDataPipe=utils.data.datapipes.datapipe
 utils.data.distributed DistributedSampler=utils.data.sampler
 utils.data._utils

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import enum
 import functools
+import itertools
 import math
 import os
 import typing
@@ -26,6 +28,16 @@ def _get_node_type(tree: Any) -> Any:
     from flambeau.utils import _pytree
 
     return _pytree.namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
+
+
+class AggregationType(enum.Enum):
+    """How the statistics of several calls become one number."""
+
+    SUM = 0
+    AVG = 1
+
+
+SUM, AVG = AggregationType
 
 
 class TransformGetItemToIndex:
@@ -107,6 +119,36 @@ def sdp_kernel(
     return sdpa_kernel([backend for backend, enabled in allowed.items() if enabled])
 
 
+# --- layers ----------------------------------------------------------------------------------------
+
+DType = int  # TorchScript's type of dtypes
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def assert_int_or_pair(arg: list[int], arg_name: str, message: str) -> None:
+    """Raise AssertionError with the message, in which {} is the name, unless it is an int or a pair."""
+    if not isinstance(arg, int) and len(arg) != 2:
+        raise AssertionError(message.format(arg_name))
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments for making parameters among a layer's: device, dtype, memory_format.
+
+    Raises: TypeError for any other, ValueError for one that is given directly and in ``factory_kwargs``.
+    """
+    if kwargs is None:
+        return {}
+    names = {"device", "dtype", "memory_format"}
+    rest = {key: value for key, value in kwargs.items() if key != "factory_kwargs"}
+    if odd := set(rest) - names:
+        raise TypeError(f"factory_kwargs: unexpected kwargs {odd}")
+    nested = dict(kwargs.get("factory_kwargs", {}))
+    if twice := set(nested) & set(rest):
+        raise TypeError(f"factory_kwargs: {sorted(twice)} are given twice")
+    return nested | rest
+
+
 # --- optimizers ------------------------------------------------------------------------------------
 
 
@@ -146,11 +188,45 @@ def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
 # --- data and checkpoints --------------------------------------------------------------------------
 
 
+class _FetcherOf:
+    """Fetches samples of a data set: `fetch` takes an index, or a list of them for a batch."""
+
+    def __init__(
+        self, kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> None:
+        self._stream = iter(dataset) if kind == _DatasetKind.Iterable else None
+        self.dataset, self.auto_collation = dataset, auto_collation
+        self.collate_fn, self.drop_last = collate_fn, drop_last
+
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        """Return a batch, or a sample; of a stream the next one. StopIteration at the end of a stream."""
+        from flambeau.utils.data.worker import Fetcher
+
+        if self._stream is None:
+            return Fetcher(self.collate_fn, False, self.auto_collation, None, self.drop_last).at(
+                self.dataset, possibly_batched_index
+            )
+        if not self.auto_collation:
+            return self.collate_fn(next(self._stream))
+        count = len(possibly_batched_index)
+        samples = list(itertools.islice(self._stream, count))
+        if not samples or (self.drop_last and len(samples) < count):
+            raise StopIteration
+        return self.collate_fn(samples)
+
+
 class _DatasetKind:
     """Kinds of data sets."""
 
     Map = 0
     Iterable = 1
+
+    @staticmethod
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> _FetcherOf:
+        """Return what fetches the samples of a data set; batches if `auto_collation`."""
+        return _FetcherOf(kind, dataset, auto_collation, collate_fn, drop_last)
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:

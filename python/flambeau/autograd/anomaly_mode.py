@@ -28,9 +28,9 @@ class set_detect_anomaly:
         _C._set_anomaly(*self._previous)
 
 
-def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Switch anomaly mode; see `set_detect_anomaly`."""
-    _C._set_anomaly(mode, check_nan)
+    _C._set_anomaly(enabled, check_nan)
 
 
 class detect_anomaly:

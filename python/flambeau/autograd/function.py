@@ -136,6 +136,45 @@ class Function(metaclass=FunctionMeta):
         return bound.args
 
 
+class NestedIOFunction(Function):
+    """A Function whose arguments were nested; its instances are not called, as those of Function are not."""
+
+    _saved: tuple[Any, ...] = ()
+
+    def forward(self, *args: Any) -> Any:
+        """Compute the outputs by `forward_extended`."""
+        return self.forward_extended(*args)
+
+    def backward(self, *gradients: Any) -> Any:
+        """Compute the gradients by `backward_extended`."""
+        return self.backward_extended(*gradients)
+
+    def forward_extended(self, *input: Any) -> None:
+        """Compute the outputs; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward_extended")
+
+    def backward_extended(self, *grad_output: Any) -> None:
+        """Compute the gradients; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} must define backward_extended")
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep what backward needs."""
+        self._saved = args
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` was given."""
+        return self._saved
+
+    def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
+        """Note arguments that are changed in place."""
+        self.dirty_tensors = args, kwargs
+
+    def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
+        """Note outputs without gradients."""
+        self.non_differentiable = args, kwargs
+
+
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a backward whose result must not be differentiated again.
 

@@ -12,6 +12,7 @@ from flambeau._C import is_grad_enabled, is_inference_mode_enabled
 
 __all__ = [
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -97,10 +98,10 @@ class no_grad(_SetsModes):
 
     _off = _GRAD
 
-    def __new__(cls, function: Any = None) -> Any:
+    def __new__(cls, orig_func: Any = None) -> Any:
         """Decorate at once, if it is written without parentheses."""
         made = super().__new__(cls)
-        return made if function is None else made(function)
+        return made if orig_func is None else made(orig_func)
 
 
 class enable_grad(_SetsModes):
@@ -108,10 +109,10 @@ class enable_grad(_SetsModes):
 
     _on = _GRAD
 
-    def __new__(cls, function: Any = None) -> Any:
+    def __new__(cls, orig_func: Any = None) -> Any:
         """Decorate at once, if it is written without parentheses."""
         made = super().__new__(cls)
-        return made if function is None else made(function)
+        return made if orig_func is None else made(orig_func)
 
 
 class set_grad_enabled(_Decorator):
@@ -190,3 +191,26 @@ class set_multithreading_enabled(_Decorator):
     def clone(self) -> Self:
         """Return a manager of the same mode."""
         return type(self)(self.mode)
+
+
+class enforce_grad_layout_policy(_Decorator):
+    """Whether an accumulated gradient must have the strides of its tensor; here it has them always.
+
+    False permits other strides and does not ask for them, so that it changes nothing.
+
+    Args:
+        enable: whether it must.
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self.enable = enable
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    def clone(self) -> Self:
+        """Return a manager of the same policy."""
+        return type(self)(self.enable)

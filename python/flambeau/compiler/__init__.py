@@ -35,7 +35,11 @@ def compile(
     backend: str | Callable[..., Any] = "inductor",
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """Return `model` as it is: there is no compiler yet, which a warning says once per process.
 
@@ -46,7 +50,11 @@ def compile(
         backend: the name of a backend, or a function; checked, not called.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
         options: of the backend; only without `mode`.
+        name: of the compiled function in logs; accepted.
         disable: return the model without the warning.
+        recompile_limit: how often it may be compiled; accepted.
+        isolate_recompiles: whether this call has a limit of its own; accepted.
+        shapes_spec: which sizes may change; accepted.
 
     Raises:
         RuntimeError: both `mode` and `options`, or a mode or backend that does not exist.

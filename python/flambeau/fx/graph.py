@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -206,6 +206,29 @@ class Graph:
     ) -> Node:
         """Add a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
+
+    def create_size_node(self, tensor_node: Node, dim: int) -> Node:
+        """Add a step that asks a tensor for its size along a dimension."""
+        return self.call_method("size", (tensor_node, dim))
+
+    def create_stride_node(self, tensor_node: Node, dim: int) -> Node:
+        """Add a step that asks a tensor for its stride along a dimension."""
+        return self.call_method("stride", (tensor_node, dim))
+
+    def create_storage_offset_node(self, tensor_node: Node) -> Node:
+        """Add a step that asks a tensor for its offset in memory, in elements."""
+        return self.call_method("storage_offset", (tensor_node,))
+
+    def materialize_symints(self, values: Sequence[Any]) -> list[Any]:
+        """Return sizes as values of this graph; numbers are what they are, and there are no symbols."""
+        for value in values:
+            if not isinstance(value, int):
+                raise TypeError(f"materialize_symints: expected integers, got {type(value).__name__}")
+        return list(values)
+
+    def materialize_symint(self, value: Any) -> Any:
+        """Return a size as a value of this graph; see `materialize_symints`."""
+        return self.materialize_symints([value])[0]
 
     def output(self, result: Any, type_expr: Any | None = None) -> Node:
         """Add the output: a node, or a container of nodes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import textwrap
 import weakref
 from typing import Any
@@ -97,18 +98,18 @@ class _Shown:
         except (OSError, TypeError):
             return f"# {self._python()!r}: the source is not at hand"
 
-    def save(self, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
-        """Write to a file that `jit.load` reads; see `jit.save`."""
+    def save(self, f: Any, **kwargs: Any) -> None:
+        """Write to a file that `jit.load` reads; see `jit.save`, for the keyword _extra_files too."""
         from flambeau.jit._serialization import save
 
-        save(self, f, _extra_files)
+        save(self, f, **kwargs)
 
-    def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
-        """Return the bytes of the file."""
+    def save_to_buffer(self, *args: Any, **kwargs: Any) -> bytes:
+        """Return the bytes of the file; the argument is `_extra_files`."""
         import io
 
         buffer = io.BytesIO()
-        self.save(buffer, _extra_files)
+        self.save(buffer, **dict(zip(("_extra_files",), args, strict=True)), **kwargs)
         return buffer.getvalue()
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
@@ -129,6 +130,33 @@ class ScriptModule(_Shown, Module):
 
     def _python(self) -> Any:
         return type(self).forward
+
+    def define(self, src: str) -> None:
+        """Add methods that are written in `src`, as this module's own.
+
+        Raises: RuntimeError for what is no Python, or something else than functions.
+        """
+        from flambeau.jit._defined import methods_of
+
+        frame = sys._getframe(1)
+        found = methods_of(src, {**frame.f_globals, **frame.f_locals})
+        members = {name: _inside(function) for name, function in found.items()}
+        if "forward" in found:
+            members["_source"] = textwrap.dedent(src)
+        self.__class__ = type(
+            type(self).__name__, (type(self),), {"__module__": type(self).__module__, **members}
+        )
+
+    def forward_magic_method(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method such as ``__len__`` if the scripted class defines it; else NotImplementedError."""
+        found = getattr(type(self), method_name, None)
+        if found is None or found is getattr(ScriptModule, method_name, None):
+            raise NotImplementedError(f"{self.original_name} does not define {method_name}")
+        return found(self, *args, **kwargs)
+
+    def get_debug_state(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: there is no executor whose state could be shown."""
+        raise RuntimeError("get_debug_state: programs run as Python; there is no graph executor with a state")
 
 
 class RecursiveScriptModule(ScriptModule):

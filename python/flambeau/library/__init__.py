@@ -12,14 +12,37 @@ from typing import Any, Literal
 
 from flambeau.library._check import opcheck
 from flambeau.library._custom import CustomOpDef, custom_op
+from flambeau.library._kernels import (
+    get_kernel,
+    register_torch_dispatch,
+    set_symmetric_memory,
+    triton_op,
+    wrap_triton,
+)
 from flambeau.library._operators import KEYS, CustomOperator, find, remove
 from flambeau.library._operators import define as _define
 from flambeau.library._schemas import infer_schema, read
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "impl_abstract",
-    "infer_schema", "opcheck", "register_autocast", "register_autograd", "register_fake", "register_kernel",
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "get_kernel",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
     "register_vmap",
+    "triton_op",
+    "wrap_triton",
 ]  # fmt: skip
 
 Function = Callable[..., Any]
@@ -93,6 +116,19 @@ class Library:
             )
         operator.kernels[key] = fn
         self._kernels.append((operator, key))
+
+    def fallback(self, fn: Function, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
+        """Refuse: a kernel for every operator of a key needs a dispatch that is open to Python."""
+        if self.ns != "_":
+            raise RuntimeError(
+                f'Library.fallback: expected a library of the global namespace "_", got {self.ns!r}'
+            )
+        raise RuntimeError("Library.fallback: flambeau does not open its dispatch to Python")
+
+    def register_symm_mem_args(self, op_name: Any, arg_names: Sequence[str]) -> None:
+        """Note the arguments that other devices must reach; nothing reads it while there are none."""
+        name = op_name if isinstance(op_name, str) else find(op_name).name
+        set_symmetric_memory(find(name if "::" in name else f"{self.ns}::{name}"), arg_names)
 
     def _destroy(self) -> None:
         """Take back everything that was defined or registered here."""
@@ -225,7 +261,11 @@ def register_fake(
     return register if func is None else register(func)
 
 
-impl_abstract = register_fake
+def impl_abstract(
+    qualname: Any, func: Function | None = None, *, lib: Library | None = None, _stacklevel: int = 1
+) -> Any:
+    """`register_fake` under its older name."""
+    return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel)
 
 
 def register_autograd(

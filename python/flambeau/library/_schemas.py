@@ -113,6 +113,7 @@ def infer_schema(
     *,
     mutates_args: str | Iterable[str],
     op_name: str | None = None,
+    tags: Any = (),
 ) -> str:
     """Return the schema that the annotations of a function say.
 
@@ -121,6 +122,7 @@ def infer_schema(
             complex, device, dtype, a number, a list or Sequence of these, or an optional of them.
         mutates_args: the names of the tensors that it writes to, or "unknown" for all of them.
         op_name: what stands before the arguments; default: nothing.
+        tags: accepted; they ask nothing of a schema.
 
     Raises:
         ValueError: an annotation is missing or names no type of a schema.

@@ -331,10 +331,18 @@ class SequentialLR(LRScheduler):
         self.optimizer = optimizer
         for group in optimizer.param_groups:  # schedulers took their first step when they were made
             set_group_value(group, "lr", group["initial_lr"])
-        for scheduler in schedulers:
-            scheduler.last_epoch -= 1
+        self.recursive_undo()
         schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
+
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
+        """Take back the first step of the schedulers inside `sched`, by default this one."""
+        inside = getattr(self if sched is None else sched, "_schedulers", None)
+        if inside is not None:
+            for scheduler in inside:
+                self.recursive_undo(scheduler)
+        elif sched is not None:
+            sched.last_epoch -= 1
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch."""

@@ -8,13 +8,15 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
 import flambeau
 from flambeau import Tensor
 from flambeau._lazy import attributes
 from flambeau.nn.modules.module import RemovableHandle
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 Hook = Callable[..., Any]
 _STATE_HOOKS = ("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post")
 _global_hooks: dict[str, OrderedDict[int, Hook]] = {"pre": OrderedDict(), "post": OrderedDict()}
@@ -83,6 +85,10 @@ class Optimizer:
     Raises: ValueError if there are no parameters, TypeError for anything else than leaf tensors.
     """
 
+    OptimizerPreHook: TypeAlias = Callable[
+        [Self, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]] | None
+    ]
+    OptimizerPostHook: TypeAlias = Callable[[Self, tuple[Any, ...], dict[str, Any]], None]
     _stepping: bool  # whether a step runs, which serves the hooks
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -170,6 +176,11 @@ class Optimizer:
             return None
         with flambeau.enable_grad():
             return closure()
+
+    @staticmethod
+    def profile_hook_step(func: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Return a `step` that runs the hooks before and after it; classes' own steps are such already."""
+        return _with_hooks(func)
 
     # --- hooks -------------------------------------------------------------------------------------
 

@@ -137,6 +137,28 @@ class MultiheadAttention(Module):
         )
         return (result.transpose(0, 1) if turned else result), weights
 
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Return one mask that stands for both, and its kind; a float mask is added to the scores.
+
+        Args:
+            attn_mask: ``(length, length)`` or ``(batch * heads, length, length)``.
+            key_padding_mask: ``(batch, length)``.
+            query: ``(batch, length, embed_dim)``.
+        Returns: the padding mask and 1, if it is alone; else the sum, of shape
+            ``(batch, heads, length, length)``, and 2; None and None without masks.
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length = query.shape[:2]
+        shape = (1, 1, length, length) if attn_mask.dim() != 3 else (batch, -1, length, length)
+        mask = attn_mask.view(shape).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            padding = key_padding_mask.view(batch, 1, 1, length)
+            mask = mask + padding.expand(-1, self.num_heads, -1, -1)
+        return mask, 2
+
 
 class EmbeddingBag(Table):
     """Sums, means or maxima of vectors of a table, looked up bag by bag.
@@ -177,6 +199,32 @@ class EmbeddingBag(Table):
         self.include_last_offset = include_last_offset
         place = {"device": device, "dtype": dtype}
         self._make_table((num_embeddings, embedding_dim), padding_idx, sparse, _weight, place)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Any:
+        """Make a layer around a table of vectors of shape (count, length); `freeze`: it is not trained."""
+        return cls._around(
+            embeddings,
+            freeze,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            mode=mode,
+            sparse=sparse,
+            include_last_offset=include_last_offset,
+            padding_idx=padding_idx,
+        )
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None

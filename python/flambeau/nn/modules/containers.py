@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -38,6 +39,16 @@ def pairs_of(entries: Any, owner: str) -> Iterator[tuple[str, Any]]:
         if len(parts) != 2:
             raise ValueError(f"{owner}.update: item {i} has length {len(parts)}; 2 is required")
         yield parts[0], parts[1]
+
+
+class Container(Module):
+    """Modules by keyword; Module itself does as much."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warnings.warn("Container is deprecated: subclass Module", FutureWarning, stacklevel=2)
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):

@@ -184,9 +184,12 @@ class Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Any:
-        """Make a layer around a table of vectors of shape (count, length)."""
-        layer = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
+    def _around(cls, embeddings: Tensor, freeze: bool, **options: Any) -> Any:
+        if embeddings.dim() != 2:
+            raise AssertionError(
+                f"{cls.__name__}.from_pretrained: Embeddings parameter is expected to be 2-dimensional"
+            )
+        layer: Any = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
         layer.weight.requires_grad_(not freeze)
         return layer
 
@@ -227,6 +230,28 @@ class Embedding(Table):
         place = {"device": device, "dtype": dtype}
         self._make_table((num_embeddings, embedding_dim), padding_idx, sparse, _weight, place)
         self.weight.requires_grad_(not _freeze)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Any:
+        """Make a layer around a table of vectors of shape (count, length); `freeze`: it is not trained."""
+        return cls._around(
+            embeddings,
+            freeze,
+            padding_idx=padding_idx,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            sparse=sparse,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """Look up."""

@@ -58,6 +58,9 @@ def _no_forward(self: Module, *input: Any) -> None:
     )
 
 
+T_destination = TypeVar("T_destination", bound=dict[str, Any])
+
+
 class Module(StatefulModule):
     """A layer or network. Subclasses set attributes in ``__init__`` and define ``forward``.
 
@@ -68,6 +71,7 @@ class Module(StatefulModule):
     training: bool
     forward: Callable[..., Any] = _no_forward
     dump_patches = False
+    T_destination = T_destination
     call_super_init = False  # whether the classes after Module in the order of bases are initialised, too
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -329,6 +333,10 @@ class Module(StatefulModule):
         return self._member(target, "_buffers", "buffer")
 
     # --- acting on the whole tree ---------------------------------------------------------------
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let calls run what `flambeau.compile` makes of this module: the module itself, said once."""
+        flambeau.compile(self, *args, **kwargs)
 
     def apply(self: Self, fn: Callable[[Module], None]) -> Self:
         """Call `fn` on every module, children first."""

@@ -33,13 +33,27 @@ class DataParallel(Module):
         super().__init__()
         self.module = module
         self.device_ids: list[Any] = []
+        self.dim = dim
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the layer."""
         return self.module(*inputs, **kwargs)
 
-    replicate, scatter = staticmethod(replicate), staticmethod(scatter_kwargs)
-    parallel_apply, gather = staticmethod(parallel_apply), staticmethod(gather)
+    def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:
+        """Return copies of a layer on devices."""
+        return replicate(module, device_ids)
+
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> Any:
+        """Return the parts of a batch on devices."""
+        return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
+
+    def parallel_apply(self, replicas: Sequence[Module], inputs: Any, kwargs: Any) -> list[Any]:
+        """Return what each copy gives for its part."""
+        return parallel_apply(replicas, inputs, kwargs)
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """Return the parts of a result as one."""
+        return gather(outputs, output_device, self.dim)
 
 
 def data_parallel(

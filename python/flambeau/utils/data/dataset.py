@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -71,7 +72,18 @@ class ConcatDataset(Dataset[Any]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("expected at least one dataset")
-        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Sequence[Any]) -> list[int]:
+        """Return the number of samples up to the end of each data set."""
+        return list(accumulate(map(len, sequence)))
+
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """The older name of `cumulative_sizes`."""
+        warnings.warn("cummulative_sizes: use cumulative_sizes", FutureWarning, stacklevel=2)
+        return self.cumulative_sizes
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic
@@ -112,7 +114,7 @@ class DataLoader(Generic[Sample]):
         self.in_order = in_order
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = _context_of(multiprocessing_context, num_workers)
+        self.multiprocessing_context = multiprocessing_context
         self.generator = generator
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
         self.persistent_workers = persistent_workers
@@ -149,6 +151,24 @@ class DataLoader(Generic[Sample]):
         self.sampler = sampler
         self.batch_sampler = batch_sampler
         self._is_unbatched = batch_size is None and batch_sampler is None
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """What starts the workers; None: the default of the system."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, choice: Any) -> None:
+        self._context = _context_of(choice, self.num_workers)
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn if there are more workers than processors that this process may use."""
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        if self.num_workers and available is not None and self.num_workers > available:
+            warnings.warn(
+                f"DataLoader has {self.num_workers} worker processes, and {available} processors for them",
+                stacklevel=3,
+            )
 
     @property
     def fetcher(self) -> Fetcher:

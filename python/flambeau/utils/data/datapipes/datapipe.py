@@ -15,6 +15,35 @@ class _Chained:
     """Registered functions as methods."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+    getstate_hook: ClassVar[Callable[..., Any] | None] = None
+    reduce_ex_hook: ClassVar[Callable[..., Any] | None] = None
+
+    @classmethod
+    def set_getstate_hook(cls, hook_fn: Callable[..., Any] | None) -> None:
+        """Let ``hook_fn(instance)`` give what is pickled; RuntimeError if another hook does."""
+        if _Chained.__dict__["getstate_hook"] is not None and hook_fn is not None:
+            raise RuntimeError("set_getstate_hook: there is a getstate_hook; set None first")
+        _Chained.getstate_hook = hook_fn
+
+    @classmethod
+    def set_reduce_ex_hook(cls, hook_fn: Callable[..., Any] | None) -> None:
+        """Let ``hook_fn(instance)`` say how an instance is pickled; RuntimeError if another hook does."""
+        if _Chained.__dict__["reduce_ex_hook"] is not None and hook_fn is not None:
+            raise RuntimeError("set_reduce_ex_hook: there is a reduce_ex_hook; set None first")
+        _Chained.reduce_ex_hook = hook_fn
+
+    def __getstate__(self) -> Any:
+        hook = _Chained.__dict__["getstate_hook"]
+        return vars(self) if hook is None else hook(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        hook = _Chained.__dict__["reduce_ex_hook"]
+        if hook is not None:
+            try:
+                return hook(self)
+            except NotImplementedError:
+                pass
+        return super().__reduce_ex__(protocol)
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).functions:

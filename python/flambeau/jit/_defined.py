@@ -1,0 +1,28 @@
+"""Methods from source text, for `ScriptModule.define`."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+import flambeau
+
+
+def methods_of(src: str, around: Mapping[str, Any]) -> dict[str, FunctionType]:
+    """Return the functions that a text defines, which find other names in `around`, and torch anyway.
+
+    Raises: RuntimeError for what is no Python, or something else than functions.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(src))
+    except SyntaxError as error:
+        raise RuntimeError(f"define: expected Python source: {error}") from error
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if not names or len(names) != len(tree.body):
+        raise RuntimeError("define: expected definitions of methods, and nothing else")
+    namespace = {"torch": flambeau, "Tensor": flambeau.Tensor, **around}
+    exec(compile(tree, "<define>", "exec"), namespace)
+    return {name: namespace[name] for name in names}

@@ -1,0 +1,122 @@
+"""Kernels as objects, what a program says about an operator's arguments, and operators made of Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import flambeau
+from flambeau.library._custom import custom_op
+from flambeau.library._operators import KEYS, CustomOperator, find
+from flambeau.ops import Overload, OverloadPacket
+
+Function = Callable[..., Any]
+
+# namespace::name -> the arguments for which `register_symm_mem_args` asks for shared memory of devices.
+symmetric_memory: dict[str, list[str]] = {}
+
+
+class SafeKernelFunction:
+    """A kernel that was found for a dispatch key."""
+
+    def __init__(self, name: str, key: str, function: Function) -> None:
+        self._name, self._key, self._function = name, key, function
+
+    def call_boxed(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the kernel; `keyset` is what PyTorch's kernels would dispatch further by."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"SafeKernelFunction(debug='{self._name} for {self._key}')"
+
+
+def _kernel_of(operator: CustomOperator, key: str) -> Function:
+    if key not in KEYS:
+        raise RuntimeError(f"get_kernel: expected a dispatch key of {sorted(KEYS)}, got {key!r}")
+    found = operator.kernels.get(key)
+    if found is None and KEYS[key] is not None and not key.startswith("Auto"):
+        try:
+            found = operator._kernel(str(KEYS[key]))
+        except NotImplementedError:
+            found = None
+    if found is None:
+        raise RuntimeError(f"get_kernel: no kernel for {key} for {operator.name}")
+    return found
+
+
+def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
+    """Return the kernel that an operator runs for a dispatch key.
+
+    Args:
+        op: a definition, an overload or 'namespace::name'.
+        dispatch_key: such as "CPU". Operators of aten have one kernel for "CPU", which is the operator.
+    Raises: RuntimeError if there is no such operator or kernel.
+
+    >>> import flambeau as fb
+    >>> get_kernel("aten::add.Tensor", "CPU").call_boxed(None, fb.ones(1), fb.ones(1))
+    tensor([2.])
+    """
+    if not isinstance(dispatch_key, str) and not hasattr(dispatch_key, "name"):
+        raise TypeError(f"get_kernel: expected a dispatch key, got {type(dispatch_key).__name__}")
+    key = dispatch_key if isinstance(dispatch_key, str) else str(dispatch_key.name)
+    inner = getattr(op, "_opoverload", op)
+    name = inner if isinstance(inner, str) else getattr(inner, "qualified", "")
+    if isinstance(inner, Overload | OverloadPacket | str) and name.startswith("aten::"):
+        return SafeKernelFunction(name, key, _aten(name, key))
+    operator = find(op)
+    return SafeKernelFunction(operator.name, key, _kernel_of(operator, key))
+
+
+def _aten(name: str, key: str) -> Function:
+    base, _, overload = name.removeprefix("aten::").partition(".")
+    packet = getattr(flambeau.ops.aten, base, None)
+    found = packet if not overload else getattr(packet, overload, None)
+    if found is None:
+        raise RuntimeError(f"get_kernel: operator {name} does not exist")
+    if key != "CPU":
+        raise RuntimeError(f"get_kernel: no kernel for {key} for {name}")
+    return found
+
+
+def register_torch_dispatch(
+    op: Any,
+    torch_dispatch_class: Any,
+    func: Function | None = None,
+    /,
+    *,
+    lib: Any = None,
+) -> NoReturn:
+    """Refuse: flambeau does not open its dispatch to Python; `__torch_function__` sees public calls."""
+    raise RuntimeError(
+        "register_torch_dispatch: flambeau does not call __torch_dispatch__; __torch_function__ and "
+        "overrides.TorchFunctionMode see calls of public functions"
+    )
+
+
+def triton_op(
+    name: str,
+    fn: Function | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    schema: str | None = None,
+) -> Any:
+    """Make an operator of a function that launches Triton kernels; without them it runs on any device.
+
+    Its gradient is what `register_autograd` gives.
+    """
+    if fn is None:
+        return lambda function: triton_op(name, function, mutates_args=mutates_args, schema=schema)
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Function, /) -> NoReturn:
+    """Refuse: the package triton, whose kernels run on CUDA devices, is not used."""
+    raise ModuleNotFoundError(
+        "wrap_triton: flambeau has no Triton kernels, which need a CUDA device", name="triton"
+    )
+
+
+def set_symmetric_memory(operator: CustomOperator, arg_names: Sequence[str]) -> None:
+    """Note the arguments of an operator that other devices must reach; nothing reads it without them."""
+    symmetric_memory[operator.name] = list(arg_names)
