@@ -114,7 +114,7 @@ def check_families(drafts: Sequence[Draft], sections: frozenset[str]) -> None:
     counts = Counter(draft.family for draft in drafts)
     for draft in drafts:
         text = draft.fields.scalar("family")
-        if text is None or draft.family in sections or not draft.family.islower():
+        if text is None or draft.family in sections or not _names_files(draft.family):
             continue
         larger = sections.union(f for f in counts if counts[f] > counts[draft.family])
         guess = closest(draft.family, sorted(larger))
@@ -165,11 +165,15 @@ def _kind(fields: Fields) -> str | None:
     return None
 
 
+def _names_files(family: str) -> bool:
+    return is_identifier(family) and family == family.lower()
+
+
 def _family(fields: Fields) -> str:
     text = fields.scalar("family")
     if text is None:
         return ""
-    if not is_identifier(text.value) or text.value != text.value.lower():
+    if not _names_files(text.value):
         message = f"family: expected a lower-case identifier, got '{text.value}'"
         hint = "a family names files: letters, digits and _"
         fields.collector.add(text.position, "FB0103", message, hint, text.length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from codegen import keys
 from codegen.diagnostics import Collector, closest, did_you_mean
@@ -12,7 +12,7 @@ from codegen.schema import DTYPE_NAMES, FOREIGN_DTYPES
 from codegen.source import Mapping as Node
 from codegen.source import Sequence, Text
 
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CATEGORY = {"integral": ("int", "uint"), "floating": ("float", "bfloat"), "complex": ("complex",)}
 _SHAPES = {Text: "text", Sequence: "list", Node: "map"}
 _SHOWN = {
@@ -135,7 +135,8 @@ def repair_keys(
         if key.value in known:
             continue
         absent = [name for name in known if fields.node.get(name) is None]
-        guess = closest(key.value, sorted(absent))
+        foreign = keys.FOREIGN_KEYS.get(key.value)
+        guess = foreign if foreign in absent else closest(key.value, sorted(absent))
         if guess is not None:
             _unknown_key(fields, key, known, group)
             fields.node.repair(key.value, guess, value)
@@ -146,12 +147,17 @@ def comma(text: Text) -> str:
     return f"comma {text.file}:{text.position.line}"
 
 
-def _unknown_key(fields: Fields, key: Text, known: Iterable[str], group: str) -> None:
-    hint = did_you_mean(key.value, sorted(known), "keys")
+def _unknown_key(fields: Fields, key: Text, known: Collection[str], group: str) -> None:
+    foreign = keys.FOREIGN_KEYS.get(key.value)
+    hint = (
+        f"did you mean '{foreign}'?"
+        if foreign is not None and foreign in known
+        else did_you_mean(key.value, sorted(known), "keys")
+    )
     hint = hint or "remove it; docs/spec-language.md lists the keys of each kind of entry"
     message = f"unknown key '{key.value}'"
     length, joined = len(key.value), group and group + key.value
-    if not is_identifier(key.value):  # what a comma has cut off
+    if not key.value.isidentifier():  # what a comma has cut off
         hint = "quote the value before it: inside {...} a comma ends a value"
         joined = comma(key)
     fields.collector.add(key.position, "FB0101", message, hint, length, group=joined)

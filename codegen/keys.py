@@ -145,6 +145,9 @@ TEST: dict[str, Key] = {
     "tolerance_reason": Key("Why the default tolerance does not do."),
 }
 
+# Keys of PyTorch's native_functions.yaml, and ours for the same.
+FOREIGN_KEYS = {"dispatch": "kernels", "python_module": "namespace"}
+
 # Beside these, an entry takes argument names (or several joined by ', ') and output names.
 DERIVATIVE: dict[str, Key] = {
     "name": Key("The operator: base.overload.", required=True),

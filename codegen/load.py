@@ -172,6 +172,7 @@ def _drafts(loaded: Loaded, collector: Collector) -> tuple[list[Draft], list[str
     check_families(tuple(drafts.values()), loaded.sections)
     derive_forms(drafts.values())
     _check_forms(drafts.values(), collector)
+    _check_python_names([draft for draft in drafts.values() if not draft.broken], collector)
     return list(drafts.values()), faulty
 
 
@@ -185,16 +186,39 @@ def _entry_text(node: Node) -> str:
 
 
 def _check_forms(drafts: Iterable[Draft], collector: Collector) -> None:
-    """Two operators must not derive a form of one name."""
-    forms: dict[str, Draft] = {}
+    """Two operators must not derive a form of one name, or of names that differ by case."""
+    forms: dict[str, tuple[Draft, str]] = {}
     for draft in drafts:
         for form in draft.forms:
-            other = forms.setdefault(form.name, draft)
+            other, name = forms.setdefault(form.name.lower(), (draft, form.name))
             if other is not draft:
                 message = f"form '{form.name}' of '{draft.name}' is also a form of '{other.name}'"
                 hint = f"change an overload name or the variants; see line {other.position.line}"
+                if name != form.name:
+                    message = f"form '{form.name}' of '{draft.name}' differs from '{name}' by case only"
                 group = f"forms {draft.name} {other.name}"
                 collector.add(draft.func.at(0), "FB0209", message, hint, len(draft.name), group=group)
+
+
+def _check_python_names(drafts: Sequence[Draft], collector: Collector) -> None:
+    """An alias must not hide an operator, and two overloads must not take the same arguments."""
+    names = {(d.namespace, d.schema.name.base, d.schema.name.inplace): d for d in drafts}
+    signatures: dict[object, Draft] = {}
+    for draft in drafts:
+        for text in draft.fields.texts("aliases"):
+            namespace, _, name = text.value.rpartition(".")
+            hidden = names.get((namespace, name, False))
+            if hidden is not None:
+                message = f"alias '{text.value}' is the name of an operator"
+                hint = f"remove it; the operator is in line {hidden.position.line}"
+                collector.add(text.position, "FB0107", message, hint, text.length)
+        schema = draft.schema
+        taken = tuple((arg.name, arg.type) for arg in schema.args)
+        known = signatures.setdefault((draft.namespace, schema.name.base, schema.name.inplace, taken), draft)
+        if known is not draft:
+            message = f"'{draft.name}' takes the same arguments as '{known.name}', so that no call means it"
+            hint = f"change an argument, or rename the operator; see line {known.position.line}"
+            collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name))
 
 
 def _check_derivatives(

@@ -32,11 +32,13 @@ def called_in_any_case(body: Body | None) -> frozenset[str]:
 
 
 def check_recursion(drafts: Sequence[Draft], called: Mapping[str, Collection[str]], context: Context) -> None:
-    """Report each composite that lies on a cycle of calls; `called`: forms by operator."""
+    """Report each cycle of calls at its first composite; `called`: forms by operator."""
     owners = {form.name: draft.name for draft in drafts for form in draft.forms}
     calls = {name: {owners[form] for form in forms} for name, forms in called.items()}
+    reported: set[str] = set()  # one call less mends the whole cycle
     for draft in drafts:
-        path = _cycle(draft.name, calls)
+        path = [] if draft.name in reported else _cycle(draft.name, calls)
+        reported.update(path)
         text = draft.fields.scalar(draft.kind_key) if path else None
         if text is not None:
             message = f"composite calls itself: {' -> '.join(path)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 
 from codegen.diagnostics import did_you_mean
@@ -81,6 +82,11 @@ FOREIGN_DTYPES = {
 }
 
 
+def shown_letter(char: str) -> str:
+    """Return a letter with its number and name: it may look like another one."""
+    return f"'{char}' (U+{ord(char):04X}, {unicodedata.name(char, 'without a name').lower()})"
+
+
 @dataclass
 class SchemaError(Exception):
     """One mistake in a schema's text; offset and length count its characters."""
@@ -102,7 +108,7 @@ class Parsed:
     problems: tuple[SchemaError, ...]  # those that leave a usable schema
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[^\W\d]\w*")
 _BLANK = re.compile(r"\s*")
 _SUFFIX = re.compile(r"\?|\[(\d{0,3})\]")
 _ALIAS = re.compile(r"\(([^()]*)\)")
@@ -144,8 +150,14 @@ class _Parser:
         if not match:
             got = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
             raise self.fail(f"expected {what}, got {got}", "a schema is name(Type arg, ...) -> Type")
+        name = match.group()
+        foreign = next((i for i, char in enumerate(name) if not char.isascii()), None)
+        if foreign is not None:
+            message = f"'{name}' holds {shown_letter(name[foreign])}"
+            hint = "names have the letters a to z and A to Z, digits and _"
+            raise self.fail(message, hint, self.at + foreign)
         self.at = match.end()
-        return match.group()
+        return name
 
     def operator_name(self) -> OperatorName:
         base = self.name("an operator name")

@@ -61,6 +61,9 @@ class _Check:
         if base in CPP_KEYWORDS or keyword.iskeyword(base):
             hint = "it is a keyword of C++ or Python: choose another name"
             self.report(0, "FB0108", f"reserved operator name '{base}'", hint, len(base))
+        elif base.startswith("__"):
+            hint = "Python calls names with two underscores by itself: choose another name"
+            self.report(0, "FB0108", f"reserved operator name '{base}'", hint, len(base))
         for arg in self.schema.args:
             if arg.name in CPP_KEYWORDS or keyword.iskeyword(arg.name):
                 message = f"reserved argument name '{arg.name}'"

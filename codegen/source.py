@@ -28,9 +28,9 @@ class _Loader(_Base):  # type: ignore[misc]
 class _Refused(yaml.YAMLError):
     """YAML that can be read but is not taken."""
 
-    def __init__(self, position: Position, message: str, hint: str) -> None:
+    def __init__(self, position: Position, message: str, hint: str, code: str = "FB0001") -> None:
         super().__init__(message)
-        self.position, self.message, self.hint = position, message, hint
+        self.position, self.message, self.hint, self.code = position, message, hint, code
 
 
 _BANNER = re.compile(r"^# ==== (\w+) ====$", re.MULTILINE)
@@ -399,8 +399,10 @@ def _mapping(
         key = _convert(source, key_node, shift, collector)
         if not isinstance(key, Text):
             message = "expected a plain key, got a list or mapping"
-            collector.add(key.position, "FB0004", message, "quote a key that holds [ or {")
-            continue
+            raise _Refused(key.position, message, "quote a key that holds [ or {", "FB0004")
+        if key.value == "<<":
+            message = "the specification does without YAML's merge key '<<'"
+            raise _Refused(key.position, message, "write the keys themselves")
         first = seen.setdefault(key.value, key)
         if first is not key:
             is_entry = first is pairs[0][0]
@@ -422,7 +424,7 @@ def _report(
 ) -> None:
     if isinstance(error, _Refused):
         if error.message:
-            collector.add(error.position, "FB0001", error.message, error.hint)
+            collector.add(error.position, error.code, error.message, error.hint)
         return
     if isinstance(error, RecursionError):
         line = next((i for i, text in enumerate(chunk.split("\n")) if "[[[" in text or "{{{" in text), 0)

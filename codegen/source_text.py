@@ -7,6 +7,7 @@ aliases, tags, several documents) would otherwise show up as misleading mistakes
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,11 @@ from codegen.diagnostics import Collector
 from codegen.model import Position
 
 LONGEST = 20_000  # characters of one value: six times the longest of the specification
-_ILLEGAL = re.compile("[^\t\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# Marks that nobody sees but that change how a line is read, or which name it holds, are none of the text.
+_ILLEGAL = re.compile(
+    "[^\t\n -~\xa0-\xac\xae-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    "\U00010000-\U0010ffff]"
+)
 _DOCUMENT = re.compile(r"^(?:---|\.\.\.)(?=\s|$)|^%", re.MULTILINE)
 _FOREIGN = re.compile(r"(?:^ *|[:\-?] +|[,\[{] *)(?:[&*][\w-]+(?=[ \n,\]}]|$)|!(?=[\w!<]))", re.MULTILINE)
 _WORDS = {yaml.AnchorToken: "anchor", yaml.AliasToken: "alias", yaml.TagToken: "tag"}
@@ -96,6 +101,7 @@ def illegal(char: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         return f"byte 0x{code - 0xDC00:02X} is not UTF-8"
     kind = "surrogate" if 0xD800 <= code <= 0xDFFF else "control character"
+    kind = "invisible character" if unicodedata.category(char) in ("Cf", "Zl", "Zp") else kind
     return f"{kind} U+{code:04X}"
 
 
@@ -121,9 +127,10 @@ def foreign(chunk: str, loader: type) -> Iterator[tuple[str, str, int, int]]:
     try:
         for token in yaml.scan(chunk, Loader=loader):
             if type(token) in _WORDS:
+                value = getattr(token, "value", "")
                 yield (
                     _WORDS[type(token)],
-                    str(getattr(token, "value", "")),
+                    "".join(part or "" for part in value),  # a tag's is its handle and its suffix
                     token.start_mark.line,
                     token.start_mark.column,
                 )

@@ -49,6 +49,10 @@ def _read(draft: Draft, fields: Fields, context: Context) -> TestSpec:
     names = [a.name for a in draft.schema.args]
     check_keys(fields, keys.TEST, names=names, group=unknown(draft.name, ""))
     samples = fields.texts("samples")
+    for key in ("reference", "no_reference", "no_gradient", "tolerance_reason"):
+        text = fields.scalar(key)
+        if text is not None and not text.value.strip():
+            context.collector.add(text.position, "FB0103", f"{key} is empty", f"{key}: {keys.TEST[key].doc}")
     reference = fields.scalar("reference")
     for sample in samples:
         _check_sample(sample, draft, context, strict=True)

@@ -104,6 +104,16 @@ FILES = {
     "Latin-1 everywhere": (lambda data: data.replace(b"doc: ", b"doc: \xe9"), (10, 8), "19 more lines"),
     "NUL": (lambda data: data.replace(b"self + alpha", b"self \0 alpha"), (31, 19), "U+0000"),
     "line separator": (lambda data: data.replace(b"Sum of two", "Sum\u2028two".encode()), (32, 11), "U+2028"),
+    "mark that turns the line": (
+        lambda data: data.replace(b"Sum of two", "Sum\u202etwo".encode()),
+        (32, 11),
+        "U+202E",
+    ),  # fmt: skip
+    "space of no width": (
+        lambda data: data.replace(BODY, BODY.replace(b"alpha", "al\u200bpha".encode())),
+        (31, 23),
+        "U+200B",
+    ),  # fmt: skip
     "escaped NUL": (lambda data: data.replace(BODY, b'pointwise: "self\\0"'), (31, 14), "U+0000"),
     "escaped surrogate": (lambda data: data.replace(SUM, b'  doc: "\\ud800"\n'), (32, 8), "Unicode"),
     "enormous value": (lambda data: data.replace(BODY, BODY + b" + other" * 9999), (31, 14), "at most 20000"),
@@ -139,7 +149,7 @@ FILES = {
     ),  # fmt: skip
     "anchor that holds itself": (lambda data: data.replace(SUM, b"  doc: &d [*d]\n"), (32, 8), "anchor 'd'"),
     "merge key": (lambda data: data.replace(SUM, b"  <<: *common\n" + SUM), (32, 7), "alias 'common'"),
-    "tag": (lambda data: data.replace(b"doc: Sum", b"doc: !!str Sum"), (32, 8), "tag"),
+    "tag": (lambda data: data.replace(b"doc: Sum", b"doc: !!str Sum"), (32, 8), "tag '!!str'"),
     "several documents": (
         lambda data: data.replace(b"# ==== copy", b"---\n# ==== copy").replace(
             b"# ==== sort", b"---\n# ==== sort"
