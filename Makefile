@@ -97,9 +97,9 @@ test-page: build $(VENV)/.test.installed  ## follow docs/adding-an-operator.md i
 	@$(PY) -m pytest test/docs/page_in_a_clone.py
 
 .PHONY: test-isa
-test-isa: build $(VENV)/.test.installed  ## a sample of the operator tests per instruction set: make test-isa [SAMPLE=5]
+test-isa: build $(VENV)/.test.installed  ## a sample of the operator tests per instruction set: make test-isa [SAMPLE=8]
 	$(call say,Running operator tests with capped instruction sets)
-	@PYTHONPATH=python:test:test/ops $(PY) -m instruction_sets --jobs $(JOBS) --sample $(or $(SAMPLE),5)
+	@PYTHONPATH=python:test:test/ops $(PY) -m instruction_sets --jobs $(JOBS) --sample $(or $(SAMPLE),8)
 
 .PHONY: cpp-test
 cpp-test: env  ## C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer

@@ -1,7 +1,7 @@
 """docs/adding-an-operator.md followed in a clone: `make build`, and the generated tests of its operators.
 
-It compiles for minutes, so that `make test-page` runs it and `make test` does not. The clone holds what git
-would, uses this environment, and shares the compiler's cache with every other checkout.
+It builds for minutes, so that `make test-page` runs it, in CI too, and `make test` does not. The clone holds
+what git would, uses this environment, and shares the compiler's cache with every other checkout.
 """
 
 from __future__ import annotations
