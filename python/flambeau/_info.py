@@ -25,14 +25,19 @@ _EPS = {"float8_e5m2fnuz": 0.125}
 
 
 # Quantized dtypes have the limits of the integers that they store.
-_STORED = {"qint8": _C.int8, "quint8": _C.uint8, "qint32": _C.int32, "quint4x2": _C.uint8,
-           "quint2x4": _C.uint8}  # fmt: skip
+_STORED: dict[str, _C.dtype] = {
+    "qint8": _C.int8,
+    "quint8": _C.uint8,
+    "qint32": _C.int32,
+    "quint4x2": _C.uint8,
+    "quint2x4": _C.uint8,
+}
 
 
 class _Limits:
     """Attributes that are set once, and compare as a whole."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def _set(self, **limits: Any) -> None:
         for name, value in limits.items():
@@ -42,7 +47,7 @@ class _Limits:
         raise AttributeError(f"attribute '{name}' of {_naming.root}.{type(self).__name__} is not writable")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._values() == other._values()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._values() == other._values()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -60,6 +65,14 @@ class finfo(_Limits):
         type: the dtype; the default one if left out. A complex dtype gives the limits of its parts.
     """
 
+    dtype: str
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
     __slots__ = ("dtype", "bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution")  # noqa: RUF023
 
     def __init__(self, type: _C.dtype | None = None) -> None:
@@ -94,13 +107,17 @@ class iinfo(_Limits):
         type: the dtype.
     """
 
+    dtype: str
+    bits: int
+    max: int
+    min: int
     __slots__ = ("dtype", "bits", "max", "min")  # noqa: RUF023
 
     def __init__(self, type: _C.dtype) -> None:
         if type is _C.bool:
             raise TypeError(f"{type} is not supported by {_naming.root}.iinfo")
         name = _naming.short(type)
-        stored = _STORED.get(name, type)
+        stored: _C.dtype = _STORED.get(name, type)
         if type.is_floating_point or type.is_complex:
             raise TypeError(
                 f"iinfo(): expected an integer dtype, got '{type}'; finfo is for floating numbers"

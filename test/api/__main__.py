@@ -15,6 +15,19 @@ from api.walk import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "parity.md"
+# Why names and parameters are left, by what they have in common.
+REMARKS = """A name counts if it can be looked up, whatever stands behind it. Behind names of subsystems
+that are absent is an error that says what is missing: `SymInt`, classes of TorchScript, quantized tensors,
+`Library.fallback`, `register_torch_dispatch`, `wrap_triton`. The dtypes `int1` to `uint7`, `bits8` and its
+kin, `qint8` and its kin can be named and asked; there are no tensors of them.
+
+What is left has few causes. There are no compressed sparse layouts (`crow_indices`, `sparse_csr_tensor` and
+their kin). `Tensor.index` belongs to first-class dimensions; `Tensor.grad_dtype` lets a gradient have another
+dtype than its tensor. Of the parameters, those of `from_numpy`, `set_num_threads`, `tensor`, `linspace`,
+`set_num_interop_threads`, `logspace`, `full`, `one_hot`, `requires_grad_`, `new_tensor`, `contiguous`,
+`gelu`, `scaled_dot_product_attention`, `share_memory_` and `out=` of methods stand in PyTorch's stub files,
+and its functions refuse them, as these do. `out_dtype` of `mm`, `bmm`, `addmm` and `baddbmm` serves CUDA
+devices alone.""".split("\n")
 BEGIN, END = "<!-- api: begin -->", "<!-- api: end -->"
 
 
@@ -56,6 +69,7 @@ def section(rows: list[Row]) -> str:
     )
     lines += ["parameters. This section is written by `make api`.", ""]
     lines += [*table(rows), ""]
+    lines += [*REMARKS, ""]
     for title, pick in (("Missing", "missing"), ("Other parameters", "differing")):
         lines += [f"**{title}.**", ""]
         for row in rows:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 POSITIONAL_ONLY, EITHER, ANY_POSITIONAL, KEYWORD_ONLY, ANY_KEYWORD = range(5)
-_SAME = {"self": "input"}  # PyTorch's schemas call the first tensor self, its functions input
+_SAME = {"self": "input", "cls": "input"}  # PyTorch's schemas call the first tensor self, its functions input
 
 
 def _positional(signature: list[Any]) -> list[Any]:

@@ -6,6 +6,8 @@ import pickle
 
 import flambeau as fb
 import pytest
+from flambeau._surface import absent
+from oracle import pytorch
 from sides import Scenarios, raised, warned
 
 scenario = Scenarios()
@@ -184,6 +186,22 @@ def test_a_kernel_is_called_by_itself():
     own._destroy()
 
 
+@scenario
+def kernels_by_decorator(torch):
+    library = importlib.import_module(f"{torch.__name__}.library")
+    own = library.Library("api_decorated", "DEF")
+    own.define("one(Tensor x) -> Tensor")
+    own.define("two(Tensor x) -> Tensor")
+    own.define("three(Tensor x) -> Tensor")
+    library.impl(own, "one", "CPU")(lambda x: x + 1)
+    library.impl(own, name="two", dispatch_key="CPU")(lambda x: x + 2)
+    library.impl("api_decorated::three", types="cpu", lib=own)(lambda x: x + 3)
+    ops, x = torch.ops.api_decorated, torch.zeros(1)
+    found = [ops.one(x), ops.two(x), ops.three(x), raised("", library.impl)[0]]
+    own._destroy()
+    return found
+
+
 def test_what_needs_an_open_dispatch_says_so():
     with pytest.raises(RuntimeError, match="does not open its dispatch"):
         fb.library.Library("_", "IMPL").fallback(lambda *a: a, "CPU")
@@ -268,3 +286,17 @@ def steps_that_ask_tensors(torch):
 
 
 test_as_in_pytorch = scenario.test()
+PARTS = [name for name in absent.MODULES if name.startswith(("fx.", "jit.")) and absent.MODULES[name][1]]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_names_of_parts_that_are_not_built_are_those_of_pytorch(name):
+    theirs = importlib.import_module(f"{pytorch().__name__}.{name}")
+    ours = importlib.import_module(f"flambeau.{name}")
+    for kind, *words in absent.MODULES[name][1]:
+        for word in words[:1] if kind == "enum" else words:
+            public = word.partition("=")[0]
+            assert isinstance(getattr(ours, public), type) == isinstance(getattr(theirs, public), type)
+            if kind in ("class", "def"):
+                with pytest.raises(RuntimeError, match="flambeau"):
+                    getattr(ours, public)()

@@ -18,7 +18,14 @@ from flambeau import _lazy
 from flambeau._surface.absence import absent_class, absent_function
 
 # Subsystem -> the module with its table and what an error says is missing.
-_SUBSYSTEMS = ("absent_distributed", "absent_export", "absent_quantization", "absent_devices", "absent_top")
+_SUBSYSTEMS = (
+    "absent_distributed",
+    "absent_export",
+    "absent_quantization",
+    "absent_devices",
+    "absent_graphs",
+    "absent_top",
+)
 
 
 def _named(function: Any, name: str, module: str, doc: str) -> Any:
@@ -102,7 +109,10 @@ def _read(subsystem: str) -> dict[str, tuple[str, list[list[str]]]]:
             elif line.strip():
                 lines.append(line.split())
     packages = {name.rpartition(".")[0] for name in found if "." in name}
-    return {name: ("", []) for name in packages - {"nn", "autograd", "cuda"}} | found
+    return {
+        name: ("", [])
+        for name in packages - {"nn", "autograd", "cuda", "fx.experimental", "fx.passes", "jit"}
+    } | found
 
 
 def _add_methods(owner: Any, names: list[str], module: str, missing: str) -> None:

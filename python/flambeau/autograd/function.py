@@ -141,11 +141,11 @@ class NestedIOFunction(Function):
 
     _saved: tuple[Any, ...] = ()
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any) -> Any:  # type: ignore[override]
         """Compute the outputs by `forward_extended`."""
         return self.forward_extended(*args)
 
-    def backward(self, *gradients: Any) -> Any:
+    def backward(self, *gradients: Any) -> Any:  # type: ignore[override]
         """Compute the gradients by `backward_extended`."""
         return self.backward_extended(*gradients)
 

@@ -108,8 +108,10 @@ class _Shown:
         """Return the bytes of the file; the argument is `_extra_files`."""
         import io
 
+        from flambeau.jit._serialization import save
+
         buffer = io.BytesIO()
-        self.save(buffer, **dict(zip(("_extra_files",), args, strict=True)), **kwargs)
+        save(self, buffer, *args, **kwargs)
         return buffer.getvalue()
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:

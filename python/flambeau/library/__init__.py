@@ -8,7 +8,7 @@ and finds a kernel by the device of its first tensor. `register_fake` says the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from flambeau.library._check import opcheck
 from flambeau.library._custom import CustomOpDef, custom_op
@@ -185,18 +185,30 @@ def _keys_of(types: str | Sequence[str]) -> list[str]:
     return [named.get(t, t) for t in ([types] if isinstance(types, str) else types)]
 
 
+@overload
 def impl(
     qualname: Any, types: str | Sequence[str], func: Function | None = None, *, lib: Library | None = None
-) -> Any:
+) -> Any: ...
+@overload
+def impl(lib: Library, name: str, dispatch_key: str = "") -> Any: ...
+def impl(*args: Any, **kwargs: Any) -> Any:
     """Register a kernel for device types ("cpu", "cuda") or dispatch keys; without `func`, a decorator."""
-    if isinstance(qualname, Library):  # impl(library, name, dispatch_key)
-        library, name, key = qualname, types, str(func or "")
+    if isinstance(args[0] if args else kwargs.get("lib"), Library) and "qualname" not in kwargs:
+        return _impl_in(*args, **kwargs)
+    return _impl_of(*args, **kwargs)
 
-        def add(function: Function) -> Function:
-            library.impl(name, function, key)
-            return function
 
-        return add
+def _impl_in(lib: Library, name: str, dispatch_key: str = "") -> Function:
+    def add(function: Function) -> Function:
+        lib.impl(name, function, dispatch_key)
+        return function
+
+    return add
+
+
+def _impl_of(
+    qualname: Any, types: str | Sequence[str], func: Function | None = None, *, lib: Library | None = None
+) -> Any:
     operator = find(qualname)
 
     def register(function: Function) -> Function:

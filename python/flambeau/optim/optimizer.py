@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from itertools import chain
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import flambeau
 from flambeau import Tensor
@@ -86,9 +86,9 @@ class Optimizer:
     """
 
     OptimizerPreHook: TypeAlias = Callable[
-        [Self, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]] | None
+        [Any, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]] | None
     ]
-    OptimizerPostHook: TypeAlias = Callable[[Self, tuple[Any, ...], dict[str, Any]], None]
+    OptimizerPostHook: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
     _stepping: bool  # whether a step runs, which serves the hooks
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
