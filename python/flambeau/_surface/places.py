@@ -132,6 +132,13 @@ utils.data.dataloader _SingleProcessDataLoaderIter=utils.data._passes:BatchesHer
 utils.data.dataloader _MultiProcessingDataLoaderIter=utils.data._passes:BatchesOfWorkers
 utils.data utils.data.datapipes.datapipe utils.data.datapipes._decorator
 utils.data _DatasetKind=_surface.written
+utils.data.datapipes.iter.callable utils.data.datapipes.iter
+utils.data.datapipes.iter.combinatorics utils.data.datapipes.iter
+utils.data.datapipes.iter.combining utils.data.datapipes.iter
+utils.data.datapipes.iter.grouping utils.data.datapipes.iter
+utils.data.datapipes.iter.selecting utils.data.datapipes.iter
+utils.data.datapipes.iter.sharding utils.data.datapipes.iter
+utils.data.datapipes.iter.utils utils.data.datapipes.iter
 utils.data.datapipes IterDataPipe=utils.data.datapipes.datapipe MapDataPipe=utils.data.datapipes.datapipe
 utils.data.distributed DistributedSampler=utils.data.sampler
 utils.data._utils

@@ -14,7 +14,9 @@ from flambeau import Generator
 from flambeau.utils.data._passes import BatchesHere, BatchesOfWorkers
 from flambeau.utils.data._pool import WorkerPool
 from flambeau.utils.data.collate import default_collate
+from flambeau.utils.data.datapipes.datapipe import IterDataPipe
 from flambeau.utils.data.dataset import IterableDataset, Sample
+from flambeau.utils.data.graph_settings import apply_random_seed, apply_shuffle_settings
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from flambeau.utils.data.worker import Fetcher, get_worker_info
 
@@ -108,6 +110,9 @@ class DataLoader(Generic[Sample]):
     ) -> None:
         _check_workers(num_workers, timeout, persistent_workers, prefetch_factor)
         self.dataset = dataset
+        if isinstance(dataset, IterDataPipe):  # its own shufflers do it; none is added
+            apply_shuffle_settings(dataset, shuffle)
+            shuffle = None
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
@@ -119,7 +124,7 @@ class DataLoader(Generic[Sample]):
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
         self.persistent_workers = persistent_workers
         self._pool: WorkerPool | None = None
-        self._streams = isinstance(dataset, IterableDataset)
+        self._streams = isinstance(self.dataset, IterableDataset)
         self._choose_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.collate_fn = collate_fn or (_unbatched if self._is_unbatched else default_collate)
 
@@ -177,6 +182,8 @@ class DataLoader(Generic[Sample]):
         return Fetcher(self.collate_fn, self._streams, batched, self.batch_size, self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterDataPipe):  # all workers shuffle alike, and each keeps its part
+            apply_random_seed(self.dataset, Generator().manual_seed(self._draw_seed()))
         if self.num_workers == 0:
             self._draw_seed()
             return BatchesHere(self)
