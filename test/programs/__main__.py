@@ -1,7 +1,8 @@
 """Runs programs over public libraries with flambeau, and with PyTorch where the oracle is installed.
 
-``python -m programs [PATTERN ...]``: each program has a process of its own. Written to docs/programs.md by
-``--write``; results are kept in build/programs/results.json, so that a part can be run again.
+``python -m programs [PATTERN ...]``: the programs of one library share a process, which imports it once; one
+that gives no answer runs again alone. Written to docs/programs.md by ``--write``; results are kept in
+build/programs/results.json, so that a part can be run again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from flambeau._surface.torchvision_operators import QUANTIZED, SCHEMAS
+
 from programs.report import page
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "build/programs"
-TIMEOUT = 600
+# Seconds for a process to start, and for each of its programs.
+START, EACH = 300, 60
 # Relative difference of two runs of one program that still counts as equal.
 TOLERANCE = 1e-3
 
@@ -42,27 +46,43 @@ def names(patterns: list[str]) -> list[str]:
     return [name for name in PROGRAMS if any(fnmatch.fnmatch(name, f"*{p}*") for p in patterns or ["*"])]
 
 
-def answer(command: list[str], paths: list[str], scratch: str) -> dict[str, Any]:
-    """What one process printed last."""
+def answers(command: list[str], chosen: list[str], paths: list[str], scratch: str) -> dict[str, Any]:
+    """What a process printed about each program; programs that it did not reach are left out."""
     environment = {
         **os.environ,
+        "VISION_SCHEMAS": "" if "flambeau.compat" in command else SCHEMAS + QUANTIZED,
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": scratch,
         "TOKENIZERS_PARALLELISM": "false",
     }
+    limit = START + EACH * len(chosen)
+    why = f"no answer within {limit} s"
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT, cwd=scratch, env=environment
+            [*command, *chosen], capture_output=True, text=True, timeout=limit, cwd=scratch, env=environment
         )
-    except subprocess.TimeoutExpired:
-        return {"error": f"no answer within {TIMEOUT} s"}
-    lines = done.stdout.strip().splitlines()
-    try:
-        return dict(json.loads(lines[-1]))
-    except (IndexError, ValueError):
-        return {"error": f"exit status {done.returncode}: {done.stderr.strip()[-1500:]}"}
+        text, why = done.stdout, f"exit status {done.returncode}: {done.stderr.strip()[-1500:]}"
+    except subprocess.TimeoutExpired as error:
+        text = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+    found: dict[str, Any] = {}
+    for line in text.splitlines():
+        if line.startswith('{"program": '):
+            result = json.loads(line)
+            found[result.pop("program")] = result
+    if len(chosen) == 1 and not found:
+        found[chosen[0]] = {"error": why}
+    return found
+
+
+def of_all(command: list[str], chosen: list[str], paths: list[str], scratch: str) -> dict[str, Any]:
+    """Results of programs in one process; each that it did not reach has one of its own."""
+    found = answers(command, chosen, paths, scratch)
+    for name in chosen:
+        if name not in found:
+            found |= answers(command, [name], paths, scratch)
+    return found
 
 
 def furthest(ours: list[float], theirs: list[float]) -> float:
@@ -77,19 +97,29 @@ def furthest(ours: list[float], theirs: list[float]) -> float:
     return math.inf if math.isnan(found) else found
 
 
-def tried(name: str, compare: bool) -> dict[str, Any]:
-    """Run one program with flambeau, then with PyTorch."""
+def tried(chosen: list[str], compare: bool) -> dict[str, Any]:
+    """Results of the programs of one library with flambeau, compared with those of PyTorch."""
     libraries = next((HOME / "venv/lib").glob("python3*/site-packages"))
     with tempfile.TemporaryDirectory() as scratch:
         own = [str(ROOT / "python"), str(ROOT / "test")]
         python = str(HOME / "venv/bin/python")
-        result = answer([python, "-m", "flambeau.compat", "-m", "programs.one", name], own, scratch)
+        results = of_all([python, "-m", "flambeau.compat", "-m", "programs.one"], chosen, own, scratch)
         if compare:
-            theirs = answer([sys.executable, "-m", "programs.one", name], [own[1], str(libraries)], scratch)
-            result["oracle"] = {k: v for k, v in theirs.items() if k != "trace"}
-            if "numbers" in result and "numbers" in theirs:
-                result["difference"] = furthest(result["numbers"], theirs["numbers"])
-    return result
+            oracle = [sys.executable, "-m", "programs.one"]
+            for name, theirs in of_all(oracle, chosen, [own[1], str(libraries)], scratch).items():
+                result = results[name]
+                result["oracle"] = {k: v for k, v in theirs.items() if k != "trace"}
+                if "numbers" in result and "numbers" in theirs:
+                    result["difference"] = furthest(result["numbers"], theirs["numbers"])
+    return results
+
+
+def by_library(chosen: list[str]) -> list[list[str]]:
+    """Programs of one library together, in the order of the list."""
+    groups: dict[str, list[str]] = {}
+    for name in chosen:
+        groups.setdefault(name.partition("/")[0], []).append(name)
+    return list(groups.values())
 
 
 def outcome(result: dict[str, Any]) -> str:
@@ -114,12 +144,12 @@ def main() -> int:
     chosen = names(options.patterns)
     compare = not options.alone and _has_oracle()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = {pool.submit(tried, name, compare): name for name in chosen}
-        for run in concurrent.futures.as_completed(runs):
-            name = runs[run]
-            results[name] = run.result()
-            what = outcome(results[name])
-            print(f"{what:8} {name} {results[name].get('error', '')[:150]!s}".rstrip(), flush=True)
+        for run in concurrent.futures.as_completed(
+            pool.submit(tried, members, compare) for members in by_library(chosen)
+        ):
+            for name, result in run.result().items():
+                results[name] = result
+                print(f"{outcome(result):8} {name} {result.get('error', '')[:150]!s}".rstrip(), flush=True)
             kept.write_text(json.dumps(results, indent=1))
     words = [outcome(results[name]) for name in chosen]
     good = sum(word in ("equal", "runs") for word in words)

@@ -1,7 +1,8 @@
-"""Runs one program and prints its numbers as JSON: ``python -m programs.one library/what``."""
+"""Runs programs and prints a line of JSON for each: ``python -m programs.one library/what ...``."""
 
 import importlib
 import json
+import os
 import sys
 import time
 import traceback
@@ -29,5 +30,29 @@ def run(name: str) -> dict[str, object]:
     return {"numbers": list(map(float, numbers)), "seconds": time.monotonic() - begin}
 
 
+def declare_vision_operators() -> None:
+    """Declare torchvision's operators to PyTorch where its compiled library does not load.
+
+    The library in the wheel needs CUDA's. Without the declarations torchvision cannot be imported, nor timm
+    and parts of transformers; programs that call one of the operators are not compared then.
+    """
+    schemas = os.environ.get("VISION_SCHEMAS")
+    if not schemas:
+        return
+    import torch
+
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for schema in filter(None, schemas.splitlines()):
+            library.define(schema)
+        run.library = library  # type: ignore[attr-defined]  # the declarations live as long as it does
+
+
 if __name__ == "__main__":
-    print("\n" + json.dumps(run(sys.argv[1])))
+    declare_vision_operators()
+    for name in sys.argv[1:]:
+        print("\n" + json.dumps({"program": name} | run(name)), flush=True)

@@ -32,7 +32,7 @@ deform_conv2d({_KERNELS}, {_WINDOWS}) -> Tensor
 _deform_conv2d_backward(Tensor grad, {_KERNELS}, {_WINDOWS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
 """  # noqa: E501
 
-_QUANTIZED = f"""
+QUANTIZED = f"""
 qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor
 qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int rois_zero_point, {_SCALE}, int sampling_ratio, bool aligned) -> Tensor
 """  # noqa: E501
@@ -53,6 +53,6 @@ def define() -> None:
         name = _library.define(schema)
         kernel = getattr(ops.aten, f"_{name.removeprefix('_')}")
         _library.impl(name, kernel, "CompositeImplicitAutograd")  # differentiable by itself
-    for schema in _QUANTIZED.split("\n")[1:-1]:
+    for schema in QUANTIZED.split("\n")[1:-1]:
         _library.define(schema)
     _library.impl(_library.define("_cuda_version() -> int"), _cuda_version, "CompositeExplicitAutograd")
