@@ -71,7 +71,7 @@ class Module(StatefulModule):
     training: bool
     forward: Callable[..., Any] = _no_forward
     dump_patches = False
-    T_destination = T_destination
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
     call_super_init = False  # whether the classes after Module in the order of bases are initialised, too
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
