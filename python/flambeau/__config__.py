@@ -7,7 +7,7 @@ from flambeau.version import __version__
 
 
 def show() -> str:
-    """Return the settings of the build.
+    """Return the build settings as text.
 
     >>> show().startswith("flambeau")
     True
@@ -22,7 +22,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """Return the numbers of threads within operators and between them."""
+    """Return the number of threads within one operator and the number between operators, as text."""
     return (
         f"ATen/Parallel:\n\tat::get_num_threads() : {flambeau.get_num_threads()}\n"
         f"\tat::get_num_interop_threads() : {flambeau.get_num_interop_threads()}\nParallel backend: OpenMP\n"

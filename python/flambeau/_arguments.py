@@ -8,12 +8,12 @@ from flambeau._C import Tensor
 
 
 def _stands_for_tensor(value: Any) -> bool:
-    """Tensors, and objects that answer calls in their place."""
+    """Whether a value is a Tensor or overrides functions of tensors."""
     return isinstance(value, Tensor) or hasattr(type(value), "__torch_function__")
 
 
 def require_tensors(function: str, **given: Any) -> None:
-    """TypeError unless each argument is a Tensor; they are named in the message.
+    """Raise TypeError unless each argument is a Tensor; the message names the argument.
 
     >>> require_tensors("tensordot", other=None)
     Traceback (most recent call last):
@@ -25,7 +25,7 @@ def require_tensors(function: str, **given: Any) -> None:
 
 
 def require_all_tensors(function: str, given: Any) -> None:
-    """TypeError unless each element is a Tensor; the first other one is named by its place."""
+    """Raise TypeError unless each element is a Tensor; the message gives the index of the first other one."""
     for i, value in enumerate(given):
         if not _stands_for_tensor(value):
             raise TypeError(f"{function}(): expected Tensor as element {i}, got {type(value).__name__}")

@@ -14,7 +14,7 @@ Message = Callable[[], Any] | None
 def _assert(condition: Any, message: Any) -> Any:
     """Raise AssertionError with the message unless the condition holds.
 
-    Unlike the statement, the call can be recorded: an object with ``__torch_function__`` takes it over.
+    Unlike the `assert` statement, the call can be recorded: it is dispatched to ``__torch_function__``.
     """
     override = getattr(type(condition), "__torch_function__", None)
     if override is not None and type(condition) is not Tensor:

@@ -8,7 +8,7 @@ from flambeau import _C
 
 
 class TorchFunctionState(enum.IntEnum):
-    """What may override calls in this thread."""
+    """Which overrides are enabled in this thread."""
 
     ENABLED = 0
     SUBCLASSES_DISABLED = 1
@@ -47,7 +47,7 @@ class DisableTorchFunction(_StateGuard):
 
 
 class EnableTorchFunction(_StateGuard):
-    """Within the block, classes and modes take over calls, whatever is disabled outside."""
+    """Enable overrides by classes and modes within the block, even if they are disabled outside."""
 
     _state = TorchFunctionState.ENABLED
 

@@ -20,7 +20,7 @@ RRef: Any = None
 
 
 class FunctionModifiers:
-    """What a decorator said about a function, kept as its attribute `_torchscript_modifier`."""
+    """Values of a function's attribute `_torchscript_modifier`, which decorators set."""
 
     UNUSED = "unused"
     IGNORE = "ignore"
@@ -34,7 +34,7 @@ class FunctionModifiers:
 
 
 def is_scripting() -> bool:
-    """Whether the code that runs belongs to a scripted function or module."""
+    """Whether a scripted function or module is running."""
     return getattr(_state, "scripting", 0) > 0
 
 
@@ -49,7 +49,7 @@ def running(kind: str, value: int | None = None) -> Iterator[None]:
 
     Args:
         kind: which of them.
-        value: 0 lets it not hold, as in functions that are ignored.
+        value: 0 makes it False within the block, as in ignored functions.
     """
     before = getattr(_state, kind, 0)
     setattr(_state, kind, before + 1 if value is None else value)
@@ -63,14 +63,14 @@ def running(kind: str, value: int | None = None) -> Iterator[None]:
 
 
 def _outside(fn: _F, modifier: str) -> _F:
-    """Let a function run as plain Python, whoever calls it."""
+    """Make a function run as plain Python even if scripted code calls it."""
     target: Any = fn.fget if isinstance(fn, property) else fn
     target._torchscript_modifier = modifier
     return fn
 
 
 def export(fn: _F) -> _F:
-    """Keep a method in a scripted module though forward does not call it."""
+    """Keep a method in a scripted module even if `forward` does not call it."""
     return _outside(fn, FunctionModifiers.EXPORT)
 
 
@@ -104,7 +104,7 @@ def _copy_to_script_wrapper(fn: _F) -> _F:
 
 
 def get_torchscript_modifier(fn: Any) -> str:
-    """Return what a decorator said about a function."""
+    """Return the `FunctionModifiers` value that a decorator set on a function."""
     fn = getattr(fn, "__func__", fn)
     return getattr(fn, "_torchscript_modifier", FunctionModifiers.DEFAULT)
 
@@ -136,7 +136,7 @@ def boolean_dispatch(
     module_name: str | None,
     func_name: str | None,
 ) -> Callable[..., Any]:
-    """Return a function that calls one of two, as an argument says."""
+    """Return a function that calls one of two functions, depending on a boolean argument."""
 
     def fn(*args: Any, **kwargs: Any) -> Any:
         chosen = args[arg_index] if arg_index < len(args) else kwargs.get(arg_name, default)
@@ -156,7 +156,7 @@ def _qualified_name(obj: Any, mangle_name: bool = True) -> str:
 
 
 def _overload(func: _F) -> _F:
-    """Note the signature of one overload; the function that is defined last is the one that runs."""
+    """Record the signature of one overload; the last definition of the function is the one that runs."""
     _overloaded_fns.setdefault(_qualified_name(func), []).append(func)
     return func
 
@@ -173,13 +173,13 @@ def _clear_fn_overloads(qual_name: str) -> None:
 
 
 def interface(obj: _T) -> _T:
-    """Mark a class as an interface: what a submodule must offer."""
+    """Mark a class as an interface, which lists the methods that a submodule must have."""
     obj.__torch_script_interface__ = True  # type: ignore[attr-defined]
     return obj
 
 
 def annotate(the_type: Any, the_value: _T) -> _T:
-    """Return the value; the type is a note for readers."""
+    """Return the value unchanged; the type is documentation only."""
     return the_value
 
 
@@ -224,7 +224,7 @@ def can_compile_class(cls: type) -> bool:
 
 
 def createResolutionCallbackFromFrame(frames_up: int = 0) -> Callable[[str], Any]:
-    """Return what finds names as a caller's frame sees them."""
+    """Return a function that looks up names in a caller's frame."""
     frame = sys._getframe(frames_up + 1)
 
     def find(name: str) -> Any:

@@ -42,7 +42,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 class _MissingName(AttributeError):
-    """An AttributeError whose text is made when it is read: `hasattr` throws it away."""
+    """An AttributeError that builds its text on demand, because `hasattr` discards it unread."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
         super().__init__(name=name, obj=module)

@@ -35,14 +35,14 @@ _MODULES = {
     "nn.functional": True,
     "nn.init": True,
 }
-# What makes tensors of data is seen by modes alone.
+# Only modes can override these, which make tensors from other data.
 _MODES_ONLY = frozenset(
     (
         "tensor as_tensor asarray hann_window hamming_window blackman_window bartlett_window kaiser_window "
         "from_file"
     ).split()
 )
-# Of the modules above, what is never offered.
+# Functions of the modules above that cannot be overridden.
 NOT_OFFERED = frozenset(
     (
         "is_tensor is_storage typename is_distributed broadcast_shapes from_numpy frombuffer from_dlpack "

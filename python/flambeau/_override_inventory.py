@@ -61,7 +61,7 @@ _OF_OBJECTS = frozenset(
 
 
 def _is_repeated(namespace: Any, name: str, member: Any) -> bool:
-    """Whether a name is object's, or repeats its namespace: linalg.linalg_inv."""
+    """Whether a name is inherited from `object` or repeats its namespace, as linalg.linalg_inv does."""
     if namespace is Tensor:
         return name in _OF_OBJECTS or getattr(object, name, None) is member
     short = name.removeprefix(f"{namespace.__name__.rpartition('.')[2]}_")
@@ -177,7 +177,7 @@ def _written_signatures(function: Any) -> list[str]:
 
 
 def _parameters(line: str) -> Iterator[inspect.Parameter]:
-    """Read "Tensor input, *, Number alpha=1"; of defaults only that there are some matters."""
+    """Read "Tensor input, *, Number alpha=1"; the values of defaults are dropped."""
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     for text in re.split(r", (?![^\[(]*[\])])", line[line.index("(") + 1 : -1]):
         if text == "*":

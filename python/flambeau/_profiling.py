@@ -8,7 +8,7 @@ from flambeau.utils._contextlib import context_decorator
 
 
 class record_function:
-    """Name a range of code for a profiler; without one the name has no reader.
+    """Name a range of code for a profiler. There is no profiler yet, so the name has no effect.
 
     Args:
         name: of the range.

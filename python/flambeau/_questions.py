@@ -10,14 +10,14 @@ has_openmp = has_lapack = has_spectral = True
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Count the use of an interface: nobody does."""
+    """Do nothing: uses of interfaces are not counted."""
 
 
 _log_api_usage_metadata = _log_api_usage_once
 
 
 def _get_tracing_state() -> None:
-    """Return what a tracer in C++ has recorded so far: there is none."""
+    """Return None: there is no tracer in C++."""
 
 
 def _cuda_getDeviceCount() -> int:
@@ -31,7 +31,7 @@ def _get_privateuse1_backend_name() -> str:
 
 
 def _get_accelerator(check: bool | None = None) -> Any:
-    """Return the kind of accelerator: the CPU stands for none."""
+    """Return the CPU device, which means that there is no accelerator."""
     from flambeau._C import device
 
     return device("cpu")
@@ -53,7 +53,7 @@ _jit_can_fuse_on_gpu = _jit_can_fuse_on_cpu
 
 
 def _jit_set_profiling_mode(enabled: bool) -> bool:
-    """Set whether an executor in C++ specialises graphs: there is none. Returns: the former setting."""
+    """Do nothing and return False: there is no C++ executor that could specialise graphs."""
     return False
 
 

@@ -34,7 +34,7 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def state_of(obj: Any) -> Any:
-    """Return an object's attributes; with slots that are set, the pair of both; None if there are none."""
+    """Return an object's attributes; a pair (attributes, slots) if slots are set; None if it has neither."""
     attributes = {name: value for name, value in vars(obj).items() if name != "grad"}
     names = copyreg._slotnames(type(obj))  # type: ignore[attr-defined]
     slots = {name: getattr(obj, name) for name in names if hasattr(obj, name)}

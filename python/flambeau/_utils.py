@@ -38,7 +38,7 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterable[list[T
 
 
 def _reorder_tensors_as(tensors: Iterable[Tensor], ordered_tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Return tensors that were grouped by dtype in the order of others."""
+    """Reorder tensors that were grouped by dtype to match the order of `ordered_tensors`."""
     by_type: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         by_type.setdefault(tensor.type(), []).append(tensor)
@@ -47,7 +47,7 @@ def _reorder_tensors_as(tensors: Iterable[Tensor], ordered_tensors: Iterable[Ten
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
-    """Return a tensor over a storage, as files say it."""
+    """Return a tensor over a storage, with the geometry that a file gives."""
     return flambeau.empty((0,), dtype=storage.dtype).set_(storage.untyped(), storage_offset, size, stride)
 
 
@@ -131,7 +131,7 @@ class _ClassPropertyDescriptor:
 
 
 def classproperty(func: Any) -> Any:
-    """Make a property of a class of a function of the class."""
+    """Turn a function of a class into a property of that class."""
     function = func if isinstance(func, classmethod | staticmethod) else classmethod(func)
     return _ClassPropertyDescriptor(function)
 

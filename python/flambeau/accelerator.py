@@ -41,7 +41,7 @@ globals().update({name: _needing_one(name) for name in _NEEDING.split()})
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
-    """Return bytes in use on a device: 0."""
+    """Return 0, the number of bytes in use: there is no accelerator."""
     return 0
 
 
@@ -49,11 +49,11 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def empty_cache() -> None:
-    """Free unused memory of every device: there is none."""
+    """Do nothing: there is no accelerator with unused memory."""
 
 
 def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
-    """Return statistics of the allocator of a device: none."""
+    """Return an empty dict: there is no accelerator with an allocator."""
     return {}
 
 

@@ -17,7 +17,7 @@ class Future(Generic[Value]):
     """A value, or an exception, that is set once; callbacks are called when it is.
 
     Args:
-        devices: accepted; there is no device whose stream a value could be on.
+        devices: accepted for compatibility.
 
     >>> future = Future()
     >>> doubled = future.then(lambda f: 2 * f.value())
@@ -64,7 +64,7 @@ class Future(Generic[Value]):
         return following
 
     def add_done_callback(self, callback: Callable[[Future[Value]], Any]) -> None:
-        """Call `callback` with this future when it is done; what it raises is printed and goes no further."""
+        """Call `callback` with this future when it is done; its exceptions are printed, not raised."""
 
         def call(future: Future[Value]) -> None:
             try:

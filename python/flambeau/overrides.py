@@ -79,7 +79,7 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Any = None) 
 
 
 def handle_torch_function(public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what the mode in force, or the first overriding argument that answers, gives for a call.
+    """Return the result of a call from the current mode, or from the first argument that overrides it.
 
     Args:
         public_api: the function that was called, which overrides receive.
@@ -122,7 +122,7 @@ def wrap_torch_function(
 def redispatch_function(
     func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
-    """Call a function past its own check for overrides; the functions that it calls are offered again."""
+    """Call a function without its check for overrides; functions that it calls check again."""
     _C._set_skip_next_torch_function(True)
     try:
         return func(*args, **(kwargs or {}))

@@ -20,7 +20,7 @@ _LOWEST, _HIGHEST = (-1,), (9,)
 
 
 def _order(text: str) -> tuple[Any, ...]:
-    """Return what orders a version among others. Raises: ValueError if the text is no version."""
+    """Return the sort key of a version. Raises: ValueError if the text is not a version."""
     form = _FORM.fullmatch(text)
     if form is None:
         raise ValueError(f"TorchVersion: expected a version such as '2.13.0', got {text!r}")
@@ -42,7 +42,7 @@ def _order(text: str) -> tuple[Any, ...]:
 
 
 def _text(other: Any) -> str | None:
-    """Return the text of what a version is compared with, or None."""
+    """Return the text of the other operand of a comparison, or None."""
     if isinstance(other, tuple | list):
         return ".".join(str(part) for part in other)
     return str(other) if isinstance(other, str) or hasattr(other, "release") else None

@@ -31,7 +31,7 @@ __all__ = [
 
 def _marks(names: str) -> dict[str, Any]:
     def mark(t: Any, *details: Any, **options: Any) -> None:
-        """Mark a tensor for the capture of graphs; nothing follows from it."""
+        """Accept a mark on a tensor for graph capture; it has no effect."""
 
     return dict.fromkeys(names.split(), mark)
 
@@ -42,21 +42,21 @@ disallow_in_graph = forbid_in_graph = nonstrict_trace = run = allow_in_graph
 
 
 def graph_break(msg: str = "") -> None:
-    """End the graph here: there is none."""
+    """Do nothing: no graph is being captured that could end here."""
 
 
 skip_frame = graph_break
 
 
 def optimize(backend: Any = "inductor", *, nopython: bool = False, **options: Any) -> Any:
-    """Return a decorator that leaves a function as it is; as `flambeau.compile` does."""
+    """Return a decorator that returns its function unchanged, like `flambeau.compile`."""
     import flambeau
 
     return flambeau.compile(backend=backend, fullgraph=nopython)
 
 
 def _capture(*args: Any, **kwargs: Any) -> Any:
-    """Refuse: this would capture a graph."""
+    """Raise RuntimeError: graph capture is not built yet."""
     raise RuntimeError(
         "flambeau has no capture of graphs from bytecode; flambeau.fx.symbolic_trace traces calls"
     )

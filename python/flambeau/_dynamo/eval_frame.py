@@ -9,7 +9,7 @@ __all__ = ["OptimizedModule", "disable", "is_dynamo_supported"]
 
 
 class OptimizedModule(Module):
-    """The class of compiled modules, for `isinstance`: `compile` makes none yet."""
+    """The class of compiled modules, for `isinstance`. No object of it exists yet."""
 
     def __init__(self, mod: Module, dynamo_ctx: object = None) -> None:
         raise RuntimeError("OptimizedModule: flambeau has no compiler yet")

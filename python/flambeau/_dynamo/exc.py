@@ -6,7 +6,7 @@ class TorchDynamoException(RuntimeError):
 
 
 class InternalTorchDynamoError(TorchDynamoException):
-    """A fault of the capture itself."""
+    """An internal error of graph capture."""
 
 
 class BackendCompilerFailed(TorchDynamoException):
@@ -14,11 +14,11 @@ class BackendCompilerFailed(TorchDynamoException):
 
 
 class Unsupported(TorchDynamoException):
-    """The program does what a graph cannot hold."""
+    """The program contains something that a graph cannot represent."""
 
 
 class UserError(Unsupported):
-    """The program uses the capture wrongly."""
+    """The program misuses graph capture."""
 
 
 class TorchRuntimeError(TorchDynamoException):
@@ -30,4 +30,4 @@ class RecompileLimitExceeded(Unsupported):
 
 
 class TensorifyScalarRestartAnalysis(TorchDynamoException):
-    """A capture begins again."""
+    """Graph capture restarts."""

@@ -1,4 +1,4 @@
-"""The question whether a graph is being captured, at the place where libraries ask it."""
+"""`is_compiling`, under the path from which libraries import it."""
 
 from flambeau.compiler import is_compiling
 

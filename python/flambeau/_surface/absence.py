@@ -1,4 +1,4 @@
-"""Classes of what is not built: nothing is an instance of them."""
+"""Stand-ins for classes and functions of subsystems that are not built."""
 
 from __future__ import annotations
 

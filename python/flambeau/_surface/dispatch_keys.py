@@ -33,7 +33,7 @@ _PER_BACKEND = {
     "NestedTensor": ("NestedTensor", "NestedTensor"),
     "AutogradFunctionality": ("Autograd", "AutogradFunctionality"),
 }
-# Names for several keys at once: they stand in no set.
+# Aliases for several keys, which sets cannot contain.
 _ALIASES = """
 Autograd CompositeImplicitAutograd FuncTorchBatchedDecomposition CompositeImplicitAutogradNestedTensor
 CompositeExplicitAutograd CompositeExplicitAutogradNonFunctional
@@ -147,7 +147,7 @@ class DispatchKeySet:
 class _ExcludeDispatchKeyGuard:
     """A region in which autocast is off for the devices whose Autocast keys are in the set.
 
-    Raises: RuntimeError for other keys: what they dispatch to cannot be passed over from Python.
+    Raises: RuntimeError for other keys, whose kernels cannot be skipped from Python.
     """
 
     def __init__(self, keyset: DispatchKeySet, /) -> None:

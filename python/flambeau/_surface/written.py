@@ -230,7 +230,7 @@ class _DatasetKind:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Return the devices of the arguments' tensors and the states of their generators: there are none."""
+    """Return two empty lists: no argument is on a device with a generator of its own."""
     return [], []
 
 

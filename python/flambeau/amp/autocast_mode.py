@@ -14,7 +14,7 @@ _LOWER = {"cpu": (_C.bfloat16, _C.float16), "cuda": (_C.float16, _C.bfloat16)}
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is autocast for a type of device: "cpu" and "cuda".
+    """Whether a device type has autocast: "cpu" and "cuda" have.
 
     >>> is_autocast_available("cpu")
     True
@@ -29,7 +29,7 @@ def _named(device_type: Any) -> str:
 
 
 def _is_possible(device: str, fast: dtype | None) -> bool:
-    """Whether the region can be enabled; says why it cannot."""
+    """Whether the region can be enabled; warn of the reason if it cannot."""
     from flambeau import cuda
 
     if device == "cuda" and not cuda.is_available():
@@ -45,16 +45,16 @@ def _is_possible(device: str, fast: dtype | None) -> bool:
 class autocast:
     """Within the region, operators of a device cast floating point arguments to the dtype that suits them.
 
-    Products and convolutions compute in `dtype`, what loses accuracy there in float32; float64 stays. Casts
-    of float32 leaves that require gradients are kept until the outermost region is left. A function that is
-    decorated with it runs in such a region. Autocast is a state of the thread.
+    Products and convolutions compute in `dtype`; operators that need more precision compute in float32.
+    Arguments in float64 keep their dtype. Casts of float32 leaves that require gradients are cached until
+    the outermost region ends. As a decorator, it runs a function in a region. The state is per thread.
 
     Args:
         device_type: "cpu" or "cuda".
         dtype: the lower precision; default bfloat16 on the CPU and float16 on CUDA.
-        enabled: whether operators cast; False makes a region without autocast inside another.
-        cache_enabled: whether casts are kept; default as outside.
-    Raises: ValueError for a device that is no text, RuntimeError for one without autocast.
+        enabled: whether operators cast; False disables autocast within an outer region.
+        cache_enabled: whether casts are cached. Default: the setting outside of the region.
+    Raises: ValueError if `device_type` is not a string, RuntimeError if the device has no autocast.
 
     >>> import flambeau as fb
     >>> x = fb.ones(2, 2)
@@ -103,7 +103,7 @@ class autocast:
         _C.set_autocast_cache_enabled(cache)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, run in such a region."""
+        """Return a function that runs `func` in such a region."""
 
         @functools.wraps(func)
         def within(*args: Any, **kwargs: Any) -> Any:
@@ -129,13 +129,13 @@ def _cast(value: Any, device_type: str, to: dtype) -> Any:
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: dtype | None = None
 ) -> Any:
-    """Decorate the ``forward`` of a custom Function, so that it knows of autocast.
+    """Decorate the ``forward`` of a custom Function, so that it works under autocast.
 
     Args:
         fwd: the function; None: returns the decorator.
-        device_type: whose autocast.
-        cast_inputs: within a region, cast the inputs to this and run without autocast; None: run as outside.
-    Raises: ValueError for a device that is no text.
+        device_type: the device type whose autocast state is used.
+        cast_inputs: dtype to which inputs are cast within a region, where `fwd` then runs without autocast.
+    Raises: ValueError if `device_type` is not a string.
     """
     _named(device_type)
     if fwd is None:
@@ -160,8 +160,8 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
 
     Args:
         bwd: the function; None: returns the decorator.
-        device_type: whose autocast.
-    Raises: ValueError for a device that is no text.
+        device_type: the device type whose autocast state is used.
+    Raises: ValueError if `device_type` is not a string.
     """
     _named(device_type)
     if bwd is None:

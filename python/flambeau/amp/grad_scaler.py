@@ -15,7 +15,7 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class OptState(Enum):
-    """What was done for an optimizer since the last update."""
+    """The steps that were taken for an optimizer since the last update."""
 
     READY = 0
     UNSCALED = 1
@@ -33,10 +33,10 @@ class GradScaler:
 
     Args:
         device: "cuda" (disabled without it) or "cpu".
-        init_scale: the factor at first.
-        growth_factor: what it grows by, > 1.
-        backoff_factor: what it shrinks by, < 1.
-        growth_interval: after how many finite steps it grows.
+        init_scale: the initial factor.
+        growth_factor: multiplies the factor to grow it, > 1.
+        backoff_factor: multiplies the factor to shrink it, < 1.
+        growth_interval: number of successive finite steps after which the factor grows.
         enabled: False makes scaling the identity and `step` the optimizer's own.
 
     >>> import flambeau as fb
@@ -124,7 +124,7 @@ class GradScaler:
         return found
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide an optimizer's gradients by the factor, as to clip them before `step`."""
+        """Divide an optimizer's gradients by the factor, for example to clip them before `step`."""
         if not self._enabled:
             return
         scale, _ = self._made("unscale_")
@@ -144,7 +144,7 @@ class GradScaler:
         return optimizer.step(*args, **kwargs)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale what was not, and run the optimizer's step unless a gradient is infinite or NaN."""
+        """Unscale the gradients if `unscale_` did not, and run the optimizer's step if all are finite."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -164,7 +164,7 @@ class GradScaler:
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adapt the factor to what the steps have found, or set it."""
+        """Grow or shrink the factor depending on the steps' gradients, or set it to `new_scale`."""
         if not self._enabled:
             return
         scale, tracker = self._made("update")
@@ -205,27 +205,27 @@ class GradScaler:
         return self._init_scale if self._scale is None else float(self._scale.item())
 
     def get_growth_factor(self) -> float:
-        """Return what the factor grows by."""
+        """Return `growth_factor`."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the factor grows by."""
+        """Set `growth_factor`."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """Return what the factor shrinks by."""
+        """Return `backoff_factor`."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the factor shrinks by."""
+        """Set `backoff_factor`."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Return after how many finite steps the factor grows."""
+        """Return `growth_interval`."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set after how many finite steps the factor grows."""
+        """Set `growth_interval`."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
@@ -233,7 +233,7 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold; nothing when scaling is disabled."""
+        """Return the state for a checkpoint; an empty dict if scaling is disabled."""
         if not self._enabled:
             return {}
         return {
@@ -245,7 +245,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint. Raises: RuntimeError for that of a disabled scaler."""
+        """Load the state of a checkpoint. Raises: RuntimeError for the state of a disabled scaler."""
         if not self._enabled:
             return
         if not state_dict:

@@ -2,7 +2,7 @@
 
 Every child of a process inherits PYTHONPATH, whoever starts it: multiprocessing by spawn or forkserver,
 subprocess, launchers. The folder `answer` goes to its front. It holds a package torch, which installs
-flambeau.compat when it is imported, and torch's metadata. A child that does not import torch pays nothing,
+flambeau.compat when it is imported, and torch's metadata. A child that does not import torch has no cost,
 and no start-up hook of Python's is taken.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flambeau.compat._finder import ANSWER
 
-PACKAGES = ANSWER.parents[2]  # what flambeau itself is imported from
+PACKAGES = ANSWER.parents[2]  # the folder from which flambeau itself is imported
 
 
 def inherit() -> None:

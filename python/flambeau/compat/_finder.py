@@ -120,7 +120,7 @@ def _spec(fullname: str) -> ModuleSpec | None:
 
 
 def _refuse(fullname: str) -> None:
-    """Name what is near to a module that is not there, unless it was only asked whether it is."""
+    """Raise ImportError with the nearest name for a missing module, unless the caller asks for a spec."""
     frame = sys._getframe(3)
     if frame.f_code.co_name != "_find_and_load_unlocked":
         return

@@ -31,7 +31,7 @@ def _rename_object(value: Any) -> None:
     try:
         value.__module__ = torch_name(module)
     except (AttributeError, TypeError):
-        return  # built in C without room for another name
+        return  # built in C, where the name cannot be set
     if isinstance(value, type):
         for member in list(vars(value).values()):
             if isinstance(member, FunctionType):
@@ -39,7 +39,7 @@ def _rename_object(value: Any) -> None:
 
 
 def rename(name: str, module: ModuleType) -> None:
-    """Let a module, its classes and its functions read ``torch``, and its missing names be told.
+    """Name a module, its classes and its functions under ``torch``, and explain its missing names.
 
     Args:
         name: under which flambeau knows the module.
@@ -58,7 +58,7 @@ def rename(name: str, module: ModuleType) -> None:
 
 
 def _name_values() -> None:
-    """Let dtypes, layouts and memory formats print as ``torch.float32``."""
+    """Make dtypes, layouts and memory formats print as ``torch.float32``."""
 
     def __repr__(self: Any) -> str:
         return names[self]

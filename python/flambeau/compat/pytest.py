@@ -9,5 +9,5 @@ install()
 
 
 def pytest_report_header() -> str:
-    """Say in the report who answers."""
+    """Say in pytest's header that flambeau answers `import torch`."""
     return f"torch: answered by flambeau {_version}"

@@ -149,20 +149,20 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Return the names of the backends that can compile: none."""
+    """Return an empty list: no backend can compile yet."""
     return []
 
 
 def reset() -> None:
-    """Forget everything that was compiled."""
+    """Do nothing: no compiled code is cached."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that a new iteration begins."""
+    """Accept the mark of a new iteration; it has no effect."""
 
 
 class set_stance:
-    """Choose what the compiler does from now on, or inside of ``with``; checked and kept for no one."""
+    """Check the name of a stance and ignore it: there is no compiler yet. Also a context manager."""
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None

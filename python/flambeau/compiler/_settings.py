@@ -1,4 +1,4 @@
-"""Modules of settings: their names are fixed, their values are kept and can be changed for a while."""
+"""Modules of settings: a fixed set of names whose values can be changed, for a block or for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CPU, asked as devices are: one device with one stream, whose work is done when it is asked for."""
+"""The CPU under the interface of devices: one device with one stream, which runs work synchronously."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class Stream:
         self.priority = priority
 
     def wait_stream(self, stream: Any) -> None:
-        """Wait for the work of another stream, which is done."""
+        """Do nothing: the work of another stream is always finished."""
 
     def record_event(self) -> Event:
-        """Return a mark."""
+        """Return an event."""
         return Event()
 
     def wait_event(self, event: Event) -> None:
-        """Wait for a mark, which is reached."""
+        """Do nothing: an event is always reached."""
 
 
 class Event:
-    """A mark in a queue of work, which is reached."""
+    """A mark in a queue of work. On the CPU it is always reached."""
 
     def query(self) -> bool:
-        """Whether it is reached: always."""
+        """Return True: the event is always reached."""
         return True
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the mark."""
+        """Do nothing: the CPU has no queue to put the event in."""
 
     def synchronize(self) -> None:
-        """Wait for it: it is reached."""
+        """Do nothing: the event is always reached."""
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let a stream wait for it: it is reached."""
+        """Do nothing: no stream has to wait, as the event is always reached."""
 
 
 _DEFAULT = Stream()
@@ -88,26 +88,26 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def is_available() -> bool:
-    """Whether there is a CPU: always."""
+    """Return True: there is always a CPU."""
     return True
 
 
 def is_initialized() -> bool:
-    """Whether it is in use: always."""
+    """Return True: the CPU needs no initialisation."""
     return True
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all work, which is done."""
+    """Do nothing: all work on the CPU is finished when its call returns."""
 
 
 def device_count() -> int:
-    """Return the number of devices: 1."""
+    """Return 1, the number of CPU devices."""
     return 1
 
 
 def set_device(device: Any) -> None:
-    """Choose the device, of which there is one."""
+    """Do nothing: there is one CPU device."""
 
 
 def current_device() -> str:
@@ -116,7 +116,7 @@ def current_device() -> str:
 
 
 def get_capabilities() -> dict[str, Any]:
-    """Return what the processor can do, and its architecture."""
+    """Return the instruction sets of the processor, and its architecture."""
     import platform
     from pathlib import Path
 

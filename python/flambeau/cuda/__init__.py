@@ -99,51 +99,51 @@ _MISSING = "flambeau is not compiled with CUDA enabled"
 
 
 def is_tf32_supported() -> bool:
-    """Whether there is a device that computes in TF32: never."""
+    """Return False: there is no device that computes in TF32."""
     return False
 
 
 def get_gencode_flags() -> str:
-    """Return the flags of the compiler for the architectures: none."""
+    """Return an empty string: no architecture needs compiler flags."""
     return ""
 
 
 def get_rng_state_all() -> list[Any]:
-    """Return the state of the generator of every device: there is none."""
+    """Return an empty list: there is no device with a generator."""
     return []
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
-    """Return statistics of the allocator of a device: none."""
+    """Return an empty dict: there is no device with an allocator."""
     return OrderedDict()
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Return statistics of the allocator of a device: none."""
+    """Return an empty dict: there is no device with an allocator."""
     return {}
 
 
 def host_memory_stats() -> OrderedDict[str, Any]:
-    """Return statistics of the allocator of pinned memory: none."""
+    """Return an empty dict: there is no allocator of pinned memory."""
     return OrderedDict()
 
 
 def _is_in_bad_fork() -> bool:
-    """Whether a device was in use when this process was forked: never."""
+    """Return False: no device can have been in use when this process was forked."""
     return False
 
 
 def _is_compiled() -> bool:
-    """Whether kernels for devices were compiled: no."""
+    """Return False: kernels for CUDA were not compiled."""
     return False
 
 
 def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
-    """Call a function when a device is first used, which does not happen."""
+    """Do nothing: the function would be called at the first use of a device, and there is none."""
 
 
 def _lazy_init() -> None:
-    """Start using a device. Raises: AssertionError, as there is none."""
+    """Raise AssertionError: there is no device to initialise."""
     raise AssertionError(f"{_MISSING}")
 
 

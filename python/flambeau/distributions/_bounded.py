@@ -1,4 +1,4 @@
-"""Families on an interval, and Pareto's generalised tail."""
+"""Families on an interval, and the generalised Pareto distribution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flambeau.nn.functional import binary_cross_entropy_with_logits
 
 
 class Uniform(Distribution):
-    """Equal density from `low` to `high`, which does not belong to it.
+    """The uniform distribution on [low, high).
 
     Args:
         low: the lower end.
@@ -45,12 +45,12 @@ class Uniform(Distribution):
 
     @property
     def arg_constraints(self) -> dict[str, Any]:
-        """Each end lies on its side of the other."""
+        """Constraints of the parameters: low < high."""
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """From low to high."""
+        """The interval [low, high]."""
         return constraints.interval(self.low, self.high)
 
     @property
@@ -60,17 +60,17 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN: all are equally likely."""
+        """NaN: all values are equally likely."""
         return math.nan * self.high
 
     @property
     def stddev(self) -> Tensor:
-        """The width over sqrt 12."""
+        """(high - low) / sqrt(12)."""
         return (self.high - self.low) / math.sqrt(12)
 
     @property
     def variance(self) -> Tensor:
-        """A twelfth of the squared width."""
+        """(high - low)^2 / 12."""
         return (self.high - self.low).pow(2) / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -87,7 +87,7 @@ class Uniform(Distribution):
         return within.log() - (self.high - self.low).log()
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the share of the width below the value."""
+        """Return (value - low) / (high - low), limited to [0, 1]."""
         return ((self._checked(value) - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class Uniform(Distribution):
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Tensor:
-        """Return the logarithm of the width."""
+        """Return log(high - low)."""
         return (self.high - self.low).log()
 
 
@@ -167,7 +167,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut_probs(self) -> Tensor:
-        """The parameters, with one out of reach of 1/2 where they are near it."""
+        """`probs`, replaced by `lims[0]` within `lims`, where the formula would divide by 0."""
         stand_in = self._lims[0] * flambeau.ones_like(self.probs)
         return flambeau.where(self._outside_unstable_region(), self.probs, stand_in)
 
@@ -292,7 +292,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, end)
 
     def _safe(self) -> tuple[Tensor, Tensor]:
-        """Whether the concentration counts as 0, and one that divides."""
+        """Return whether the concentration counts as 0, and a concentration that is safe to divide by."""
         zero = flambeau.isclose(self.concentration, flambeau.zeros_like(self.concentration))
         return zero, flambeau.where(zero, flambeau.ones_like(self.concentration), self.concentration)
 

@@ -1,4 +1,4 @@
-"""Classes: one of several, as a number or as a vector, counts of them, and their relaxations."""
+"""Categorical families: a class as a number or as a one-hot vector, and counts of classes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Categorical(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
-        """The classes' numbers."""
+        """The numbers of the classes."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @lazy_property
@@ -78,12 +78,12 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """NaN: classes have none."""
+        """NaN: classes are not numbers."""
         return self._no_number()
 
     @property
     def variance(self) -> Tensor:
-        """NaN: classes have none."""
+        """NaN: classes are not numbers."""
         return self._no_number()
 
     @property
@@ -117,7 +117,7 @@ class Categorical(Distribution):
 
 
 class _OfClasses(Distribution):
-    """Given by a categorical distribution, whose parameters are its own."""
+    """A distribution that takes its parameters from a `Categorical`."""
 
     arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
     _categorical: Categorical
@@ -231,7 +231,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(_OfClasses):
-    r"""How often each class comes in a number of draws: :math:`n! \prod p_i^{k_i} / k_i!`.
+    r"""Number of occurrences of each class in independent draws: :math:`n! \prod p_i^{k_i} / k_i!`.
 
     Args:
         total_count: how many draws n; one number for the whole batch.
@@ -281,7 +281,7 @@ class Multinomial(_OfClasses):
         return counts.scatter_add_(-1, drawn, flambeau.ones_like(drawn).to(counts))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the probability; classes that do not come may have none."""
+        """Return the logarithm of the probability; a class with count 0 may have probability 0."""
         logits, value = flambeau.broadcast_tensors(self.logits, self._checked(value))
         orders = flambeau.lgamma(value.sum(-1) + 1) - flambeau.lgamma(value + 1).sum(-1)
         logits = logits.masked_fill((value == 0) & (logits == -math.inf), 0)

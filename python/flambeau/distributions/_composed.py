@@ -1,4 +1,4 @@
-"""Several events as one, and mixtures of one family."""
+"""Batches as single events, and mixtures of one family."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Independent(Distribution, Generic[D]):
 
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: how many dimensions.
+        reinterpreted_batch_ndims: number of trailing batch dimensions that become event dimensions.
         validate_args: whether arguments are checked.
-    Raises: ValueError where the batch has fewer dimensions.
+    Raises: ValueError if the batch has fewer dimensions.
 
     >>> from flambeau.distributions import Independent, Normal
     >>> Independent(Normal(flambeau.zeros(3), 1.0), 1).log_prob(flambeau.zeros(3)).shape
@@ -56,17 +56,17 @@ class Independent(Distribution, Generic[D]):
 
     @property
     def has_rsample(self) -> bool:
-        """As the base."""
+        """Whether the base has `rsample`."""
         return bool(self.base_dist.has_rsample)
 
     @property
     def has_enumerate_support(self) -> bool:
-        """As the base, unless dimensions of the batch are reinterpreted."""
+        """Whether the base has `enumerate_support` and no batch dimension is reinterpreted."""
         return self.reinterpreted_batch_ndims == 0 and bool(self.base_dist.has_enumerate_support)
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """Events all parts of which are in the base's set."""
+        """The base's support, over the reinterpreted dimensions too."""
         base, count = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(base, count) if count else base
 
@@ -94,15 +94,15 @@ class Independent(Distribution, Generic[D]):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the sum of the base's."""
+        """Return the base's value, summed over the reinterpreted dimensions."""
         return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
-        """Return the sum of the base's."""
+        """Return the base's value, summed over the reinterpreted dimensions."""
         return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return the base's. Raises: NotImplementedError where dimensions are reinterpreted."""
+        """Return the base's support. Raises: NotImplementedError if dimensions are reinterpreted."""
         if self.reinterpreted_batch_ndims > 0:
             raise NotImplementedError(
                 "Independent.enumerate_support: expected reinterpreted_batch_ndims=0, got "
@@ -121,7 +121,7 @@ class MixtureSameFamily(Distribution):
         mixture_distribution: a Categorical, which chooses the component.
         component_distribution: a distribution whose last batch dimension numbers the components.
         validate_args: whether arguments are checked.
-    Raises: ValueError where the two do not fit.
+    Raises: ValueError if the two do not fit.
 
     >>> from flambeau.distributions import Categorical, MixtureSameFamily, Normal
     >>> p = MixtureSameFamily(Categorical(flambeau.ones(2)), Normal(flambeau.tensor([-1.0, 3.0]), 1.0))
@@ -178,12 +178,12 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """What is in the components' set."""
+        """The support of the components."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
     def mixture_distribution(self) -> Categorical:
-        """What chooses the component."""
+        """The Categorical that chooses the component."""
         return self._mixture_distribution
 
     @property
@@ -202,19 +202,19 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The components', weighted."""
+        """The weighted mean of the components' means."""
         return (self._weights() * self.component_distribution.mean).sum(-1 - self._event_ndims)
 
     @property
     def variance(self) -> Tensor:
-        """The weighted variance, and the variance of the weighted means."""
+        """The weighted mean of the components' variances, plus the variance of their means."""
         dim, weights = -1 - self._event_ndims, self._weights()
         within = (weights * self.component_distribution.variance).sum(dim)
         offsets = self.component_distribution.mean - self.mean.unsqueeze(dim)
         return within + (weights * offsets.pow(2.0)).sum(dim)
 
     def cdf(self, x: Tensor) -> Tensor:
-        """Return the components', weighted."""
+        """Return the weighted mean of the components' distribution functions."""
         parts = self.component_distribution.cdf(x.unsqueeze(-1 - self._event_ndims))
         return (parts * self.mixture_distribution.probs).sum(-1)
 
@@ -225,7 +225,7 @@ class MixtureSameFamily(Distribution):
         return flambeau.logsumexp(self.component_distribution.log_prob(value) + logits, dim=-1)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Draw components, then from each component, and choose."""
+        """Draw a component for each event, draw from all components, and select."""
         with flambeau.no_grad():
             chosen = self.mixture_distribution.sample(sample_shape)
             drawn = self.component_distribution.sample(sample_shape)

@@ -64,7 +64,7 @@ class PowerTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """The exponent's sign."""
+        """The sign of the exponent."""
         return self.exponent.sign()
 
     def __eq__(self, other: object) -> bool:
@@ -148,7 +148,7 @@ class TanhTransform(_Increasing):
 
 
 class AbsTransform(Transform):
-    """y = |x|, of which the inverse gives the positive x."""
+    """y = |x|. The inverse returns the nonnegative x."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -212,7 +212,7 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """The scale's sign."""
+        """The sign of the scale."""
         if isinstance(self.scale, Number):
             return int(self.scale > 0) - int(self.scale < 0)  # type: ignore[operator]
         return self.scale.sign()
@@ -251,7 +251,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = the probability that a distribution gives to lower values.
+    """y = F(x), the distribution function.
 
     Args:
         distribution: one of single numbers, with `cdf`, `icdf` and `log_prob`.

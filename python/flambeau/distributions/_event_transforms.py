@@ -21,7 +21,7 @@ def _same_kind(self: Any, other: object) -> bool:
 
 
 class ReshapeTransform(Transform):
-    """The same elements in another shape of the event.
+    """Reshape events.
 
     Args:
         in_shape: the shape of x's events.
@@ -43,12 +43,12 @@ class ReshapeTransform(Transform):
 
     @property
     def domain(self) -> Any:
-        """Events of the one shape."""
+        """Events of shape `in_shape`."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @property
     def codomain(self) -> Any:
-        """Events of the other shape."""
+        """Events of shape `out_shape`."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -68,11 +68,11 @@ class ReshapeTransform(Transform):
         return x.new_zeros(tuple(x.shape[: x.dim() - len(self.in_shape)]))
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape with the other event's."""
+        """Return the shape with `out_shape` in place of `in_shape`."""
         return _replaced(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape with the one event's."""
+        """Return the shape with `in_shape` in place of `out_shape`."""
         return _replaced(shape, self.out_shape, self.in_shape)
 
 
@@ -128,7 +128,7 @@ class StickBreakingTransform(Transform):
 
     @staticmethod
     def _left(x: Tensor) -> Tensor:
-        """How many parts are still to come, for each element."""
+        """The number of parts that remain, for each element."""
         n = x.shape[-1]
         return flambeau.arange(n, 0, -1, dtype=x.dtype, device=x.device)
 
@@ -255,7 +255,7 @@ class _Parts(Transform):
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
-        """Whether all parts are."""
+        """Whether all parts are bijective."""
         return all(t.bijective for t in self.transforms)
 
     def _parts(self, x: Tensor) -> list[Tensor]:
@@ -295,7 +295,7 @@ class CatTransform(_Parts):
 
     @property
     def event_dim(self) -> int:
-        """The most that a piece's has."""
+        """The largest `event_dim` of a piece."""
         return max(t.event_dim for t in self.transforms)
 
     @property

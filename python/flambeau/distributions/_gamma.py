@@ -1,4 +1,4 @@
-"""Waiting times and shares: the gamma family, and what is made of its samples."""
+"""The gamma family, and the families whose samples are functions of gamma samples."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ class Dirichlet(ExponentialFamily):
         concentration: :math:`\alpha_i` > 0 along the last dimension.
         validate_args: whether arguments are checked.
     Support: the simplex.
-    Raises: ValueError for a number without dimensions.
+    Raises: ValueError for a 0-dim concentration.
 
     >>> from flambeau.distributions import Dirichlet
     >>> Dirichlet(flambeau.tensor([1.0, 3.0])).mean
@@ -374,12 +374,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
-        """That of x."""
+        """The concentration of x."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """That of 1 - x."""
+        """The concentration of 1 - x."""
         return self._dirichlet.concentration[..., 1]
 
     @property
@@ -408,7 +408,7 @@ class Beta(ExponentialFamily):
         return self._dirichlet.log_prob(flambeau.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Tensor:
-        """Return that of the shares."""
+        """Return the entropy of the Dirichlet distribution of (x, 1 - x)."""
         return self._dirichlet.entropy()
 
     @property

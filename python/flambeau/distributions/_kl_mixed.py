@@ -22,7 +22,7 @@ def _infinite_like(x: Tensor) -> Tensor:
 
 
 def _never_covers(kind: type, others: tuple[type, ...], name: str) -> None:
-    """Register infinity for q that cannot produce all that p does; `name` is a parameter of p."""
+    """Register an infinite divergence: q does not cover the support of p. `name` is a parameter of p."""
     for other in others:
         register_kl(kind, other)(lambda p, q: _infinite_like(getattr(p, name)))
 

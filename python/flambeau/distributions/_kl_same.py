@@ -28,7 +28,7 @@ from flambeau.distributions.utils import _sum_rightmost, euler_constant
 
 
 def _surprise(a: Tensor, b: Tensor) -> Tensor:
-    """A log(a / b); 0 where a is 0, else infinite where b is."""
+    """A log(a / b): 0 where a is 0, infinite where only b is 0."""
     out = a * (a / b).log()
     return out.masked_fill(b == 0, math.inf).masked_fill(a == 0, 0)
 
@@ -40,7 +40,7 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
-    """Infinite where p has more trials, as PyTorch has it; not defined where it has fewer."""
+    """Infinite where p has more trials than q, as in PyTorch; not implemented where it has fewer."""
     if (p.total_count < q.total_count).any():
         raise NotImplementedError("kl_divergence: expected p.total_count >= q.total_count of two Binomials")
     each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()

@@ -16,7 +16,7 @@ from flambeau.distributions.utils import _standard_normal, broadcast_all, lazy_p
 
 
 class _LocationScale(Distribution):
-    """loc + scale z, for a fixed distribution of z; subclasses say which."""
+    """loc + scale z, for a distribution of z that the subclass fixes."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -132,7 +132,7 @@ class Laplace(_LocationScale):
 
     @property
     def stddev(self) -> Tensor:
-        """Sqrt 2 scales."""
+        """Scale sqrt(2)."""
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -176,7 +176,7 @@ class Cauchy(_LocationScale):
 
     @property
     def mean(self) -> Tensor:
-        """NaN: there is none."""
+        """NaN: the mean does not exist."""
         return flambeau.full_like(self.loc, math.nan)
 
     @property
@@ -349,7 +349,7 @@ class VonMises(Distribution):
             f = (1 + r * f) / (r + f)
             c = k * (r - f)
             accept = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
-            # One that was accepted before is replaced as well, as in PyTorch.
+            # As in PyTorch, a newly accepted angle replaces an earlier one.
             x = flambeau.where(accept, (u3 - 0.5).sign() * f.acos(), x)
             done = done | accept
         wrapped = (x + math.pi + loc) % (2 * math.pi) - math.pi

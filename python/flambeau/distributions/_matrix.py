@@ -46,7 +46,7 @@ class MultivariateNormal(Distribution):
         loc: the mean.
         covariance_matrix: :math:`\Sigma`; this or one of the next two.
         precision_matrix: the inverse of the covariance.
-        scale_tril: the lower triangular L of which :math:`L L^T` is the covariance.
+        scale_tril: the lower triangular L with covariance :math:`L L^T`.
         validate_args: whether arguments are checked.
     Support: vectors.
     Raises: ValueError unless exactly one matrix is given.
@@ -138,7 +138,7 @@ class MultivariateNormal(Distribution):
 
 
 def one_matrix(covariance: Any, precision: Any, root: Any) -> tuple[str, Tensor]:
-    """The matrix that is given, with its name. Raises: ValueError unless it is one."""
+    """Return the given matrix and its name. Raises: ValueError unless exactly one matrix is given."""
     named = {"covariance_matrix": covariance, "precision_matrix": precision, "scale_tril": root}
     given = {name: matrix for name, matrix in named.items() if matrix is not None}
     if len(given) != 1:
@@ -180,7 +180,7 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 
 
 class LowRankMultivariateNormal(Distribution):
-    r"""Normal vectors of covariance :math:`W W^T + \mathrm{diag}(D)`, by products of the size of W.
+    r"""Normal vectors of covariance :math:`W W^T + \mathrm{diag}(D)`, which is never formed.
 
     Args:
         loc: the mean, of shape (*, d).
@@ -319,7 +319,7 @@ class LKJCholesky(Distribution):
         concentration: :math:`\eta` > 0; 1 makes all correlation matrices equally likely.
         validate_args: whether arguments are checked.
     Support: lower triangular matrices with a positive diagonal and rows of length 1.
-    Raises: ValueError for fewer rows.
+    Raises: ValueError if `dim` is less than 2.
     Source: Lewandowski, Kurowicka & Joe 2009, "Generating random correlation matrices based on vines and
     extended onion method", section 3.2.
 

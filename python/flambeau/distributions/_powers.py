@@ -197,7 +197,7 @@ class Kumaraswamy(TransformedDistribution):
 
     @property
     def variance(self) -> Tensor:
-        """The second moment less the squared mean."""
+        """The second moment minus the squared mean."""
         return self._moment(2) - self.mean.pow(2)
 
     def entropy(self) -> Tensor:

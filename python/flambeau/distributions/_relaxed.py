@@ -65,17 +65,17 @@ class _Relaxed(TransformedDistribution):
 
     @property
     def temperature(self) -> Any:
-        """The base's."""
+        """The parameter of the base."""
         return self.base_dist.temperature
 
     @property
     def logits(self) -> Tensor:
-        """The base's."""
+        """The parameter of the base."""
         return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
-        """The base's."""
+        """The parameter of the base."""
         return self.base_dist.probs
 
 

@@ -1,4 +1,4 @@
-"""What all transforms have in common, and transforms made of others."""
+"""The base class of transforms, inverses, and compositions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many dimensions an event has, where domain and codomain agree."""
+        """The number of event dimensions, if it is the same for domain and codomain."""
         if self.domain.event_dim == self.codomain.event_dim:
             return int(self.domain.event_dim)
         raise ValueError(
@@ -49,7 +49,7 @@ class Transform:
 
     @property
     def inv(self) -> Transform:
-        """The inverse, whose own inverse this is."""
+        """The inverse transform. Its `inv` is this transform."""
         inverse = self._inv() if self._inv is not None else None
         if inverse is None:
             inverse = _InverseTransform(self)
@@ -137,12 +137,12 @@ class _InverseTransform(Transform):
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
-        """As the base."""
+        """Whether the base is bijective."""
         return self._base.bijective
 
     @property
     def sign(self) -> Any:
-        """As the base's."""
+        """The sign of the base."""
         return self._base.sign
 
     @property
@@ -186,7 +186,7 @@ class ComposeTransform(Transform):
     """Several transforms, one after the other.
 
     Args:
-        parts: the transforms, the first one first.
+        parts: the transforms, applied from first to last.
         cache_size: 0 or 1, for each of them.
     """
 
@@ -203,7 +203,7 @@ class ComposeTransform(Transform):
 
     @property
     def domain(self) -> Any:
-        """That of the first part, over as many dimensions as any part needs."""
+        """The domain of the first part, over as many event dimensions as the parts need."""
         if not self.parts:
             return constraints.real
         domain, needed = self.parts[0].domain, self.parts[-1].codomain.event_dim
@@ -213,7 +213,7 @@ class ComposeTransform(Transform):
 
     @property
     def codomain(self) -> Any:
-        """That of the last part, over as many dimensions as any part needs."""
+        """The codomain of the last part, over as many event dimensions as the parts need."""
         if not self.parts:
             return constraints.real
         codomain, needed = self.parts[-1].codomain, self.parts[0].domain.event_dim
@@ -223,12 +223,12 @@ class ComposeTransform(Transform):
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
-        """Whether all parts are."""
+        """Whether all parts are bijective."""
         return all(part.bijective for part in self.parts)
 
     @property
     def sign(self) -> Any:
-        """The product of the parts'."""
+        """The product of the signs of the parts."""
         sign: Any = 1
         for part in self.parts:
             sign = sign * part.sign
@@ -255,7 +255,7 @@ class ComposeTransform(Transform):
         return x
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the sum of the parts', each at its own value."""
+        """Return the sum over the parts, each evaluated at its own input."""
         if not self.parts:
             return flambeau.zeros_like(x)
         values = [x]
@@ -293,7 +293,7 @@ def _widened(constraint: Any, event_dim: int) -> Any:
 
 
 class IndependentTransform(Transform):
-    """A transform of each element as one of whole events: Jacobians are summed.
+    """A transform whose batch dimensions count as event dimensions, over which Jacobians are summed.
 
     Args:
         base_transform: the transform.
@@ -316,22 +316,22 @@ class IndependentTransform(Transform):
 
     @property
     def domain(self) -> Any:
-        """The base's, over further dimensions."""
+        """The set of the base, over the further event dimensions."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @property
     def codomain(self) -> Any:
-        """The base's, over further dimensions."""
+        """The set of the base, over the further event dimensions."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
-        """As the base."""
+        """Whether the base is bijective."""
         return self.base_transform.bijective
 
     @property
     def sign(self) -> Any:
-        """As the base's."""
+        """The sign of the base."""
         return self.base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
@@ -345,18 +345,18 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the base's, summed over the further dimensions."""
+        """Return the base's value, summed over the further event dimensions."""
         return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the base's."""
+        """Return the base's result."""
         return self.base_transform.forward_shape(shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the base's."""
+        """Return the base's result."""
         return self.base_transform.inverse_shape(shape)
 
 

@@ -1,4 +1,4 @@
-"""Distributions of transformed samples, and the families that are such."""
+"""Distributions of transformed samples, and families that are defined by a transform."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def has_rsample(self) -> bool:
-        """As the base."""
+        """Whether the base has `rsample`."""
         return bool(self.base_dist.has_rsample)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -126,7 +126,7 @@ class TransformedDistribution(Distribution):
         return total + _sum_rightmost(base, event_dim - len(self.base_dist.event_shape))
 
     def _monotone(self, value: Tensor) -> Tensor:
-        """A probability, from the other side where the transforms decrease."""
+        """Return p, or 1 - p where the transforms decrease."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
@@ -135,7 +135,7 @@ class TransformedDistribution(Distribution):
         return sign * (value - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the base's at the inverse."""
+        """Return the base's distribution function at the inverse of the value."""
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         if self._validate_args:
@@ -158,7 +158,7 @@ class _OfNormal(TransformedDistribution):
 
 
 class LogNormal(_OfNormal):
-    """e to a normal number.
+    """The exponential of a normal number.
 
     Args:
         loc: mean of the logarithm.
@@ -204,7 +204,7 @@ class LogNormal(_OfNormal):
         return squared.expm1() * (2 * self.loc + squared).exp()
 
     def entropy(self) -> Tensor:
-        """Return that of the logarithm, and loc."""
+        """Return the entropy of the logarithm plus loc."""
         return self.base_dist.entropy() + self.loc
 
 
@@ -261,7 +261,7 @@ class _Half(TransformedDistribution):
         return flambeau.zeros_like(self.scale)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the base's and log 2; -inf below 0."""
+        """Return the base's value plus log 2; -inf below 0."""
         value = flambeau.as_tensor(self._checked(value), dtype=self.scale.dtype, device=self.scale.device)
         return flambeau.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
@@ -274,7 +274,7 @@ class _Half(TransformedDistribution):
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:
-        """Return the base's, less log 2."""
+        """Return the base's entropy minus log 2."""
         return self.base_dist.entropy() - math.log(2)
 
 
@@ -282,7 +282,7 @@ class HalfNormal(_Half):
     """The absolute value of a normal number of mean 0.
 
     Args:
-        scale: its standard deviation before, > 0.
+        scale: standard deviation of the normal number, > 0.
         validate_args: whether arguments are checked.
     Support: x >= 0.
 
@@ -328,7 +328,7 @@ class HalfCauchy(_Half):
 
     @property
     def variance(self) -> Tensor:
-        """The base's: infinite."""
+        """Infinite, as for the Cauchy distribution."""
         return self.base_dist.variance
 
 
@@ -384,7 +384,7 @@ class Gumbel(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        """Euler's constant in scales from the location."""
+        """The location plus Euler's constant times the scale."""
         return self.loc + self.scale * euler_constant
 
     @property
@@ -394,12 +394,12 @@ class Gumbel(TransformedDistribution):
 
     @property
     def stddev(self) -> Tensor:
-        """Pi / sqrt 6 scales."""
+        """Scale pi / sqrt(6)."""
         return (math.pi / math.sqrt(6)) * self.scale
 
     @property
     def variance(self) -> Tensor:
-        """pi^2 / 6 squared scales."""
+        """scale^2 pi^2 / 6."""
         return self.stddev.pow(2)
 
     def entropy(self) -> Tensor:

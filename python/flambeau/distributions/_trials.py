@@ -1,4 +1,4 @@
-"""Trials and counts: Bernoulli and what counts its successes or failures, and Poisson's events."""
+"""Trials and counts: Bernoulli, geometric, Poisson, binomial and negative binomial distributions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flambeau.nn.functional import binary_cross_entropy_with_logits
 
 
 def one_of(probs: Any, logits: Any) -> str:
-    """The name of the parameter that is given. Raises: ValueError unless it is one."""
+    """Return the name of the given parameter. Raises: ValueError unless exactly one is given."""
     if (probs is None) == (logits is None):
         number = "neither" if probs is None else "both"
         raise ValueError(f"Either `probs` or `logits` is needed, got {number} of them")
@@ -176,7 +176,7 @@ class Geometric(_Odds):
         return count * flambeau.log1p(-p.masked_fill(sure, 0)) + self.probs.log()
 
     def entropy(self) -> Tensor:
-        """Return that of one trial, divided by p."""
+        """Return the entropy of one trial, divided by p."""
         return _binary_entropy(self.logits, self.probs) / self.probs
 
 

@@ -46,7 +46,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """Depends on other values; what is known beforehand may be given."""
+    """A constraint that depends on other values; `is_discrete` and `event_dim` may be known beforehand."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -67,7 +67,7 @@ class _Dependent(Constraint):
         return int(self._event_dim)
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
-        """Return one of which more is known."""
+        """Return a copy with more known attributes."""
         if is_discrete is NotImplemented:
             is_discrete = self._is_discrete
         return _Dependent(
@@ -115,12 +115,12 @@ class _IndependentConstraint(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """As the base's."""
+        """The attribute of the base constraint."""
         return bool(self.base_constraint.is_discrete)
 
     @property
     def event_dim(self) -> int:
-        """The base's and the further dimensions."""
+        """The event dimensions of the base plus the further dimensions."""
         return int(self.base_constraint.event_dim) + self.reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
@@ -146,12 +146,12 @@ class MixtureSameFamilyConstraint(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """As the base's."""
+        """The attribute of the base constraint."""
         return bool(self.base_constraint.is_discrete)
 
     @property
     def event_dim(self) -> int:
-        """As the base's."""
+        """The attribute of the base constraint."""
         return int(self.base_constraint.event_dim)
 
     def check(self, value: Tensor) -> Tensor:
@@ -186,7 +186,7 @@ class _OneHot(Constraint):
 
 
 class _Bounded(Constraint):
-    """One with bounds, which its text shows."""
+    """A constraint with bounds, which its repr shows."""
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{k}={v}" for k, v in vars(self).items())
@@ -212,7 +212,7 @@ class _UpTo(_Bounded):
 
 
 class _IntegerInterval(_Between):
-    """Whole numbers from one bound to another, which belong to it."""
+    """Integers between two bounds, inclusive."""
 
     is_discrete = True
 
@@ -222,7 +222,7 @@ class _IntegerInterval(_Between):
 
 
 class _IntegerLessThan(_UpTo):
-    """Whole numbers up to a bound, which belongs to it."""
+    """Integers up to a bound, inclusive."""
 
     is_discrete = True
 
@@ -232,7 +232,7 @@ class _IntegerLessThan(_UpTo):
 
 
 class _IntegerGreaterThan(_From):
-    """Whole numbers from a bound on, which belongs to it."""
+    """Integers from a bound on, inclusive."""
 
     is_discrete = True
 
@@ -242,7 +242,7 @@ class _IntegerGreaterThan(_From):
 
 
 class _Real(Constraint):
-    """All numbers but NaN."""
+    """All numbers except NaN."""
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is a number."""
@@ -282,7 +282,7 @@ class _Interval(_Between):
 
 
 class _HalfOpenInterval(_Between):
-    """Numbers between two bounds, of which the lower one belongs to it."""
+    """Numbers of the interval [lower bound, upper bound)."""
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is in the set."""
@@ -398,7 +398,7 @@ class _Several(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """Whether any part's is."""
+        """Whether the constraint of any part is discrete."""
         return any(c.is_discrete for c in self.cseq)
 
 
@@ -413,7 +413,7 @@ class _Cat(_Several):
 
     @property
     def event_dim(self) -> int:
-        """The most that a part's has."""
+        """The largest `event_dim` of a part."""
         return max(c.event_dim for c in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:

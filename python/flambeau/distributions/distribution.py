@@ -50,7 +50,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Choose whether distributions are checked that do not say. Raises: ValueError but for a bool."""
+        """Set the default of `validate_args`. Raises: ValueError for anything except a bool."""
         if value not in (True, False):
             raise ValueError("set_default_validate_args: expected a bool")
         Distribution._validate_args = value
@@ -109,7 +109,7 @@ class Distribution:
 
     @property
     def arg_constraints(self) -> dict[str, Any]:
-        """What each parameter may be."""
+        """The constraint of each parameter."""
         raise self._lacks("arg_constraints")
 
     @property
@@ -119,7 +119,7 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """How many distributions."""
+        """The shape of the batch of distributions."""
         return self._batch_shape
 
     @property
@@ -157,7 +157,7 @@ class Distribution:
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _family(self) -> type:
-        """The class of this package that the object is of."""
+        """The class of this package that the object's class is or derives from."""
         own = __name__.rpartition(".")[0]
         return next(c for c in type(self).__mro__ if c.__module__.startswith(own))
 
@@ -219,7 +219,7 @@ class Distribution:
         raise self._lacks("enumerate_support")
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
-        """Values of the batch's rank behind their own dimension."""
+        """Return values along dimension 0, repeated for the batch if `expand`, else with size 1 there."""
         events = tuple(self._event_shape)
         shaped = values.reshape((-1, *[1] * len(self._batch_shape), *events))
         return shaped.expand((-1, *self._batch_shape, *events)) if expand else shaped

@@ -2,7 +2,7 @@
 
 Rules for pairs of exponential families follow from their log-normalisers (Nielsen & Nock 2010, "Entropies
 and cross-entropies of exponential families"); for other pairs they are E_p[log p] - E_p[log q] written
-out. A pair whose p reaches where q cannot has an infinite divergence.
+out. The divergence is infinite if q does not cover the support of p.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
     Raises: TypeError for anything but classes.
     """
     for kind in (type_p, type_q):
-        # Any class will do: Pyro registers rules for classes that only behave as distributions.
+        # Not only subclasses of Distribution: Pyro registers rules for classes that only behave like one.
         if not isinstance(kind, type):
             raise TypeError(f"register_kl: expected a class of distributions, got {kind!r}")
 
@@ -77,5 +77,5 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     return rule(p, q)
 
 
-# The rules of this package, which register themselves.
+# These modules register the rules of this package when they are imported.
 from flambeau.distributions import _kl_mixed, _kl_same  # noqa: E402, F401

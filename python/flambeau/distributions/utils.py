@@ -1,4 +1,4 @@
-"""What families share: parameters of one shape, probabilities and log-odds, properties computed once.
+"""Shared code of the families: broadcast parameters, probabilities and log-odds, cached properties.
 
 PyTorch names this module, and libraries import from it.
 """

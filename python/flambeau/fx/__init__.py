@@ -1,4 +1,4 @@
-"""Programs as graphs: traced, inspected, changed, and turned into code again.
+"""Programs as graphs: trace a program, inspect and change its graph, and generate code from it.
 
 `symbolic_trace` runs a module on proxies and returns a `GraphModule`: a `Graph` of steps, and a ``forward``
 generated from it.

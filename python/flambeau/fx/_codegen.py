@@ -68,7 +68,7 @@ class CodeGen:
 
 
 class _BoxedCodeGen(CodeGen):
-    """Takes all inputs in one list, which it empties, so that none outlives its last use."""
+    """Takes all inputs in one list and empties it, so that each input can be freed after its last use."""
 
     def gen_fn_def(
         self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
@@ -81,7 +81,7 @@ class _BoxedCodeGen(CodeGen):
 
 
 class _PyTreeInfo(NamedTuple):
-    """How the arguments of the traced function are taken apart."""
+    """How the generated function flattens the arguments of the traced function."""
 
     orig_args: list[str]
     in_spec: pytree.TreeSpec
@@ -89,7 +89,7 @@ class _PyTreeInfo(NamedTuple):
 
 
 class _PyTreeCodeGen(CodeGen):
-    """Takes the containers apart that the traced function took, and builds the one that it returned."""
+    """Flattens the containers that the traced function took, and rebuilds the one that it returned."""
 
     def __init__(self, pytree_info: _PyTreeInfo) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class _PyTreeCodeGen(CodeGen):
         return f"{head}\n    {', '.join(inputs)}, = fx_pytree.tree_flatten_spec({tree}, self._in_spec)"
 
     def _keyword_names(self, arguments: list[str]) -> list[str]:
-        """Names that the spec holds in a dict beside the positional arguments."""
+        """Names of the arguments that the spec holds in a dict, after the positional ones."""
         spec = self.pytree_info.in_spec
         two = spec.type is tuple and spec.num_children == 2
         if two and spec.children_specs[0].type is tuple and spec.children_specs[1].type is dict:

@@ -18,7 +18,7 @@ _FROM_TEXT = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.Bat
 
 
 def write_folder(module: GraphModule, folder: str | os.PathLike[str], class_name: str) -> None:
-    """Write ``module.py``, ``__init__.py``, the state, and a file for each module that text cannot make."""
+    """Write ``module.py``, ``__init__.py``, the state, and pickles of modules that code cannot make."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     save(module.state_dict(), place / "state_dict.pt")

@@ -40,7 +40,7 @@ def _target_state(target: Any) -> Any:
 
 
 def state_of(graph: Graph) -> dict[str, Any]:
-    """Return what `restored_graph` makes a graph of. Meta is kept as far as it holds plain values."""
+    """Return the state from which `restored_graph` makes a graph. Of meta only plain values are kept."""
     places = {node: _NodeAt(place) for place, node in enumerate(graph.nodes)}
 
     def shown(leaf: Any) -> Any:
@@ -76,7 +76,7 @@ def _plain_meta(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def restored_graph(cls: type[Graph], state: dict[str, Any]) -> Graph:
-    """Make a graph of its state."""
+    """Make a graph from its state."""
     graph = cls(tracer_cls=state["tracer_cls"], tracer_extras=state["tracer_extras"])
     made: list[Node] = []
 

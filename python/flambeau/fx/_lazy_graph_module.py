@@ -1,4 +1,4 @@
-"""GraphModules as passes make them; their code is generated at once."""
+"""Constructors of GraphModules that passes call. Code is generated at once, not lazily."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a graph writes what it refers to: qualified names, and names that are free in a scope."""
+"""Names in generated code: qualified names of functions, and unused names in a scope."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def qualified_name(function: Any) -> str:
 
 
 def snake_case(text: str) -> str:
-    """Return a name of layers as one of variables.
+    """Return a class name in snake case.
 
     >>> snake_case("fooBar")
     'foo_bar'
@@ -116,12 +116,12 @@ class Namespace:
     """
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}  # by id of what they stand for
+        self._names: dict[int, str] = {}  # by id of the named object
         self._used: set[str] = set()
         self._highest: Counter[str] = Counter()
 
     def create_name(self, candidate: str, obj: object | None) -> str:
-        """Return the object's name; a new one is like `candidate`, with a number where that is taken."""
+        """Return the object's name; a new name is `candidate`, with a number appended if that is taken."""
         if obj is not None and id(obj) in self._names:
             return self._names[id(obj)]
         candidate = identifier(candidate)

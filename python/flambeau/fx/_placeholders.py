@@ -78,7 +78,7 @@ def with_positional_arguments(function: Any, analysed: Any, count: int) -> Any:
 
     Args:
         function: the function.
-        analysed: the one inside, if it is decorated.
+        analysed: the undecorated function.
         count: the number of arguments.
     """
     code = getattr(analysed, "__code__", None)

@@ -1,4 +1,4 @@
-"""Containers taken apart after the shape of an example: what generated code does with its inputs."""
+"""Flattening of containers by the spec of an example, as generated code flattens its inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register_pytree_flatten_spec(
     flatten_fn_spec: FlattenFuncSpec,
     flatten_fn_exact_match_spec: FlattenFuncExactMatchSpec | None = None,
 ) -> None:
-    """Say how `tree_flatten_spec` takes objects of a class apart.
+    """Register how `tree_flatten_spec` flattens objects of a class.
 
     Args:
         cls: the class.
@@ -35,7 +35,7 @@ def _deregister_pytree_flatten_spec(cls: type) -> None:
 
 
 def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
-    """Return the leaves that the spec has; what `pytree` has beside them is left out.
+    """Return the leaves of `pytree` that the spec names; further leaves are dropped.
 
     Raises: KeyError or IndexError where `pytree` lacks a part, RuntimeError for a type that is not known.
     """

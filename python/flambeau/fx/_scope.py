@@ -1,4 +1,4 @@
-"""Which module a tracer is in."""
+"""The module whose call a tracer records."""
 
 from __future__ import annotations
 

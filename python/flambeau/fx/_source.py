@@ -21,7 +21,7 @@ from flambeau.utils import _pytree as pytree
 if TYPE_CHECKING:
     from flambeau.fx.graph import CodeGen
 
-# Where a call of the operator module is written as the expression it stands for.
+# Functions of the operator module whose calls are written as expressions.
 OPERATORS = {
     **{name: f"{{}} {sign} {{}}" for name, sign in (
         ("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("truediv", "/"), ("div", "/"),
@@ -140,7 +140,7 @@ class Writer:
         return name
 
     def _function(self, function: Any) -> str:
-        """The name by which the text calls a function; wrapped ones are wrapped in the text as well."""
+        """The name by which the text calls a function. The text wraps a function that is wrapped."""
         from flambeau.fx._wrapping import is_wrapped
 
         plain = qualified_name(function) if hasattr(function, "__name__") else type(function).__name__
@@ -195,7 +195,7 @@ class Writer:
     # --- nodes ------------------------------------------------------------------------------------
 
     def _last_uses(self) -> dict[Node, list[Node]]:
-        """For each node, the values that nothing needs behind it."""
+        """For each node, the values that no later node uses."""
         last: dict[Node, Node] = {}
         doomed: dict[Node, list[Node]] = {}
         for node in reversed(self.nodes):
@@ -280,12 +280,12 @@ class Writer:
         return f"{left} = {self._function(target)}({self.call(node.args, node.kwargs)})"
 
     def _operand(self, arg: Any) -> str:
-        """Negative and complex numbers bind less tightly than they look: ``(-1) ** x``."""
+        """Put a negative or complex number in parentheses, as in ``(-1) ** x``."""
         text = self.value(arg)
         return f"({text})" if text.startswith("-") or (isinstance(arg, complex) and "(" not in text) else text
 
     def _comment(self, node: Node) -> None:
-        """The place in the program that recorded the step, once for all steps from there."""
+        """Write the place in the program that recorded the step, once for successive steps of one place."""
         if node.op in ("placeholder", "output"):
             return
         for key in self.options.additional_meta:
@@ -301,13 +301,13 @@ class Writer:
             self._remark(", code: ".join(where[-2:]))
 
     def _remark(self, text: str) -> None:
-        """A comment, behind an empty line unless it stands first."""
+        """Write a comment, after an empty line unless it comes first."""
         first = all(piece.startswith("\0") for piece in self.body)
         self.body.append(f"{'' if first else chr(10)}# {text}\n")
 
 
 def accepted(function: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Those options that the function takes: overriding methods of older programs have fewer."""
+    """Return the options that the function accepts; methods that older programs override accept fewer."""
     parameters = inspect.signature(function).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return options

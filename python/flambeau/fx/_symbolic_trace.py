@@ -1,4 +1,4 @@
-"""Tracer: runs a program on proxies and keeps what it did as a graph."""
+"""Tracer: runs a program on proxies and records its operations as a graph."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class ProxyableClassMeta(type):
 
 
 class Tracer(TracerBase):
-    """Records what a module or function does with its arguments.
+    """Records the operations of a module or function as a graph.
 
     Args:
         autowrap_modules: modules of Python whose functions become nodes when they get proxies.
-        autowrap_functions: further such functions.
+        autowrap_functions: further functions that become nodes when they get proxies.
         param_shapes_constant: sizes of parameters are numbers instead of nodes, so that programs may
             branch on them.
     """
@@ -137,7 +137,7 @@ class Tracer(TracerBase):
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Answer the call of a module: by a node, or by running its forward.
+        """Handle the call of a module: add a node, or run its `forward`.
 
         Args:
             m: the module.
@@ -159,7 +159,7 @@ class Tracer(TracerBase):
                 self.module_stack.pop(key, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """Answer that a module's attribute is read, while a program is traced.
+        """Return the value of a module's attribute, or a proxy of it, while a program is traced.
 
         Args:
             attr: its name.
@@ -240,7 +240,7 @@ class Tracer(TracerBase):
             root: the program.
             concrete_args: values of arguments that are no inputs of the graph, by name; `PH` inside of
                 containers stands for an input.
-        Raises: TraceError where what the program does depends on values.
+        Raises: TraceError if control flow depends on values.
         """
         is_module = isinstance(root, Module)
         if is_module:
@@ -283,7 +283,7 @@ class Tracer(TracerBase):
         self.create_node("output", "output", (result,), {}, type_expr=annotation)
 
     def _patch_modules(self, patches: Patches, cache: dict[str, Proxy]) -> None:
-        """Let calls of modules, and reading their attributes, come to this tracer."""
+        """Redirect calls of modules and reads of their attributes to this tracer."""
         call, read, thread = Module.__call__, Module.__getattr__, threading.get_ident()
         tracer = self
 
@@ -307,7 +307,7 @@ class Tracer(TracerBase):
         patches.attribute(Module, "__call__", call_of_module)
 
     def _patch_functions(self, patches: Patches, function: Any) -> None:
-        """Let wrapped functions, as the function and the modules of Python see them, record calls."""
+        """Make wrapped functions record their calls, in the globals of the function and of Python modules."""
         for scope, name in chain(registered(), generated_names(function)):
             self._patch_name(patches, scope, name)
         own: dict[str, Any] = getattr(function, "__globals__", {})
@@ -369,7 +369,7 @@ class Tracer(TracerBase):
         return self.create_proxy("placeholder", f"{stars}{name}", default, {}, type_expr=annotation)
 
     def _flattening(self, function: Any, names: list[str], inputs: list[Any]) -> Any:
-        """Let the generated code take containers apart as `inputs` are, and build the result."""
+        """Make the generated code flatten containers like `inputs`, and rebuild the result."""
         in_spec = pytree.tree_structure(tuple(inputs))
         tracer = self
 
@@ -396,7 +396,7 @@ def _annotations(function: Any) -> dict[str, Any]:
     """Annotations by name, those given as text resolved where they can be."""
     function = inspect.unwrap(function)
     raw = getattr(function, "__annotations__", {})
-    if home_of(function).startswith("flambeau."):  # Any tells readers nothing
+    if home_of(function).startswith("flambeau."):  # Any gives no information
         raw = {name: value for name, value in raw.items() if value not in ("Any", Any)}
     if not any(isinstance(value, str) for value in raw.values()):
         return dict(raw)

@@ -8,7 +8,7 @@ from flambeau.fx.graph_module import GraphModule
 
 
 class _Lazily:
-    """Text that is made when it is shown."""
+    """Text that is computed when it is shown."""
 
     def __init__(self, make: Any) -> None:
         self.make = make
@@ -18,7 +18,7 @@ class _Lazily:
 
 
 def lazy_format_graph_code(name: str, gm: GraphModule, maybe_id: int | None = None, **kwargs: Any) -> Any:
-    """Return what shows a module's code under a title once a log prints it."""
+    """Return an object that shows a module's code under a title when a log prints it."""
     title = f"TRACED GRAPH\n {name if maybe_id is None else f'{name} {maybe_id}'}"
     return _Lazily(lambda: f"{title}\n{gm.print_readable(print_output=False)}")
 

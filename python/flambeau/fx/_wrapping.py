@@ -1,4 +1,4 @@
-"""Functions that are recorded as one call instead of being looked into."""
+"""Functions whose calls are recorded as one node instead of being traced."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def generated_names(function: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def found_in(scope: dict[str, Any], name: str) -> Any:
-    """What a name stands for in a module, or None."""
+    """Return the object that a name has in a module, or None."""
     return scope.get(name, getattr(builtins, name, None))
 
 
 def is_wrapped(function: Any) -> bool:
-    """Whether code that calls the function has to wrap it, to be traced again as it is."""
+    """Whether generated code has to wrap the function, so that a second trace gives the same graph."""
     if getattr(function, "__module__", None) == "math":
         return True
     for scope, name in registered():
@@ -71,7 +71,7 @@ def is_wrapped(function: Any) -> bool:
 
 
 def recording(function: Callable[..., Any], find_proxy: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return what stands for a function while a program is traced.
+    """Return the function that replaces `function` while a program is traced.
 
     Args:
         function: the function.
@@ -90,7 +90,7 @@ def recording(function: Callable[..., Any], find_proxy: Callable[[Any], Any]) ->
 
 
 class Patches:
-    """Replaced names, which are put back at the end of the block, the last one first."""
+    """Replaced names, which are restored in reverse order at the end of the block."""
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []

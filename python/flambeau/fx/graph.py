@@ -65,7 +65,7 @@ class Graph:
     Args:
         owning_module: the GraphModule that runs the graph.
         tracer_cls: the class that recorded it.
-        tracer_extras: what that class wants to keep.
+        tracer_extras: data that the tracer stores with the graph.
 
     >>> import flambeau as fb
     >>> graph = Graph()
@@ -128,7 +128,7 @@ class Graph:
             target: what is called, or a path.
             args: the arguments.
             kwargs: the keyword arguments.
-            name: a wish for the node's name. Default: made of the target.
+            name: the preferred name of the node. Default: derived from the target.
             type_expr: the annotation of the value.
         """
         candidate = name if name is not None else self._target_to_str(target)
@@ -244,7 +244,7 @@ class Graph:
     # --- changing the order -----------------------------------------------------------------------
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
-        """Let new nodes stand in front of `n`; None: at the start of the graph.
+        """Insert new nodes before `n`; None: at the start of the graph.
 
         Used in a with statement it holds for the block.
         """
@@ -349,10 +349,10 @@ class Graph:
         return restored_graph, (type(self), state_of(self))
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove the steps whose value nothing needs; return whether there were any.
+        """Remove the nodes whose value is not used; return whether there were any.
 
         Args:
-            is_impure_node: says which steps must stay nevertheless. Default: `Node.is_impure`.
+            is_impure_node: returns True for unused nodes that must stay. Default: `Node.is_impure`.
         """
         self.lint()
         changed = False
@@ -365,7 +365,7 @@ class Graph:
 
     def _must_stay(self, node: Node) -> bool:
         if node.op == "call_module" and self.owning_module is None:
-            return False  # the module, which could say so, is not known
+            return False  # the module that decides this is not known
         return node.is_impure()
 
     def find_nodes(self, *, op: str, target: Any | None = None, sort: bool = True) -> list[Node]:

@@ -212,7 +212,7 @@ class GraphModule(Module):
     # --- submodules -----------------------------------------------------------------------------------
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Put a module at a dotted path; return False if something that is no module is in the way."""
+        """Put a module at a dotted path; return False if a part of the path exists and is not a module."""
         *owners, name = target.split(".")
         module: Module = self
         for owner in owners:
@@ -245,7 +245,7 @@ class GraphModule(Module):
             if node.op in ("call_module", "get_attr"):
                 names = node.target.split(".")
                 used.update(".".join(names[:end]) for end in range(1, len(names) + 1))
-            if node.op == "call_module":  # what it has inside is its own business
+            if node.op == "call_module":  # its own submodules are kept with it
                 with contextlib.suppress(AttributeError):
                     inside = self.get_submodule(node.target).named_modules()
                     used.update(f"{node.target}.{name}" for name, _ in inside if name)
@@ -345,7 +345,7 @@ class GraphModule(Module):
 
 
 def _restored(cls: type[GraphModule], name: str, state: dict[str, Any], graph: Graph) -> GraphModule:
-    """Make a GraphModule of what its pickle holds."""
+    """Make a GraphModule from the contents of its pickle."""
     module: GraphModule = cls.__new__(cls)
     Module.__init__(module)
     module.__class__.__name__ = name

@@ -1,4 +1,4 @@
-"""Lists and dicts inside the arguments of nodes: they refuse changes, which the graph would not notice."""
+"""Immutable lists and dicts for the arguments of nodes: the graph could not notice changes in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class immutable_list(list[Any]):
-    """A list whose elements stay."""
+    """A list that cannot be changed."""
 
     __delitem__ = __setitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -30,7 +30,7 @@ class immutable_list(list[Any]):
 
 
 class immutable_dict(dict[Any, Any]):
-    """A dict whose entries stay."""
+    """A dict that cannot be changed."""
 
     __delitem__ = __setitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

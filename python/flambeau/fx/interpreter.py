@@ -1,4 +1,4 @@
-"""Interpreter: runs a graph step by step. Transformer: rewrites it on the way."""
+"""Interpreter runs a graph node by node; Transformer rewrites a graph in the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Interpreter:
     """Runs a GraphModule node by node. Subclasses override a method per kind of node, or `run_node`.
 
     Args:
-        module: the module, which the attributes and submodules are of.
+        module: the module that holds the attributes and submodules.
         garbage_collect_values: drop each value after its last use.
         graph: the graph. Default: the module's.
 
@@ -176,7 +176,7 @@ class Interpreter:
 
 
 class Transformer(Interpreter):
-    """Records a graph again; subclasses override what becomes of a node.
+    """Records a graph again; subclasses override the methods that handle each kind of node.
 
     >>> import flambeau as fb
     >>> class Doubled(Transformer):
@@ -212,7 +212,7 @@ class Transformer(Interpreter):
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-        """Add the reading of the attribute to the new graph."""
+        """Add a node that reads the attribute to the new graph."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Node: one value of a graph, with what computes it and who uses it."""
+"""Node: one step of a graph, with its operation, its arguments and its users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _legal_ops = dict.fromkeys(
 _get_qualified_name = qualified_name
 _type_repr = type_text
 
-# Calls that matter though nothing uses their value.
+# Calls that have an effect, so that they are kept even if their value is not used.
 _side_effectful_functions: set[Callable[..., Any]] = {operator.setitem, setattr, delattr, print}
 _side_effectful_names = frozenset(
     ("_assert", "_assert_async", "_assert_is_none", "copy_", "_log_api_usage_once")
@@ -97,7 +97,7 @@ def _pieces(a: Any) -> Iterator[Node]:
 
 
 def _format_arg(arg: Any, max_list_len: float = float("inf")) -> str:
-    """Write an argument for people: nodes as ``%name``."""
+    """Write an argument in readable form, with nodes as ``%name``."""
     if hasattr(arg, "_custom_fx_repr_fn"):
         return arg._custom_fx_repr_fn()
     if isinstance(arg, list | tuple):
@@ -138,7 +138,7 @@ class Node:
         args, kwargs: the arguments, in which nodes stand for their values. Assign to change them.
         users: the nodes that use this one, as keys of a dict.
         type: the annotation of the value, or None.
-        meta: whatever passes note about the node; it is copied with it.
+        meta: data that passes store about the node; copied with the node.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class Node:
 
         Args:
             replace_with: the other node.
-            delete_user_cb: says of a user whether it is to change. Default: all are.
+            delete_user_cb: returns whether a user should change. Default: all users change.
             propagate_meta: move this node's meta to the other one, which must have none.
         """
         if propagate_meta:
@@ -322,7 +322,7 @@ class Node:
     # --- questions --------------------------------------------------------------------------------
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the step must stay though nothing uses its value.
+        """Whether the step must be kept even if its value is not used.
 
         Args:
             impure_random: count calls that draw random numbers.
@@ -348,7 +348,7 @@ class Node:
         return False
 
     def _writes_its_input(self, name: str) -> bool:
-        """An in-place operator changes what other nodes see; so does `out=`."""
+        """Whether the node changes an argument: an in-place operator, or a call with `out=`."""
         if "out" in self._kwargs and self._kwargs["out"] is not None:
             return True
         return name == "__setitem__" or (name.endswith("_") and not name.endswith("__") and len(name) > 1)

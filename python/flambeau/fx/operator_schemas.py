@@ -1,4 +1,4 @@
-"""Signatures of operators, and arguments brought into the form that a signature names."""
+"""Signatures of operators, and arguments normalised to a signature."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def _default_of(text: str) -> Any:
 
 
 def _filled(type_text: str, value: Any) -> Any:
-    """A number for ``int[2]`` stands for two."""
+    """Repeat a single number for a parameter of type ``int[2]``."""
     size = type_text.rpartition("[")[2].rstrip("]?")
     alone = isinstance(value, int | float) and not isinstance(value, bool)
     return [value] * int(size) if size.isdigit() and alone else value
 
 
 def _split(text: str) -> list[str]:
-    """Parts between the commas outside of brackets."""
+    """Split at the commas that are outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, letter in enumerate(text):
         depth += (letter in "([") - (letter in ")]")
@@ -137,7 +137,7 @@ def _schemas_of(op: Any) -> list[str]:
 
 
 def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = False) -> Any:
-    """Return the signatures of an operator's overloads, or None for what is no operator.
+    """Return the signatures of an operator's overloads, or None if `op` is not an operator.
 
     Args:
         op: the operator.
@@ -183,7 +183,7 @@ def create_type_hint(x: Any) -> Any:
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
-    """Whether an argument of a type can be given where a signature has another."""
+    """Whether a parameter of the signature's type accepts an argument of the given type."""
     if signature_type is argument_type or signature_type is typing.Any:
         return True
     origin, inside = typing.get_origin(signature_type), typing.get_args(signature_type)

@@ -1,4 +1,4 @@
-"""Proxies: they stand for values while a program is traced, and record what is done with them."""
+"""Proxies stand for values while a program is traced, and record the operations on them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _PLAIN = (*base_types, type(None), type(...), bytes, flambeau.Generator)
 
 
 class TraceError(ValueError):
-    """A program did what a graph cannot show, such as to branch on a value."""
+    """A program did something that a graph cannot represent, such as to branch on a value."""
 
 
 class TracerBase:
-    """What proxies need of a tracer: it records nodes in `graph`."""
+    """The interface of tracers that proxies use: it adds nodes to `graph`."""
 
     graph: Graph
     record_stack_traces = False
@@ -83,7 +83,7 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Proxy:
-        """Return what stands for the node's value."""
+        """Return a proxy of the node's value."""
         return Proxy(node, self)
 
     def create_proxy(
@@ -178,7 +178,7 @@ class TracerBase:
 
 
 class GraphAppendingTracer(TracerBase):
-    """A tracer that adds to a graph that exists."""
+    """A tracer that adds nodes to an existing graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -188,13 +188,13 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_fn(x: Any) -> None:
-    """What an assert statement is recorded as."""
+    """The function whose call records an `assert` statement."""
     if not x:
         raise AssertionError
 
 
 def _calling_instructions(frame: Any) -> list[dis.Instruction]:
-    """The instruction that a frame is at, and those behind it."""
+    """The current instruction of a frame, and those after it."""
     return [i for i in dis.get_instructions(frame.f_code) if i.offset >= frame.f_lasti]
 
 
@@ -321,7 +321,7 @@ class MetaProxy(Proxy):
 
 
 class Attribute(Proxy):
-    """What an attribute of a proxy gives: a node once its value is needed, a method if it is called."""
+    """An attribute of a proxy: becomes a node if its value is used, and a method call if it is called."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer

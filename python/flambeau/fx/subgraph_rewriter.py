@@ -19,7 +19,7 @@ _Filter = Callable[[InternalMatch, Graph, Graph], bool]
 
 
 class Match(NamedTuple):
-    """A place where the pattern stood.
+    """A place where the pattern was found.
 
     Attributes:
         anchor: the node from which it was found.
@@ -32,7 +32,7 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """A place where the pattern stood, and the nodes that stand there now."""
+    """A place where the pattern was, and the nodes that replace it."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -56,7 +56,7 @@ def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Mat
     Args:
         gm: the module; it is recompiled.
         pattern: what to look for: a function, a module, or a graph.
-        replacement: what to put there: likewise, with the same inputs and outputs.
+        replacement: a function, module or graph with the same inputs and outputs.
     Returns: the occurrences.
 
     >>> import flambeau as fb

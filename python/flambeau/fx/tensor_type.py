@@ -9,7 +9,7 @@ __all__ = ["Dyn", "TensorType", "is_consistent", "is_more_precise"]
 
 
 class _DynType:
-    """The size, or type, that is not known."""
+    """An unknown size or type."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _DynType)

@@ -1,4 +1,4 @@
-"""What passes want to be noted on nodes that are made while they run."""
+"""Metadata that is recorded on the nodes that are made within a block."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ should_preserve_node_meta = False
 
 
 class NodeSourceAction(Enum):
-    """What a pass did to make a node of others."""
+    """How a pass made a node from others."""
 
     CREATE = "create"
     REPLACE = "replace"
 
 
 class NodeSource:
-    """Where a node comes from: another node, the pass, and what that did."""
+    """The origin of a node: another node, the pass that made it, and the action of the pass."""
 
     def __init__(self, node: Any, pass_name: str = "", action: Any = None) -> None:
         self.pass_name = pass_name

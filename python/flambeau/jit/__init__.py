@@ -1,4 +1,4 @@
-"""Programs that show their code, and can be saved with it: `script` and `trace`.
+"""Programs whose code can be shown and saved: `script` and `trace`.
 
 A traced program is a graph of `flambeau.fx`. A scripted one keeps its Python source and runs it, so that
 control flow that depends on values is right. Nothing is compiled yet.

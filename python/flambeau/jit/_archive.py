@@ -32,7 +32,7 @@ class Writer:
         self.units: list[dict[str, Any]] = []
         self._module_numbers: dict[int, int] = {}
         self._unit_numbers: dict[Any, int] = {}
-        self._kept: list[Any] = []  # whose ids are in use
+        self._kept: list[Any] = []  # kept alive because `ids` identifies objects by id
 
     def archive(self, program: Any) -> dict[str, Any]:
         """Return the data of a scripted or traced program."""
@@ -175,7 +175,7 @@ class Writer:
         return ("unit", self.class_unit(cls, {"forward", *exported(cls)}))
 
     def _attributes(self, module: Module) -> dict[str, Any]:
-        """Plain attributes; what cannot be saved is left out, and missed where the program uses it."""
+        """Plain attributes, without those that cannot be saved: a program that uses one of these fails."""
         found = {}
         for name, value in module.__dict__.items():
             hooks = name.endswith("_hooks") or name.startswith(("_load_state", "_state_dict", "_is_full"))

@@ -33,7 +33,7 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
 def run_frozen_optimizations(
     mod: Any, optimize_numerics: bool = True, preserved_methods: list[str] | None = None
 ) -> None:
-    """Optimise a frozen module in place: nothing is left to do."""
+    """Do nothing: `freeze` leaves no further optimisation."""
 
 
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:

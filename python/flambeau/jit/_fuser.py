@@ -1,4 +1,4 @@
-"""Switches of fusion. There is no fusion here: they are remembered, and change nothing."""
+"""Switches of operator fusion. They are stored and have no effect: nothing fuses operators."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Switch optimisations for a block; there are none."""
+    """Do nothing: there are no optimisations to switch."""
     yield
 
 
 @contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """Choose who fuses for a block; nobody does.
+    """Check the name of a fuser and ignore it: nothing fuses operators.
 
     Raises: ValueError for an unknown name.
     """
@@ -50,7 +50,7 @@ def fuser(name: str) -> Iterator[None]:
 
 
 class strict_fusion:
-    """A block in which all would have to be fused, in a compiled program; does nothing."""
+    """Do nothing: in a compiled program, all operators of the block would have to be fused."""
 
     def __enter__(self) -> None:
         return None
@@ -60,4 +60,4 @@ class strict_fusion:
 
 
 def last_executed_optimized_graph() -> None:
-    """Return the graph that an optimiser ran last: there is none."""
+    """Return None: there is no optimiser that could have run a graph."""

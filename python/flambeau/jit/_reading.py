@@ -1,4 +1,4 @@
-"""Programs from plain data: the other direction of `_archive`."""
+"""Programs from plain data, the inverse of `_archive`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bad(what: str) -> NotSupportedError:
 
 
 class Reader:
-    """Makes a program of plain data, all of which is checked."""
+    """Makes a program from plain data, and checks all of it."""
 
     def __init__(self, data: Any) -> None:
         if not isinstance(data, dict) or data.get("format") != FORMAT:

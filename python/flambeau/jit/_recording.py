@@ -22,7 +22,7 @@ from flambeau.nn import Module
 
 
 class TracerWarning(Warning):
-    """A program depends on the example in a way that the trace does not show."""
+    """A program depends on the example values in a way that the trace cannot record."""
 
 
 class ValueProxy(Proxy):

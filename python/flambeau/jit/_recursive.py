@@ -13,5 +13,5 @@ def create_script_module(nn_module: Any, stubs_fn: Any = None, share_types: bool
 
 
 def wrap_cpp_module(cpp_module: Any) -> Any:
-    """Return a module as it is: it is Python's."""
+    """Return a module unchanged: all modules are Python objects."""
     return cpp_module

@@ -1,4 +1,4 @@
-"""What programs in files may do: compute with tensors, and nothing else.
+"""The restrictions on programs in files, which may only compute with tensors.
 
 Source from a file is parsed and checked before any of it runs: no imports, no names with two underscores, no
 attributes that lead to files, frames or memory. It sees a few builtins, and packages through windows that
@@ -46,7 +46,7 @@ _BUILTINS = (
     "RuntimeError StopIteration TypeError ValueError ZeroDivisionError NotImplemented Ellipsis"
 ).split()
 _TABLES = ("_functions", "_nn", "_linalg", "_special", "_fft")
-# What a window shows: None for all operators, layers and numbers, or names.
+# Module -> the names that its window shows; None: all operators, layers and numbers.
 _WINDOWS: dict[str, frozenset[str] | None] = {
     **{f"flambeau{path}": None for path in ("", ".nn", ".nn.functional", ".linalg", ".fft", ".special")},
     **{f"flambeau._C.{name}": None for name in _TABLES},
@@ -69,12 +69,12 @@ _VALUES = (int, float, complex, type(None), _C.dtype, _C.layout, _C.memory_forma
 
 
 def is_allowed_name(name: Any) -> bool:
-    """Whether a program in a file may say this name."""
+    """Whether a program in a file may use this name."""
     return isinstance(name, str) and not name.startswith(_DENIED_PREFIXES) and name not in _DENIED
 
 
 def require_name(name: Any, what: str) -> str:
-    """Return the name if a program may say it.
+    """Return the name if a program in a file may use it.
 
     Raises: UnsupportedNodeError if it may not.
     """
@@ -161,7 +161,7 @@ def path_of(obj: Any) -> str | None:
 
 
 def check(tree: ast.AST) -> None:
-    """Refuse what programs in files may not say.
+    """Check that source uses nothing that is forbidden to programs in files.
 
     Raises: UnsupportedNodeError that names the line.
     """
@@ -206,7 +206,7 @@ def run(source: str, names: dict[str, Any]) -> Any:
 
 
 def _check_definition(function: ast.FunctionDef) -> None:
-    """Nothing may run while a function is defined."""
+    """Check that the definition of a function runs no code."""
     for decorator in function.decorator_list:
         if not (
             isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod", "property")

@@ -21,7 +21,7 @@ _classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
 
 
 class Error(RuntimeError):
-    """What scripted code raises."""
+    """The exception that scripted code raises."""
 
 
 def _traced(program: Any) -> Any:
@@ -30,7 +30,7 @@ def _traced(program: Any) -> Any:
 
 
 class answer:
-    """A property that gives way to what a program itself keeps under the name."""
+    """A property that an attribute of the program under the same name overrides."""
 
     def __init__(self, function: Any) -> None:
         self.function, self.__doc__ = function, function.__doc__
@@ -89,7 +89,7 @@ class _Shown:
 
     @answer
     def code_with_constants(self) -> tuple[str, Any]:
-        """The code, and the constants in it, which are part of the code here."""
+        """The code and a table of constants, which is empty: the code contains them."""
         return self.code, {}
 
     def _written(self) -> str:
@@ -162,7 +162,7 @@ class ScriptModule(_Shown, Module):
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What `script` makes of a module."""
+    """The class of modules that `script` returns."""
 
     def _get_name(self) -> str:
         return type(self).__name__
@@ -172,7 +172,7 @@ class RecursiveScriptModule(ScriptModule):
 
 
 class ScriptFunction(_Shown):
-    """What `script` makes of a function."""
+    """The class of functions that `script` returns."""
 
     def __init__(self, function: Any, source: str | None = None, graph_module: Any = None) -> None:
         self._function, self._source, self._graph_module = function, source, graph_module
@@ -340,7 +340,7 @@ class CompilationUnit:
             self.define(lang)
 
     def define(self, lang: str, rcb: Any = None, _frames_up: int = 0) -> None:
-        """Add definitions. The source runs: it must be one's own."""
+        """Add definitions. The source is executed, so it must be trusted."""
         import flambeau
 
         scope: dict[str, Any] = {"torch": flambeau, "flambeau": flambeau}

@@ -78,7 +78,7 @@ def load(
         program = Reader(data).program()
     except RuntimeError:
         raise
-    except Exception as error:  # whatever damaged data leads to
+    except Exception as error:  # damaged data can cause any exception
         raise NotSupportedError(f"jit.load: the file is damaged: {type(error).__name__}: {error}") from error
     files, kinds = data.get("files"), data.get("files_are_bytes")
     for name in list(_extra_files or ()):

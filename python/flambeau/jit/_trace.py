@@ -46,7 +46,7 @@ class TracingCheckError(Exception):
 
 
 class TopLevelTracedModule(ScriptModule, GraphModule):
-    """What `trace` makes of a module."""
+    """The class of modules that `trace` returns."""
 
     def __init__(self, root: Module, graph: Any, class_name: str) -> None:
         GraphModule.__init__(self, root, graph, class_name)
@@ -109,7 +109,7 @@ def _as_tuple(example: Any) -> tuple[Any, ...]:
 
 
 def _with_whole_state(module: GraphModule, root: Module) -> None:
-    """Keep parameters, buffers and modules that the graph does not use: they belong to the state."""
+    """Keep the parameters, buffers and modules that the graph does not use, for `state_dict`."""
     for path, parameter in root.named_parameters():
         if not has_attribute(module, path):
             owner, name = _owner(module, path)
@@ -279,7 +279,7 @@ def _check(program: Any, made: Any, args: Any, kwargs: Any, tolerance: float) ->
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function be looked into as Python, also while a program is traced."""
+    """Return a function that runs as a script while a program is traced, and as Python otherwise."""
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which operators scripted programs can use: all, since they run as Python."""
+"""The operators that scripted programs can use: all of them, since scripts run as Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators scripted programs cannot use: none."""
+"""The operators that scripted programs cannot use. There are none."""
 
 from __future__ import annotations
 

@@ -49,13 +49,13 @@ Function = Callable[..., Any]
 
 
 class Library:
-    """The definitions that a program adds to one namespace; they go when it is collected.
+    """The definitions that a program adds to one namespace; they are removed when it is collected.
 
     Args:
         ns: the namespace.
         kind: "DEF" for the one library that defines a namespace, "FRAGMENT" for one that adds to it, "IMPL"
             for kernels of operators that exist.
-        dispatch_key: of `impl` where it names none.
+        dispatch_key: the default of `impl`.
 
     >>> import flambeau
     >>> library = Library("shop", "DEF")
@@ -131,7 +131,7 @@ class Library:
         set_symmetric_memory(find(name if "::" in name else f"{self.ns}::{name}"), arg_names)
 
     def _destroy(self) -> None:
-        """Take back everything that was defined or registered here."""
+        """Remove everything that was defined or registered here."""
         for operator, key in self._kernels:
             operator.kernels.pop(key, None)
         for operator in self._operators:
@@ -318,7 +318,7 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
 
 
 def get_ctx() -> Any:
-    """Return what makes sizes that depend on data, in a function of `register_fake` under a compiler."""
+    """Raise RuntimeError: the context for sizes that depend on data exists only while a graph is captured."""
     raise RuntimeError(
         "get_ctx: only available inside the function of register_fake while a graph is captured"
     )

@@ -110,7 +110,7 @@ def _shares(a: Tensor, b: Tensor) -> bool:
         return False
     try:
         return bool(a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr())
-    except (RuntimeError, NotImplementedError):  # a tensor of a transform has no memory of its own
+    except (RuntimeError, NotImplementedError):  # a tensor under a transform has no memory of its own
         return False
 
 
@@ -132,7 +132,7 @@ def custom_op(
         mutates_args: names of the tensors that it writes to, or "unknown".
         device_types: which devices the function serves; default: all.
         schema: ``(Tensor x, ...) -> Tensor``; default: read from the annotations (`infer_schema`).
-        tags: accepted and kept for none.
+        tags: accepted for compatibility.
 
     >>> import flambeau
     >>> @custom_op("shop::area", mutates_args=())

@@ -179,12 +179,12 @@ def remove(operator: CustomOperator) -> None:
 
 
 def _forget(namespace: str, name: str) -> None:
-    """Let `ops` look the name up again."""
+    """Remove the name from the cache of `ops`."""
     vars(getattr(flambeau.ops, namespace)).pop(name, None)
 
 
 def find(op: Any) -> CustomOperator:
-    """The operator that a name, an overload or a definition means; RuntimeError if there is none."""
+    """Return the operator for a name, an overload or a definition; raise RuntimeError if there is none."""
     if isinstance(op, CustomOperator):
         return op
     inner = getattr(op, "_opoverload", op)

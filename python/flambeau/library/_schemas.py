@@ -53,7 +53,7 @@ class Schema:
 
 
 def read(text: str, namespace: str) -> Schema:
-    """Read ``name.overload(Tensor x, int n=1) -> Tensor``; raises RuntimeError for what is none."""
+    """Read ``name.overload(Tensor x, int n=1) -> Tensor``; raise RuntimeError for another form."""
     found = _NAME.match(text)
     if found is None or ") ->" not in re.sub(r"\)\s*->", ") ->", text):
         raise RuntimeError(f"library: expected a schema such as 'name(Tensor x) -> Tensor', got {text!r}")
@@ -115,7 +115,7 @@ def infer_schema(
     op_name: str | None = None,
     tags: Any = (),
 ) -> str:
-    """Return the schema that the annotations of a function say.
+    """Return the schema that follows from the annotations of a function.
 
     Args:
         prototype_function: every argument and the result are annotated with Tensor, int, float, bool, str,

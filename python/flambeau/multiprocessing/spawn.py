@@ -1,4 +1,4 @@
-"""Start processes that run one function, and hear of the first failure."""
+"""Start processes that run one function, and report the first failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProcessRaisedException(ProcessException):
 
 
 class ProcessExitedException(ProcessException):
-    """A process ended otherwise than by returning: by a signal or by exit().
+    """A process ended by a signal or by `exit()`, before the function returned.
 
     Args:
         exit_code: what it left.

@@ -12,7 +12,7 @@ from flambeau._rebuild import _rebuild_parameter, _rebuild_parameter_with_state,
 
 
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
-    """A tensor of another class that was made a parameter is an instance of Parameter as well."""
+    """Makes `isinstance(x, Parameter)` true for a parameter of another class of tensors."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
@@ -64,7 +64,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return _rebuild_parameter_with_state, (*parts, state)
 
 
-# What may be done with a tensor that has no shape yet.
+# Functions that accept a tensor without a shape.
 _ALLOWED = frozenset(
     "__hash__ size copy_ is_complex is_floating_point half float double char short int long cuda cpu to "
     "get_device detach as_subclass requires_grad_".split()
@@ -72,7 +72,7 @@ _ALLOWED = frozenset(
 
 
 class UninitializedTensorMixin:
-    """What tensors share whose shape is not known yet; `materialize` makes them ordinary ones."""
+    """Base class of tensors whose shape is not known yet; `materialize` makes them ordinary tensors."""
 
     cls_to_become: Any
 

@@ -103,7 +103,7 @@ def _writing(file: Any) -> Callable[[Any], None]:
 
 
 class _Trusting:
-    """What an unpickler needs beside Python's own: our names for PyTorch's, and storages."""
+    """Additions to Python's unpickler: our classes under PyTorch's names, and storages."""
 
     storages: Any
 
@@ -255,7 +255,7 @@ def load(
 
 @contextlib.contextmanager
 def _advised() -> Iterator[None]:
-    """Say how a file can be read that has been refused."""
+    """Extend the error for a refused file by the ways to read the file."""
     try:
         yield
     except pickle.UnpicklingError as error:

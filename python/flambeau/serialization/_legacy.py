@@ -97,7 +97,9 @@ class _Stream:
             )
         source = self.take(storage.nbytes())
         if len(source):
-            target: Any = storage.tensor  # offers its memory, which stubs can say from Python 3.12 on
+            target: Any = (
+                storage.tensor
+            )  # has the buffer protocol, which stubs can express from Python 3.12 on
             memoryview(target)[:] = source
 
 
@@ -155,7 +157,7 @@ class _Storages:
 
 
 def _seen(storage: Storage, dtype: _C.dtype, view: Any) -> Storage:
-    """Return the part of a storage that (key, first element, elements) is; all of it for None."""
+    """Return the part of a storage that (key, first element, elements) describes; all of it for None."""
     if view is None:
         return storage
     _, start, count = view

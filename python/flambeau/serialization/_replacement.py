@@ -59,7 +59,7 @@ def _move(descriptor: int, nameless: bool, name: Path, target: Path) -> None:
     directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # not every file system has locks
-            fcntl.flock(directory, fcntl.LOCK_EX)  # a file that lost its name cannot get another
+            fcntl.flock(directory, fcntl.LOCK_EX)  # an unlinked file cannot be linked again
         _give_name(descriptor, directory, name)
         name.replace(target)
     finally:

@@ -87,7 +87,7 @@ class _DecoratorContextManager:
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """One without options, which decorates without parentheses: ``@no_grad``."""
+    """A context manager without options, which decorates without parentheses: ``@no_grad``."""
 
     def __new__(cls, orig_func: Any = None) -> Any:
         """Decorate `orig_func`, or make the context manager."""

@@ -1,4 +1,4 @@
-"""What libraries ask about subclasses of tensors that wrap others."""
+"""Queries about tensor subclasses that wrap other tensors."""
 
 from __future__ import annotations
 

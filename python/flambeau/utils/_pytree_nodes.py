@@ -1,4 +1,4 @@
-"""How the built-in containers are taken apart, by the names that libraries use, and trees' shapes as text."""
+"""Flattening of the built-in containers, under the names that libraries use, and tree specs as text."""
 
 from __future__ import annotations
 

@@ -61,12 +61,12 @@ class BuildExtension:
 
 
 def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
-    """Return the folders of headers: none."""
+    """Return an empty list: there are no headers."""
     return []
 
 
 def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
-    """Return the folders of libraries: none."""
+    """Return an empty list: there are no libraries to link."""
     return []
 
 

@@ -12,7 +12,7 @@ __all__ = ["load_state_dict_from_url", "load_url"]
 
 
 class _Silent:
-    """What stands for the package tqdm where it is not installed: it counts and shows nothing."""
+    """Replaces tqdm where that package is not installed: it counts and shows nothing."""
 
     def __init__(self, iterable: Any = None, total: int | None = None, **options: Any) -> None:
         self.iterable, self.total, self.n = iterable, total, 0

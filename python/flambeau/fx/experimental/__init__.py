@@ -1,1 +1,1 @@
-"""What may still change."""
+"""Parts of `flambeau.fx` whose interface may still change."""

@@ -1,4 +1,4 @@
-"""Constant folding: what depends on no input is computed once."""
+"""Constant folding: nodes that depend on no input are computed once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FoldedGraphModule(GraphModule):
         root: the module with the attributes.
         graph: the part that depends on inputs.
         const_subgraph: the part that does not.
-        fx_const_folded_attrs_name: the attribute that takes the constant part's values.
+        fx_const_folded_attrs_name: the attribute that receives the values of the constant part.
         device_for_folded_attrs: accepted for compatibility.
     """
 
@@ -85,7 +85,7 @@ def split_const_subgraphs(
     skip_folding_node_fn: Callable[[Node], bool] | None = None,
     device_for_folded_attrs: str = "cpu",
 ) -> FoldedGraphModule:
-    """Separate what depends on attributes alone from what depends on inputs.
+    """Separate the nodes that depend on attributes only from those that depend on inputs.
 
     Args:
         module: the module; it is traced unless it is a GraphModule.

@@ -55,11 +55,11 @@ def dispatch_trace(*args: Any, **kwargs: Any) -> Any:
 
 
 class PythonKeyTracer(Tracer):
-    """The class that tracers of operators have; programs name it in isinstance."""
+    """The class of tracers of operators, for `isinstance`."""
 
 
 class ProxyTorchDispatchMode:
-    """The mode of `make_fx`; there is none yet, and no object of it."""
+    """The mode of `make_fx`, for `isinstance`. No object of it exists yet."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _missing("ProxyTorchDispatchMode")
@@ -73,25 +73,25 @@ class DecompositionInterpreter(Interpreter):
 
 
 def get_innermost_proxy_mode() -> None:
-    """Return the mode that records operators: there is none."""
+    """Return None: no mode records operators yet."""
 
 
 def get_proxy_mode() -> None:
-    """Return the mode that records operators: there is none."""
+    """Return None: no mode records operators yet."""
 
 
 @contextmanager
 def maybe_disable_fake_tensor_mode() -> Iterator[None]:
-    """Leave the mode of fake tensors for a block: there is none."""
+    """Do nothing: there is no mode of fake tensors to leave."""
     yield
 
 
 @contextmanager
 def disable_proxy_modes_tracing(enable_current: bool = False) -> Iterator[None]:
-    """Stop recording operators for a block: nothing records."""
+    """Do nothing: no mode records operators yet."""
     yield
 
 
 def is_sym_node(node: Any) -> bool:
-    """Whether a node of a graph holds a symbolic number: none does."""
+    """Return False: no node holds a symbolic number."""
     return isinstance(getattr(node, "meta", {}).get("val"), py_sym_types)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class SymInt:
-    """The class of sizes that are not known; there is no object of it yet."""
+    """The class of unknown sizes, for `isinstance`. No object of it exists yet."""
 
     def __init__(self, *_: Any) -> None:
         raise NotImplementedError(
@@ -16,15 +16,15 @@ class SymInt:
 
 
 class SymFloat(SymInt):
-    """The class of floats that depend on sizes; there is no object of it yet."""
+    """The class of floats that depend on unknown sizes. No object of it exists yet."""
 
 
 class SymBool(SymInt):
-    """The class of answers that depend on sizes; there is no object of it yet."""
+    """The class of bools that depend on unknown sizes. No object of it exists yet."""
 
 
 class ShapeEnv:
-    """What relates symbolic sizes; there is no object of it yet."""
+    """The relations between symbolic sizes. No object of it exists yet."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise NotImplementedError(
@@ -44,7 +44,7 @@ class DimDynamic(Enum):
 
 
 class ConstraintViolationError(RuntimeError):
-    """A size broke what the program promised of it."""
+    """A size violates a constraint that the program declared."""
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
@@ -60,12 +60,12 @@ class StatelessSymbolicContext(SymbolicContext):
 
 
 def is_symbolic(val: Any) -> bool:
-    """Whether a number is symbolic: none is."""
+    """Return False: no number is symbolic yet."""
     return isinstance(val, SymInt)
 
 
 def is_concrete_int(a: Any) -> bool:
-    """Whether an integer is known: each is."""
+    """Return True: the value of each integer is known."""
     return isinstance(a, int)
 
 
@@ -73,12 +73,12 @@ is_concrete_bool = is_concrete_float = lambda a: True
 
 
 def has_static_value(a: Any) -> bool:
-    """Whether a number is known: each is."""
+    """Return True: the value of each number is known."""
     return True
 
 
 def has_symbolic_sizes_strides(elem: Any) -> bool:
-    """Whether a tensor has symbolic sizes: none has."""
+    """Return False: no tensor has symbolic sizes yet."""
     return False
 
 
@@ -86,7 +86,7 @@ has_free_symbols = has_free_unbacked_symbols = has_symbolic_sizes_strides
 
 
 def free_symbols(val: Any) -> set[Any]:
-    """Return the symbols in a value: there are none."""
+    """Return an empty set: no value contains symbols yet."""
     return set()
 
 
@@ -94,7 +94,7 @@ free_unbacked_symbols = free_symbols
 
 
 def is_nested_int(s: Any) -> bool:
-    """Whether a number is the length of a ragged dimension: none is."""
+    """Return False: no number is the length of a ragged dimension."""
     return False
 
 
@@ -122,12 +122,12 @@ guard_size_oblivious = guard_or_false = guard_or_true = statically_known_true = 
 
 
 def statically_known_false(x: Any) -> bool:
-    """Whether an answer is known to be False."""
+    """Whether a condition is known to be False."""
     return not x
 
 
 def definitely_true(a: Any) -> bool:
-    """Whether an answer is known to be True."""
+    """Whether a condition is known to be True."""
     return bool(a)
 
 
@@ -135,12 +135,12 @@ definitely_false = statically_known_false
 
 
 def sym_and(*values: Any) -> bool:
-    """Whether all hold."""
+    """Whether all conditions hold."""
     return all(values)
 
 
 def sym_or(*values: Any) -> bool:
-    """Whether one holds."""
+    """Whether at least one condition holds."""
     return any(values)
 
 
@@ -166,12 +166,12 @@ def constrain_range(a: Any, *, min: Any = None, max: Any = None) -> None:
 
 
 def expect_true(a: Any, skip: int = 0) -> bool:
-    """Promise that something holds; returns whether it does."""
+    """Return whether a condition holds, which the caller promises."""
     return bool(a)
 
 
 def canonicalize_bool_expr(expr: Any) -> Any:
-    """Return an expression in normal form: a bool is."""
+    """Return a bool unchanged: it is in normal form."""
     return expr
 
 

@@ -29,7 +29,7 @@ class FxGraphDrawer:
         name: the picture's name.
         ignore_getattr: leave attributes out.
         ignore_parameters_and_buffers: leave the sizes of layers' parameters out.
-        skip_node_names_in_args: show arguments that are no nodes alone.
+        skip_node_names_in_args: show only the arguments that are not nodes.
         parse_stack_trace: show where a node was recorded.
         dot_graph_shape: the shape of nodes. Default: "record".
         normalize_args: show arguments by name.

@@ -27,7 +27,7 @@ IsNodeSupported = Callable[[Mapping[str, Module], Node], bool]
 
 
 class OperatorSupportBase(abc.ABC):
-    """Says of nodes whether they are supported."""
+    """Decides which nodes a backend supports."""
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Mapping[str, Module], node: Node) -> bool:
@@ -81,12 +81,12 @@ def create_op_support(is_node_supported: IsNodeSupported) -> OperatorSupportBase
 
 
 def chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
-    """Support what all support."""
+    """Support the nodes that all of the given objects support."""
     return create_op_support(lambda mods, node: all(s.is_node_supported(mods, node) for s in op_support))
 
 
 def any_chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
-    """Support what one supports."""
+    """Support the nodes that at least one of the given objects supports."""
     return create_op_support(lambda mods, node: any(s.is_node_supported(mods, node) for s in op_support))
 
 

@@ -21,7 +21,7 @@ _Pass = Callable[..., Any]
 
 
 def inplace_wrapper(fn: _Pass) -> _Pass:
-    """Let a function that changes a module in place return it."""
+    """Make a function that changes a module in place return the module."""
 
     @functools.wraps(fn)
     def run(gm: Any) -> Any:

@@ -14,7 +14,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What is noted of a tensor."""
+    """Properties of a tensor that `ShapeProp` records."""
 
     shape: Size
     dtype: flambeau.dtype
@@ -26,7 +26,7 @@ class TensorMetadata(NamedTuple):
 
 
 def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) -> TensorMetadata:
-    """Return what is noted of a tensor.
+    """Return the `TensorMetadata` of a tensor.
 
     Args:
         result: the tensor.

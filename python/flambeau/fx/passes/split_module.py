@@ -115,7 +115,7 @@ def _note_dependencies(graph: Graph, parts: dict[str, Partition], owner: dict[No
 
 
 def _ordered(parts: dict[str, Partition], original: bool) -> list[str]:
-    """Each part behind those that it needs."""
+    """Sort the parts so that each comes after the parts that it needs."""
     order: list[str] = []
     waiting = list(parts)
     while waiting:

@@ -34,7 +34,7 @@ def get_acc_ops_name(k: Any) -> str:
 
 
 def get_node_target(submodules: Mapping[str, Module], node: Node) -> str:
-    """Return what a call calls: the class of a module, the name of a function or method.
+    """Return the target of a call: the class of a module, or the name of a function or method.
 
     Raises: AssertionError for a node that is no call.
     """
@@ -54,7 +54,7 @@ def is_node_output_tensor(node: Node) -> bool:
 
 
 def legalize_graph(gm: GraphModule) -> GraphModule:
-    """Bring the nodes into an order in which each stands behind those it uses, in place.
+    """Sort the nodes in place, so that each comes after the nodes that it uses.
 
     Raises: RuntimeError if they depend on each other in a circle.
     """
@@ -75,7 +75,7 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
 
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
-    """`legalize_graph` that moves only nodes that stand before what they use."""
+    """Like `legalize_graph`, but move only the nodes that come before a node that they use."""
     done: set[Node] = set()
     waiting: list[Node] = []
     order: list[Node] = []

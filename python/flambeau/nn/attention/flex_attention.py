@@ -1,7 +1,7 @@
 """Attention whose scores and mask are functions of batch, head and the two positions.
 
-result = softmax(score_mod(q k^T * scale) + mask) v, computed with all scores in memory. A row that is masked
-altogether gives zeros and the logarithm -inf.
+result = softmax(score_mod(q k^T * scale) + mask) v, computed with all scores in memory. A fully masked row
+gives zeros, and -inf as its logarithm.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """Which further results are wanted."""
+    """The further results that the caller requests."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """The further results; None where not asked for."""
+    """The further results; None for those that were not requested."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -119,7 +119,7 @@ def _takes_score(mod: Mod) -> bool:
 
 
 class BlockMask:
-    """Which blocks of query and key positions take part: partly, by `mask_mod`, or in full.
+    """The blocks of query and key positions to compute: partial ones, filtered by `mask_mod`, or full ones.
 
     Args:
         seq_lengths: query and key positions.
@@ -188,7 +188,7 @@ class BlockMask:
         return dense.to(flambeau.int32)
 
     def sparsity(self) -> float:
-        """Return the percentage of pairs outside of blocks that take part; blocks count as whole ones."""
+        """Return the percentage of pairs outside of the computed blocks; a partial block counts in full."""
         covered = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - covered / self.numel())
 

@@ -268,7 +268,7 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 class _Call:
-    """One call of a module with hooks, which change it on its way."""
+    """One call of a module with hooks, which may change its arguments and result."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args

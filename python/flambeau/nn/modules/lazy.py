@@ -37,7 +37,7 @@ class LazyModuleMixin(_Base):
         self._watch()
 
     def _watch(self) -> None:
-        """Wait for the first call and for states."""
+        """Register the hooks that run at the first call and when a state is loaded."""
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 

@@ -1,4 +1,4 @@
-"""Several networks at once, each in a thread of its own."""
+"""Run several networks at once, each in its own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a network whose parameters are one and the same graph."""
+"""Copies of a network on several devices, connected to the network's parameters in the graph."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def array_of(value: Any) -> Any:
 
 
 def scalar(tag: str, value: Any) -> Any:
-    """A number; ValueError for anything that has not one element."""
+    """A number; ValueError unless the value has exactly one element."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     number = array_of(value)

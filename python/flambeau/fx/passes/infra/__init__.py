@@ -1,1 +1,1 @@
-"""How passes are put together."""
+"""Base classes of passes, and managers that run several passes."""

@@ -70,7 +70,7 @@ class CapabilityBasedPartitioner:
                 part[node] = self._choose(node, part, needs, len(part))
                 behind = behind | {part[node]}
             needs[node] = behind
-            if node in part:  # what the part needs, all of its nodes now need
+            if node in part:  # the dependencies of the part become dependencies of all its nodes
                 for other in nodes:
                     if other in needs and part[node] in needs[other]:
                         needs[other] |= behind
@@ -80,7 +80,7 @@ class CapabilityBasedPartitioner:
         return [group for group in groups.values() if self._is_worth_it(group)]
 
     def _choose(self, node: Node, part: dict[Node, int], needs: dict[Node, set[int]], new: int) -> int:
-        """A part that the node can join: none of its other inputs depend on that part from outside."""
+        """Return a part that the node can join: no other input of the node depends on that part."""
         for used in node.all_input_nodes:
             candidate = part.get(used)
             if candidate is None:
@@ -105,7 +105,7 @@ class CapabilityBasedPartitioner:
         return fuse_by_partitions(self.graph_module, [partition.nodes for partition in partitions], prefix)
 
     def remove_bookend_non_compute_ops(self, partitions: list[Partition]) -> None:
-        """Take out of each part what does not compute and stands at its border."""
+        """Remove the nodes that do not compute from the start and the end of each part."""
         for partition in partitions:
             changed = True
             while changed:

@@ -14,7 +14,7 @@ __all__ = ["PassManager", "pass_result_wrapper", "this_before_that_pass_constrai
 
 
 def pass_result_wrapper(fn: Callable[..., Any] | None) -> Any:
-    """Let a function that changes a module, or returns a new one, be used as a pass."""
+    """Turn a function that changes a module, or returns a new one, into a pass."""
     if fn is None:
         return None
 
@@ -33,7 +33,7 @@ def pass_result_wrapper(fn: Callable[..., Any] | None) -> Any:
 def this_before_that_pass_constraint(
     this: Callable[..., Any], that: Callable[..., Any]
 ) -> Callable[[Any, Any], bool]:
-    """Return the constraint that `this` never runs behind `that`."""
+    """Return the constraint that `this` never runs after `that`."""
 
     def holds(first: Any, second: Any) -> bool:
         return not (first is that and second is this)
@@ -48,7 +48,7 @@ class PassManager:
         passes: functions of a module that return a PassResult.
         constraints: functions of two passes that say whether the first may run before the second.
         steps: how often to run all, at most.
-        run_checks_after_each_pass: call `check` behind each pass.
+        run_checks_after_each_pass: call `check` after each pass.
         suppress_check_failures: skip the check of the constraints.
     """
 
@@ -89,7 +89,7 @@ class PassManager:
         setattr(self, "check", check)  # noqa: B010  (a method by default)
 
     def check(self, module: Module) -> None:
-        """Check the module behind a pass; does nothing by default."""
+        """Check the module after a pass; does nothing by default."""
 
     def validate_constraints(self) -> None:
         """Check the order of the passes.

@@ -11,7 +11,7 @@ from flambeau.fx.passes.tools_common import NodeList, legalize_graph
 
 
 def topo_sort(nodes: Iterable[Node]) -> NodeList:
-    """Return nodes so that each stands behind those that it uses."""
+    """Return the nodes sorted so that each comes after the nodes that it uses."""
     waiting, order = list(nodes), []
     inside, done = set(waiting), set()
     while waiting:
@@ -25,7 +25,7 @@ def topo_sort(nodes: Iterable[Node]) -> NodeList:
 
 
 def validate_partition(partition: NodeList) -> bool:
-    """Whether no value leaves the nodes and comes back: then they can become one call."""
+    """Whether the nodes can become one call: no path leaves the set and returns to it."""
     inside = set(partition)
     waiting = [user for node in partition for user in node.users if user not in inside]
     seen: set[Node] = set()

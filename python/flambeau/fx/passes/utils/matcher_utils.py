@@ -17,13 +17,13 @@ __all__ = ["InternalMatch", "SubgraphMatcher"]
 
 @dataclass
 class InternalMatch:
-    """One place where a pattern stands.
+    """One match of a pattern.
 
     Attributes:
         anchors: the pattern's nodes from which the search went backwards.
         nodes_map: node of the pattern -> node of the graph.
-        placeholder_nodes: what stands for the pattern's placeholders, in their order.
-        returning_nodes: what stands for the nodes that the pattern returns.
+        placeholder_nodes: the nodes that match the pattern's placeholders, in order.
+        returning_nodes: the nodes that match the nodes that the pattern returns.
         name_node_map: names of the pattern's nodes -> nodes of the graph.
     """
 
@@ -50,7 +50,7 @@ class SubgraphMatcher:
         pattern: the pattern, a graph. Its placeholders stand for any node.
         match_output: its output must be the graph's.
         match_placeholder: its placeholders must be placeholders.
-        remove_overlapping_matches: report of matches that share nodes only the first.
+        remove_overlapping_matches: of matches that share nodes, return only the first.
         ignore_literals: let numbers and other constants differ.
     Raises: ValueError for a pattern without nodes, or with one that nothing uses.
     """
@@ -77,7 +77,7 @@ class SubgraphMatcher:
         self.pattern_anchors = [output] if match_output else only_returned or output.all_input_nodes
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """Return all places where the pattern stands, in the graph's order.
+        """Return all matches of the pattern, in the order of the graph.
 
         Args:
             graph: the graph.
@@ -106,7 +106,7 @@ class SubgraphMatcher:
         return match
 
     def _is_contained(self, nodes_map: dict[Node, Node]) -> bool:
-        """Whether nothing outside uses a value that the pattern keeps to itself."""
+        """Whether no node outside the match uses a value that the pattern does not return."""
         inside = set(nodes_map.values())
         free = {"placeholder", "output", "get_attr"}
         for pattern_node, node in nodes_map.items():

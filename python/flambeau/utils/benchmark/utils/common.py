@@ -1,4 +1,4 @@
-"""What was timed, and the times."""
+"""Timed tasks and their measurements."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Measurement:
         number_per_run: executions that one raw time is of.
         raw_times: seconds.
         task_spec: what was run.
-        metadata: whatever a program keeps with it.
+        metadata: further data of the caller.
     """
 
     number_per_run: int

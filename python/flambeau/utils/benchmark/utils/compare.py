@@ -20,7 +20,7 @@ _GREEN, _RED, _END = "\033[92m", "\033[91m", "\033[0m"
 
 
 class Colorize(enum.Enum):
-    """Within what the fastest and the slowest time are coloured."""
+    """The groups within which the fastest and the slowest time are coloured."""
 
     NONE = "none"
     COLUMNWISE = "columnwise"

@@ -1,4 +1,4 @@
-"""Data sets that are chained: a registered function makes a new one of the one that it is called on."""
+"""Data sets that are chained: a registered method makes a new data set from the one that it is called on."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class _Chained:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Let data sets have a method."""
+        """Add a method to the data sets of this class."""
         cls.functions[function_name] = function
 
     @classmethod
     def register_datapipe_as_function(
         cls, function_name: str, cls_to_register: Any, enable_df_api_tracing: bool = False
     ) -> None:
-        """Let data sets have a method that makes another data set of them."""
+        """Add a method that makes another data set from a data set."""
         if function_name in cls.functions:
             raise Exception(f"DataPipe: the function name {function_name!r} is already taken; choose another")
 

@@ -1,4 +1,4 @@
-"""CSEPass: computes what is computed twice only once."""
+"""CSEPass: common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CSEPass(PassBase):
 
 
 def _writes(node: Node) -> bool:
-    """After an in-place operator equal calls may give different values."""
+    """Whether the node writes to a tensor, after which equal calls may return different values."""
     return node.op in ("call_function", "call_method") and node._writes_its_input(
         str(getattr(node.target, "__name__", node.target))
     )
