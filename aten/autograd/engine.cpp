@@ -67,7 +67,7 @@ void run_on_new_stack(GraphTask& task, ArrayRef<Edge> roots, Gradients&& grads, 
 }
 
 Tensor implicit_grad(const Tensor& output) {
-  check(output.numel() == 1, "grad can be implicitly created only for scalar outputs, got shape ",
+  check(output.numel() == 1, "grad can be implicitly created for scalars alone, got shape ",
         output.sizes(), "; pass gradient= for others");
   check(is_floating_type(output.dtype()),
         "grad can be implicitly created for real outputs only, got dtype ", output.dtype());
@@ -77,8 +77,8 @@ Tensor implicit_grad(const Tensor& output) {
 }
 
 void check_given_grad(const Tensor& output, const Tensor& grad, size_t i) {
-  check(grad.sizes() == output.sizes(), "Mismatch in shape: grad_output[", i, "] has a shape of ",
-        grad.sizes(), " and output[", i, "] has a shape of ", output.sizes(), ".");
+  check(grad.sizes() == output.sizes(), "Mismatch in shape: grad_output[", i, "] is of shape ",
+        grad.sizes(), ", expected that of output ", i, ", ", output.sizes());
   check(is_complex_type(grad.dtype()) == is_complex_type(output.dtype()),
         "expected a gradient of the output's dtype (Mismatch in dtype), got ", grad.dtype(),
         " as grad_output[", i, "] of an output of ", output.dtype());
@@ -91,8 +91,7 @@ Gradients make_roots(TensorList outputs, TensorList grads, std::vector<Edge>& ro
   Gradients root_grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
     check(requires_grad(outputs[i]), "element ", i,
-          " does not require grad and does not have a grad_fn: nothing that it was computed from "
-          "does");
+          " does not require grad: it is no leaf that does, and it does not have a grad_fn");
     const bool given = i < grads.size() && grads[i].defined();
     if (given) check_given_grad(outputs[i], grads[i], i);
     root_grads.push_back(given ? grads[i] : implicit_grad(outputs[i]));
@@ -151,7 +150,7 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
       if (!captured[i].is_meta()) fill_with(captured[i], 0);
     }
     check(captured[i].defined() || options.allow_unused, "input ", i,
-          " appears to not have been used in the graph of the outputs; pass allow_unused=True to "
+          " is not used in the graph of the outputs; pass allow_unused=True to "
           "get None for it");
     result.push_back(std::move(captured[i]));
   }

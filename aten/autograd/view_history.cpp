@@ -283,7 +283,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base)))
     return view.grad_fn;
   if (view.requires_grad) return {};  // a leaf by the user's word
-  check_view_origin(view, "its base or another view of its base has been modified inplace");
+  check_view_origin(view, "the base was modified inplace, directly or through another view");
   check(holds_same_numbers(view.base.dtype(), t.dtype()),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
         ", got ", t.dtype());
@@ -298,7 +298,8 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
 void check_inplace_grad(const Tensor& self, bool records) {
   if (self.impl()->is_inference()) {
     check(thread_state.inference_mode,
-          "Inplace update to inference tensor outside InferenceMode: change a clone() made there");
+          "Inplace update to inference tensor: expected inference mode; change a clone() made "
+          "outside");
     return;
   }
   if (!records || !thread_state.grad_enabled) return;
@@ -312,10 +313,10 @@ void check_inplace_grad(const Tensor& self, bool records) {
           "in-place operation on a view with another dtype: expected ", view->base.dtype(),
           ", got ", self.dtype());
   }
-  check(
-      !requires_grad(self) || !is_leaf(self),
-      "in-place operation on a leaf Variable that requires grad: compute under no_grad(), or on a "
-      "copy");
+  check(!requires_grad(self) || !is_leaf(self),
+        "in-place operation on a leaf Variable, which requires grad: compute under no_grad(), or "
+        "on a "
+        "copy");
 }
 
 void rebase_history(const Tensor& self, Node& node) {

@@ -3,10 +3,9 @@
 namespace flambeau::autograd {
 
 void refuse_out(const char* op) {
-  fail(
-      ErrorKind::Runtime, op,
-      "(): tensors given as out= arguments don't support automatic differentiation, but one of the "
-      "arguments requires grad; detach it, or compute under torch.no_grad()");
+  fail(ErrorKind::Runtime, op,
+       "(): out= tensors don't support automatic differentiation, and a tensor here requires grad; "
+       "detach it, or compute under torch.no_grad()");
 }
 
 void refuse_gradient(const char* op, const char* argument) {

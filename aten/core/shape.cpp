@@ -24,7 +24,7 @@ DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b) {
     const int64_t x = back <= a.size() ? a[a.size() - back] : 1;
     const int64_t y = back <= b.size() ? b[b.size() - back] : 1;
     check(x == y || x == 1 || y == 1, "shapes do not broadcast: at dimension ", ndim - back,
-          " the size of tensor a (", x, ") must match the size of tensor b (", y, ") or be 1");
+          " size ", x, " of tensor a must match size ", y, " of tensor b, or one of them be 1");
     out[ndim - back] = x == 1 ? y : x;
   }
   return out;
@@ -47,7 +47,7 @@ int64_t wrap_dim(int64_t dim, int64_t ndim) {
 }
 
 uint64_t dim_mask(IntArrayRef dims, int64_t ndim) {
-  check(ndim <= 64, "only tensors with up to 64 dims can have several of them named, got ", ndim);
+  check(ndim <= 64, "expected at most 64 dims where several are named, got ", ndim);
   uint64_t mask = 0;
   for (const int64_t dim : dims) {
     const int64_t d = wrap_dim(dim, ndim);

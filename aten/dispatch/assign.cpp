@@ -13,8 +13,9 @@ void assign_inplace(Tensor& self, const Tensor& result) {
   static const OperatorEntry* const copy = find_operator("copy_");
   check(copy != nullptr, "assign_inplace: the operator copy_ is not registered");
   check(self.sizes() == result.sizes(), WrongOutputShape{self.sizes(), result.sizes()});
-  check(can_cast(result.dtype(), self.dtype()), "result type ", pytorch_name_of(result.dtype()),
-        " can't be cast to the type of self, ", pytorch_name_of(self.dtype()));
+  check(can_cast(result.dtype(), self.dtype()), "a result of type ",
+        pytorch_name_of(result.dtype()), " can't be cast to that of self, ",
+        pytorch_name_of(self.dtype()));
   // Under a transform the geometry is not that of memory.
   check(self.impl()->wrapper() || !has_internal_overlap(self), kWrittenTwice);
   const DispatchKeySet keys = effective_keys(keys_of(self) | keys_of(result));
@@ -41,7 +42,7 @@ void keep_results(ArrayRef<const Tensor*> outs, ArrayRef<Tensor*> results) {
 }
 
 void require_dtype(const char* op, const Tensor& out, ScalarType dtype) {
-  check(out.dtype() == dtype, op, ": Expected out tensor to have dtype ", dtype, ", got ", out);
+  check(out.dtype() == dtype, op, ": expected an out tensor of dtype ", dtype, ", got ", out);
 }
 
 namespace {

@@ -34,7 +34,7 @@ void StorageImpl::free_data() noexcept {
 
 void StorageImpl::resize(size_t nbytes) {
   if (nbytes == nbytes_) return;
-  check(resizable(), "Trying to resize storage that is not resizable: ",
+  check(resizable(), "the storage is not resizable: ",
         release_ ? "its memory is another library's"
                  : "NumPy, DLPack or a memoryview holds its address");
   if (!device_.is_meta()) {

@@ -123,8 +123,8 @@ Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i, int64_
   if (is_input && is_dirty) {
     autograd::check_inplace_grad(t, true);
     check(outputs == 1 || !autograd::is_view(t), call.node->name(),
-          ": a Function that modifies inplace an input that is a view of another Tensor cannot "
-          "return more than one Tensor; return its clone()");
+          ": a Function that changes a view in place returns that view alone; return its clone() "
+          "beside further Tensors");
     check(i == call.node->num_outputs(), call.node->name(),
           ": expected outputs marked as dirty to come first in order");
     autograd::rebase_history(t, call.node);

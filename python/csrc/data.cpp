@@ -33,8 +33,8 @@ DimVector sizes_of(PyObject* data) {
     Ref first(PySequence_GetItem(o.get(), 0));
     if (!first) {
       PyErr_Clear();
-      fail(ErrorKind::Value, "could not determine the shape of an object of type '",
-           type_name(o.get()), "': it has a length but no item 0");
+      fail(ErrorKind::Value, "cannot tell the shape of an object of type '", type_name(o.get()),
+           "': it has a length but no item 0");
     }
     o = std::move(first);
   }
@@ -115,7 +115,7 @@ Scalar value_of_tensor(const Tensor& t, ScalarType dtype) {
                "only integer tensors of one element can become an integer, got ", t.dtype());
   }
   check_value(t.numel() == 1,
-              "only one element tensors can be converted to Python scalars; stack() joins tensors");
+              "only one element tensors become Python scalars; stack() joins tensors");
   return item_of(t);
 }
 

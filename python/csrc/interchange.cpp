@@ -290,14 +290,14 @@ using View = std::unique_ptr<Py_buffer, ViewRelease>;
 
 View view_of(PyObject* source) {
   check_value(PyObject_CheckBuffer(source),
-              "frombuffer: expected an object that implements the Python buffer protocol, got ",
+              "frombuffer: expected bytes or another object with the buffer protocol, got ",
               Py_TYPE(source)->tp_name);
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(source, view.get(), PyBUF_WRITABLE) < 0) {
     PyErr_Clear();
     if (PyObject_GetBuffer(source, view.get(), PyBUF_SIMPLE) < 0) {
       PyErr_Clear();
-      fail(ErrorKind::Runtime, "could not retrieve buffer from object: the memory of ",
+      fail(ErrorKind::Runtime, "could not retrieve buffer: the memory of ",
            Py_TYPE(source)->tp_name, " is not contiguous, or it is in use");
     }
   }
@@ -312,7 +312,7 @@ int64_t count_in(const Py_buffer& view, int64_t count, int64_t offset, int64_t w
   check_value(offset >= 0 && left > 0, "frombuffer: expected an offset inside of the buffer of ",
               length, " bytes, got ", offset);
   check_value(count > 0 || left % width == 0, "frombuffer: the ", left,
-              " bytes from the offset on are not a multiple of the element size ", width);
+              " bytes from the offset on do not divide into elements of size ", width);
   if (count < 0) return left / width;
   check_value(count <= left / width, "frombuffer: expected at most ", left / width,
               " elements after an offset of ", offset, " bytes, got count=", count);

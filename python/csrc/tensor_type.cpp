@@ -158,8 +158,8 @@ Tensor construct(PyObject* args) {
                  "Tensor(): expected sizes, or one sequence of data; make tensors with "
                  "flambeau.tensor(data)");
       if (size_type && PyObject_TypeCheck(first, size_type)) return construct(first);
-      check_type(PySequence_Check(first), "new(): data must be a sequence (got ",
-                 Py_TYPE(first)->tp_name, ")");
+      check_type(PySequence_Check(first), "new(): expected a sequence of data, got ",
+                 Py_TYPE(first)->tp_name);
       return tensor_from_data(first, default_dtype(), DeviceType::CPU);
     }
     sizes.push_back(integer_from(size));

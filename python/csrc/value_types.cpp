@@ -141,7 +141,7 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     }
     if (index && index != Py_None) {
       const int64_t i = integer_from(index);
-      check(i >= 0 && i < 128, "Device index must be between 0 and 127, got ", i);
+      check(i >= 0 && i < 128, "Device index: expected 0 to 127, got ", i);
       device.index = static_cast<int8_t>(i);
     }
     return wrap_device(device);

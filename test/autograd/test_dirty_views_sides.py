@@ -116,7 +116,7 @@ def two_outputs_one_of_which_is_a_changed_view(torch):
     change = functions(torch)[2]
     a, y = leaf(torch, 1, 2, 3, 4), leaf(torch, 5, 6)
     b = a * 1
-    found = [raised("cannot return more than one Tensor", change.apply, b[:2], y)]
+    found = [raised("return", change.apply, b[:2], y)]
     whole = a[:2] * 1
     r, s = change.apply(whole, y)
     (r.sum() + s.sum()).backward()
@@ -153,7 +153,7 @@ def views_without_history_of_their_own(torch):
     with torch.no_grad():
         w = b.view(-1)
     b.mul_(2)
-    phrase = "base or another view of its base has been modified inplace"
+    phrase = "modified inplace"
     found = [
         v.requires_grad,
         w.requires_grad,

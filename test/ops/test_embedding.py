@@ -172,7 +172,7 @@ def test_long_rows_are_shortened_in_place():
     [
         (lambda w: F.embedding(fb.tensor([7]), w), IndexError, "out of"),
         (lambda w: F.embedding(fb.tensor([0]), w, padding_idx=9), AssertionError, "within num_embeddings"),
-        (lambda w: F.embedding(fb.tensor([0]), w[0]), RuntimeError, "must be 2-D"),
+        (lambda w: F.embedding(fb.tensor([0]), w[0]), RuntimeError, "expected a 2-D"),
         (lambda w: F.embedding(fb.tensor([0.5]), w), RuntimeError, "int64 or int32"),
         (lambda w: F.embedding_bag(fb.tensor([0]), w), ValueError, "offsets"),
         (lambda w: F.embedding_bag(fb.tensor([0]), w, fb.tensor([1])), RuntimeError, r"begin with 0"),

@@ -71,7 +71,7 @@ def test_own_generator_leaves_the_default_one_alone():
     ("call", "words"),
     [
         (lambda t: t.uniform_(1, 0), "expected from <= to, got from=1.0 and to=0.0"),
-        (lambda t: t.uniform_(0, 1e39), "to is out of bounds for Float"),
+        (lambda t: t.uniform_(0, 1e39), "to is out of bounds of Float"),
         (lambda t: t.normal_(0, -1), "expected std >= 0.0, got -1.0"),
         (lambda t: t.exponential_(0), "expected lambda > 0.0, got lambda=0.0"),
         (lambda t: t.bernoulli_(1.5), r"expected p in \[0, 1\], got p=1.5"),

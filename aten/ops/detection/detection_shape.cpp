@@ -12,8 +12,8 @@ void check_regions(const char* op, const Tensor& values, const Tensor& rois, int
                    int64_t pooled_width) {
   check(values.dim() == 4, op, ": expected features of 4 dimensions [N, C, H, W], got ", values);
   check(rois.dim() == 2 && rois.size(1) == 5, op, ": rois must have shape [K, 5], got ", rois);
-  check(values.dtype() == rois.dtype(), op,
-        ": expected features and rois to have the same type, got ", values, " and ", rois);
+  check(values.dtype() == rois.dtype(), op, ": expected features and rois of the same type, got ",
+        values, " and ", rois);
   check(pooled_height >= 0 && pooled_width >= 0, op, ": expected a pooled size of 0 or more, got ",
         pooled_height, " x ", pooled_width);
   product_of(op, pooled_height, pooled_width);

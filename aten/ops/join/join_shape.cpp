@@ -30,8 +30,8 @@ void cat(TensorList tensors, int64_t dim, OutSpec* out) {
           tensors);
     for (size_t d = 0; d < sizes.size(); ++d) {
       check(d == along || other[d] == sizes[d],
-            "cat: Sizes of tensors must match except in dimension ", along, "; expected ", sizes[d],
-            " and got ", other[d], " in tensor ", i, " of ", tensors);
+            "cat: Sizes of tensors must match in dimensions other than ", along, "; expected ",
+            sizes[d], " and got ", other[d], " in tensor ", i, " of ", tensors);
     }
     sizes[along] = sum_of("cat", sizes[along], other[along]);
   }
@@ -44,7 +44,7 @@ void stack(TensorList tensors, int64_t dim, OutSpec* out) {
   const Tensor& model = tensors[0];
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim() + 1));
   for (size_t i = 1; i < tensors.size(); ++i) {
-    check(tensors[i].sizes() == model.sizes(), "stack expects each tensor to be equal size, got ",
+    check(tensors[i].sizes() == model.sizes(), "stack: expected tensors of equal size, got ",
           tensors);
   }
   DimVector sizes(model.sizes());

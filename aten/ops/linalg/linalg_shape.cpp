@@ -112,7 +112,7 @@ void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
   const auto expect = [&](bool fits, const char* what) {
     check(fits, op, ": expected ", what, ", got ", input, " and ", tau);
   };
-  expect(input.dim() >= 2, "an input that must have at least 2 dimensions");
+  expect(input.dim() >= 2, "an input of at least 2 dimensions");
   expect(input.size(-2) >= input.size(-1), "rows greater than or equal to columns");
   expect(tau.dim() >= 1 && input.size(-1) >= tau.size(-1), "no more reflectors than columns");
   expect(input.dim() - tau.dim() == 1, "tau of one dimension less than input");
@@ -131,9 +131,9 @@ void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool 
     check(fits, op, ": expected ", what, ", got ", self, ", ", input2, " and ", input3,
           left ? "" : " with left=False");
   };
-  expect(self.dim() >= 2, "an input that must have at least 2 dimensions");
-  expect(input3.dim() >= 2, "an other that must have at least 2 dimensions");
-  expect(input2.dim() >= 1, "a tau that must have at least 1 dimension");
+  expect(self.dim() >= 2, "an input of at least 2 dimensions");
+  expect(input3.dim() >= 2, "an other of at least 2 dimensions");
+  expect(input2.dim() >= 1, "a tau of at least 1 dimension");
   const int64_t along = input3.size(left ? -2 : -1);
   expect(along >= input2.size(-1), "a side of other as long as tau, or longer");
   expect(along == self.size(-2), "the side of other that is multiplied to equal the input's rows");

@@ -26,7 +26,7 @@ void check_matrices(const char* op, const Tensor& t, const char* name) {
 
 void check_square(const char* op, const Tensor& t, const char* name) {
   check_matrices(op, t, name);
-  check(t.size(-1) == t.size(-2), op, ": ", name, " must be batches of square matrices, got ",
+  check(t.size(-1) == t.size(-2), op, ": expected ", name, " as batches of square matrices, got ",
         t.size(-2), " by ", t.size(-1));
 }
 

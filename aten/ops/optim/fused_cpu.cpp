@@ -57,7 +57,7 @@ void each_element(const char* op, size_t i, const std::array<TensorList, N>& lis
     check(list.size() == lists[0].size(), op, ": expected lists of ", lists[0].size(),
           " tensors, got one of ", list.size());
     check(list[i].dtype() == p.dtype() && list[i].sizes() == p.sizes(), op,
-          ": expected tensors of the shape and dtype of the parameter, ", p, ", got ", list[i]);
+          ": expected tensors of the parameter's shape and dtype, ", p, ", got ", list[i]);
     alike = alike && list[i].strides() == p.strides();
   }
   std::array<Tensor, N> work;

@@ -49,8 +49,8 @@ void dirichlet_grad(const Tensor& x, const Tensor& alpha, const Tensor& total, O
 }
 
 void multinomial(const Tensor& self, int64_t num_samples, bool replacement, OutSpec* out) {
-  check(self.dim() == 1 || self.dim() == 2, "multinomial: prob_dist must be 1 or 2 dim, got ",
-        self.dim());
+  check(self.dim() == 1 || self.dim() == 2,
+        "multinomial: expected weights of 1 or 2 dimensions, got ", self.dim());
   check(self.is_floating_point(), "multinomial: expected weights of a floating dtype, got ",
         pytorch_name_of(self.dtype()));
   check(num_samples > 0, "cannot sample n_sample <= 0 samples, got ", num_samples);

@@ -24,7 +24,7 @@ ViewGeometry view(const Tensor& self, IntArrayRef size) {
   ViewGeometry g{infer_size(size, self.numel()), {}, self.storage_offset()};
   const auto strides = view_strides(self.sizes(), self.strides(), g.sizes);
   check(strides.has_value(),
-        "view size is not compatible with the strides; reshape() copies where it must");
+        "view size is not compatible: no strides give it; reshape() copies where it must");
   g.strides = *strides;
   return g;
 }
@@ -283,10 +283,10 @@ ViewGeometry diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t 
 ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
   const int64_t d = wrap_dim(dimension, self.dim());
   const int64_t available = self.dim() == 0 ? 1 : self.size(d);
-  check(size >= 0, "size is ", size, " but must be >= 0");
+  check(size >= 0, "unfold: expected size >= 0, got ", size);
   check(size <= available, "unfold: maximum size at dimension ", d, " is ", available, ", got ",
         size);
-  check(step > 0, "step is ", step, " but must be > 0");
+  check(step > 0, "unfold: expected step > 0, got ", step);
   ViewGeometry g = geometry_of(self);
   if (self.dim() == 0) return {{size}, {1}, self.storage_offset()};
   g.sizes[at(d)] = (available - size) / step + 1;
@@ -313,7 +313,7 @@ ViewGeometry view_as_real(const Tensor& self) {
   check(self.is_complex(), "view_as_real: expected a complex tensor, got ",
         pytorch_name_of(self.dtype()));
   check(!self.is_conj(),
-        "view_as_real: expected a tensor that is not a conjugate view, as its memory holds "
+        "view_as_real: expected no conjugate view, as its memory holds "
         "other imaginary parts; call resolve_conj() first");
   ViewGeometry g = geometry_of(self);
   g.dtype = to_real_type(self.dtype());
