@@ -67,6 +67,12 @@ COMPLEX_DRAWS: dict[str, Draw] = {
     "rand": lambda m, n, t: m.rand(n, dtype=t),
     "normal transposed": lambda m, n, t: m.zeros(n, 3, dtype=t).t().normal_(),
 }
+# PyTorch draws these in float32 and float64 alone.
+GAMMA_DRAWS: dict[str, Draw] = {
+    "gamma": lambda m, n, t: m._standard_gamma(m.rand(n, dtype=t) * 4),
+    "gamma transposed": lambda m, n, t: m._standard_gamma((m.rand(n, 3, dtype=t) * 4).t()),
+    "dirichlet": lambda m, n, t: m._sample_dirichlet(m.rand(n, 3, dtype=t) * 4 + 0.1),
+}
 # Ranges on both sides of the limit for 64-bit draws, and beyond what the dtype holds.
 RANGES: dict[str, tuple[str, int, int]] = {
     f"{t} {low} {high}": (t, low, high)
@@ -117,6 +123,7 @@ def draws(m: Module) -> dict[str, list[int]]:
         *((FLOATING_DRAWS, dtype, SIZES) for dtype in FLOATING),
         *((INTEGRAL_DRAWS, dtype, SIZES) for dtype in INTEGRAL),
         *((COMPLEX_DRAWS, dtype, [1, 5, 8, 9, 100]) for dtype in ("complex64", "complex128")),
+        *((GAMMA_DRAWS, dtype, [1, 5, 8, 9, 100]) for dtype in ("float32", "float64")),
     ]
     found = {
         f"{name}, {dtype}": digests(m, draw, dtype, sizes)

@@ -59,6 +59,94 @@ def test_dirichlet(a: float, b: float, x: float):
     assert abs(found / expected - 1) < BOUND
 
 
+def dirichlet_reference(a: float, b: float, x: float) -> mp.mpf:
+    """From the hypergeometric series of the distribution function or of its complement."""
+    with mp.workdps(80):
+        a, b, x = mp.mpf(a), mp.mpf(b), mp.mpf(x)
+        below = x < 0.5
+        y, q = (x, a + 1) if below else (1 - x, b + 1)
+        total, slope, term, rate, n = mp.mpf(0), mp.mpf(0), mp.mpf(1), mp.mpf(0), 0
+        while term > mp.mpf(10) ** -45 * total:
+            total, slope = total + term, slope + term * rate
+            rate += 1 / (a + b + n) - (1 / (a + 1 + n) if below else 0)
+            term *= y * (a + b + n) / (q + n)
+            n += 1
+        step = mp.log(x) + mp.digamma(a + b) - mp.digamma(a + 1 if below else a)
+        return (-x / a if below else x / b) * (total * step + slope)
+
+
+def long_dirichlet_reference(a: float, b: float, x: float) -> float:
+    """The same for samples on the smaller concentration's side of the mean, where all terms are positive."""
+    below = a <= b
+    p, s, n = np.longdouble(a), np.longdouble(a) + np.longdouble(b), np.arange(400_000, dtype=np.longdouble)
+    y, q = (np.longdouble(x), p + 1) if below else (1 - np.longdouble(x), s - p + 1)
+    terms = np.concatenate([[1], np.cumprod(y * (s + n) / (q + n))])
+    rates = np.concatenate([[0], np.cumsum((1 + p - s) / ((s + n) * (q + n)) if below else 1 / (s + n))])
+    with mp.workdps(30):
+        step = np.longdouble(str(mp.log(x) + mp.digamma(a + b) - mp.digamma(a + 1 if below else a)))
+    return float((-x / a if below else x / b) * (terms.sum() * step + (terms * rates).sum()))
+
+
+# The numbers that the kernel's head names, near and far from each other; and 1000 and more, where integrals
+# take over from series.
+LOPSIDED = [1e-8, 3e-5, 0.02, 1.0, 700.0, 3e4, 1e8]
+
+
+@pytest.mark.parametrize("b", LOPSIDED)
+@pytest.mark.parametrize("a", LOPSIDED)
+def test_dirichlet_over_the_whole_range(a: float, b: float):
+    """Samples up to four deviations from the mean, or shares of what is left below it and above."""
+    total = a + b
+    b = float(np.float64(total) - a)
+    mean, deviation = a / total, (a / total * (b / total) / (1 + total)) ** 0.5
+    samples = [mean + z * deviation for z in (-4, -0.3, 0.2, 4)] + [mean * 1e-3, mean / 2, 1 - (1 - mean) / 3]
+    # Beyond 1e4 the exact reference takes too long.
+    short = min(a, b) <= 1e4
+    reference = dirichlet_reference if short else long_dirichlet_reference
+    samples = samples if short else samples[:2] if a <= b else samples[2:4]
+    samples = [x for x in samples if 1e-200 < x < 1]
+    if b <= 0 or not samples:
+        return
+    columns = [fb.tensor(c, dtype=fb.float64) for c in (samples, [a] * len(samples), [total] * len(samples))]
+    found = fb._dirichlet_grad(*columns).tolist()
+    for x, value in zip(samples, found, strict=True):
+        assert abs(value / reference(a, b, x) - 1) < BOUND, (a, b, x)
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float16, fb.bfloat16])
+def test_smaller_dtypes_round_the_double_result(dtype: fb.dtype):
+    """Blocks of elements that take every way, some out of range; memory that is not contiguous."""
+    fb.manual_seed(0)
+    bound = {fb.float32: 1e-5, fb.float16: 2**-10, fb.bfloat16: 2**-7}[dtype]
+    a = (10 ** (fb.rand(37, 9, dtype=fb.float64) * 6 - 3)).to(dtype).t()
+    x = (a.double() * (0.2 + fb.rand(9, 37, dtype=fb.float64) * 2)).to(dtype)
+    exact, found = fb._standard_gamma_grad(a.double(), x.double()), fb._standard_gamma_grad(a, x)
+    inside = exact.abs() < fb.finfo(dtype).max / 2
+    np.testing.assert_allclose(
+        found.double()[inside].numpy(), exact[inside].numpy(), rtol=bound, atol=fb.finfo(dtype).tiny
+    )
+    share, total = fb.rand(9, 37, dtype=dtype).clamp(0.01, 0.98), (a * 3).to(dtype)
+    exact = fb._dirichlet_grad(share.double(), a.double(), total.double())
+    found = fb._dirichlet_grad(share, a, total)
+    inside = exact.abs() < fb.finfo(dtype).max / 2
+    np.testing.assert_allclose(
+        found.double()[inside].numpy(), exact[inside].numpy(), rtol=bound, atol=fb.finfo(dtype).tiny
+    )
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
+def test_an_element_does_not_see_its_block(count: int):
+    nan, inf = float("nan"), float("inf")
+    strange = [(nan, 1.0), (inf, inf), (2.0, inf), (-1.0, 2.0), (1e300, 1e300), (0.5, 0.0), (1e-300, 1e-300)]
+    pairs = [strange[i % 7] if i % 3 == 0 else (0.1 * i + 0.01, 0.11 * i + 0.02) for i in range(count)]
+    a, x = (fb.tensor(c, dtype=fb.float64) for c in zip(*pairs, strict=True))
+    alone = fb.cat([fb._standard_gamma_grad(a[i : i + 1], x[i : i + 1]) for i in range(count)])
+    np.testing.assert_allclose(fb._standard_gamma_grad(a, x).numpy(), alone.numpy(), rtol=1e-11)
+    share, total = x / (1 + x), 2 * a + 1
+    alone = fb.cat([fb._dirichlet_grad(*(t[i : i + 1] for t in (share, a, total))) for i in range(count)])
+    np.testing.assert_allclose(fb._dirichlet_grad(share, a, total).numpy(), alone.numpy(), rtol=1e-11)
+
+
 def test_corners():
     nan, inf = float("nan"), float("inf")
     a = fb.tensor([nan, 1.0, 0.0, -1.0, 2.0, inf, 2.0])
