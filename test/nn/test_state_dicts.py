@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 from collections import OrderedDict
 
 import flambeau as fb
@@ -192,14 +193,50 @@ def gradients_set_to_zero(torch):
     return [layer.weight.grad is grad, grad.tolist()]
 
 
+def run(torch, layer):
+    return [round(v, 4) for v in layer(torch.ones(1, 1, 1))[0].flatten().tolist()]
+
+
 @scenario
 def recurrent_weights(torch):
+    torch.manual_seed(4)
     layer = torch.nn.LSTM(1, 2)
     out = [all(a is b for a, b in zip(layer._flat_weights, layer.all_weights[0], strict=True))]
     layer.weight_hh_l0 = torch.nn.Parameter(torch.zeros(8, 2))
     out.append(float(layer._flat_weights[1].detach().abs().sum()))
     layer._flat_weights = [torch.zeros_like(w) for w in layer._flat_weights]
-    return [*out, [round(v, 4) for v in layer(torch.ones(1, 1, 1))[0].flatten().tolist()]]
+    return [*out, run(torch, layer), layer._flat_weights[0] is layer.weight_ih_l0]
+
+
+@scenario
+def recurrent_weights_of_a_list(torch):
+    """An assigned list is used until a weight is replaced, the layer is cast or the list is read anew."""
+    torch.manual_seed(4)
+    out = []
+    for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+        layer = kind(1, 2)
+        layer._flat_weights = [torch.full_like(w, 0.5) for w in layer._flat_weights]
+        out += [run(torch, layer), run(torch, layer)]
+        copies = [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))]
+        out += [[run(torch, c), c._flat_weights[0] is c.weight_ih_l0] for c in copies]
+        layer.bias_hh_l0.data.zero_()
+        out.append(run(torch, layer))
+        out += [run(torch, layer.double().float()), layer._flat_weights[0] is layer.weight_ih_l0]
+        layer._flat_weights = [torch.zeros_like(w) for w in layer._flat_weights]
+        state = {name: torch.full_like(w, 0.25) for name, w in layer.state_dict().items()}
+        out.append(
+            [
+                round(v, 4)
+                for v in torch.func.functional_call(layer, state, torch.ones(1, 1, 1))[0].flatten().tolist()
+            ]
+        )
+        out += [run(torch, layer), layer._flat_weights[0] is layer.weight_ih_l0]
+        layer._flat_weights = [torch.zeros_like(w) for w in layer._flat_weights]
+        layer.load_state_dict(state)
+        out.append(run(torch, layer))
+        layer.load_state_dict(state, assign=True)
+        out.append(run(torch, layer))
+    return out
 
 
 @scenario

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+import weakref
 from typing import Any
 
 import flambeau
@@ -26,6 +27,10 @@ _NETWORKS = {
 
 def _permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, ...]:
     return states if order is None else tuple(s.index_select(1, order) for s in states)
+
+
+def _replaced(seen: Any, weight: Any) -> bool:
+    return seen is not None and weight is not None and seen() is not weight
 
 
 def _check_positive(**sizes: int) -> None:
@@ -102,6 +107,9 @@ class RNNBase(Module):
         suffixes = ("", "_reverse") if bidirectional else ("",)
         for layer, suffix in itertools.product(range(num_layers), suffixes):
             self._add_layer(layer, f"_l{layer}{suffix}", {"device": device, "dtype": dtype})
+        self._flat_weights: list[Any] = []
+        self._flat_weight_refs: list[Any] = []
+        self._update_flat_weights(force=True)
         self.reset_parameters()
 
     def _add_layer(self, layer: int, suffix: str, place: dict[str, Any]) -> None:
@@ -123,18 +131,33 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    @property
-    def _flat_weights(self) -> list[Any]:
-        """The weights in the order of `_flat_weights_names`."""
-        return [getattr(self, name) for name in self._flat_weights_names]
+    def _update_flat_weights(self, force: bool = False) -> None:
+        """Read `_flat_weights`, the list that forward uses, by name if a weight has been replaced since.
 
-    @_flat_weights.setter
-    def _flat_weights(self, weights: list[Any]) -> None:
-        """Change nothing: programs set the list after they replaced weights, which are read by name here."""
+        Programs may assign a list of their own, which is used until then.
+        """
+        weights = [getattr(self, name, None) for name in self._flat_weights_names]
+        if force or any(map(_replaced, self._flat_weight_refs, weights)):
+            self._flat_weights = weights
+            self._flat_weight_refs = [None if w is None else weakref.ref(w) for w in weights]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "_flat_weights":
-            super().__setattr__(name, value)
+        names = self.__dict__.get("_flat_weights_names", ())
+        if name in names and len(self._flat_weights) == len(names):
+            self._flat_weights[names.index(name)] = value
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_flat_weights", "_flat_weight_refs")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._update_flat_weights(force=True)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        found = super()._apply(fn, recurse)
+        self._update_flat_weights(force=True)
+        return found
 
     def flatten_parameters(self) -> None:
         """Keep the weights where they are: there is no packed form to bring up to date."""
@@ -161,10 +184,11 @@ class RNNBase(Module):
         return given
 
     def _options(self) -> tuple[Any, ...]:
+        self._update_flat_weights()
         return self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
 
     def _check_input(self, x: Tensor) -> None:
-        kept = self.weight_ih_l0.dtype
+        kept = self._flat_weights[0].dtype
         if x.dtype != kept:
             raise ValueError(f"RNN: expected input of dtype {kept}, got {x.dtype}")
         if x.size(-1) != self.input_size:
