@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from mutations import MUTATIONS, Mutation
 
+from codegen import raw_cpp
 from codegen.diagnostics import Diagnostic
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
 
@@ -231,6 +232,33 @@ def test_another_return_count_is_one_message(name: str, tmp_path: Path):
     )
     assert [d.code for d in found] == ["FB0210"], shown(found)
     assert found[0].line == text[: text.index(line)].count("\n") + 1
+
+
+@pytest.mark.parametrize("returns", ["Tensor[]", "(Tensor, Tensor)"])
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_another_return_count_over_raw_cpp_is_one_message(name: str, returns: str, tmp_path: Path):
+    """Once 8 messages at callers of cat and none for stack: only their C++ says what they return."""
+    text = NATIVE.read_text()
+    (line,) = re.findall(rf"- func: {name}\(.*\) -> Tensor\n", text)
+    changed = text.replace(line, line.replace("-> Tensor\n", f"-> {returns}\n"))
+    found = found_in(tmp_path, changed, DERIVATIVES, ROOT)
+    assert [d.code for d in found] == ["FB0210"], shown(found)
+    assert found[0].line == text[: text.index(line)].count("\n") + 1
+    assert "speaks of another number" in found[0].hint
+
+
+def test_cpp_that_returns_what_no_operator_gave_contradicts_nothing():
+    bodies = {
+        "return ops::cat::call(parts, 0);": ["cat"],
+        "const auto f = [&](int i) { return ops::topk::call(x); };\nreturn ops::cat::call({f(1)}, (0));": [
+            "cat"
+        ],
+        "const auto f = [&] { return ops::topk::call(x); }; return std::get<0>(f());": [],
+        "return ops::topk::call(x)[0];": [],
+        "if (x) return ops::add_Tensor::call(y, z); return y;": ["add_Tensor"],
+    }
+    for body, names in bodies.items():
+        assert [name for _, name in raw_cpp.returned(body)] == names
 
 
 def test_mistakes_of_others_are_still_reported(tmp_path: Path):
