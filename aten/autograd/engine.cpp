@@ -67,7 +67,7 @@ void run_on_new_stack(GraphTask& task, ArrayRef<Edge> roots, Gradients&& grads, 
 }
 
 Tensor implicit_grad(const Tensor& output) {
-  check(output.numel() == 1, "grad can be implicitly created for scalars alone, got shape ",
+  check(output.numel() == 1, "grad can be implicitly created only for scalar outputs, got shape ",
         output.sizes(), "; pass gradient= for others");
   check(is_floating_type(output.dtype()),
         "grad can be implicitly created for real outputs only, got dtype ", output.dtype());
@@ -150,7 +150,7 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
       if (!captured[i].is_meta()) fill_with(captured[i], 0);
     }
     check(captured[i].defined() || options.allow_unused, "input ", i,
-          " is not used in the graph of the outputs; pass allow_unused=True to "
+          " appears to not have been used in the graph of the outputs; pass allow_unused=True to "
           "get None for it");
     result.push_back(std::move(captured[i]));
   }

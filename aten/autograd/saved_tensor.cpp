@@ -99,7 +99,7 @@ void SavedTensor::check_version(const Node& owner) const {
 
 Tensor SavedTensor::unpack(Node& owner) const {
   if (released_) [[unlikely]] {
-    fail(ErrorKind::Runtime, "Trying to backward through a graph a second time: ", owner.name(),
+    fail(ErrorKind::Runtime, "Trying to backward through the graph a second time: ", owner.name(),
          " has freed its saved tensors; pass retain_graph=True to the first pass");
   }
   if (hook_) [[unlikely]] {

@@ -283,7 +283,7 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
   if (view.grad_version == version || (!view.grad_fn && !requires_grad(view.base)))
     return view.grad_fn;
   if (view.requires_grad) return {};  // a leaf by the user's word
-  check_view_origin(view, "the base was modified inplace, directly or through another view");
+  check_view_origin(view, "the base has been modified inplace, directly or through another view");
   check(holds_same_numbers(view.base.dtype(), t.dtype()),
         "the base of a view with another dtype was modified in place: expected ", view.base.dtype(),
         ", got ", t.dtype());
@@ -314,7 +314,7 @@ void check_inplace_grad(const Tensor& self, bool records) {
           ", got ", self.dtype());
   }
   check(!requires_grad(self) || !is_leaf(self),
-        "in-place operation on a leaf Variable, which requires grad: compute under no_grad(), or "
+        "in-place operation on a leaf Variable that requires grad: compute under no_grad(), or "
         "on a "
         "copy");
 }

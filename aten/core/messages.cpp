@@ -8,7 +8,8 @@ void append_text(std::string& out, const Tensor& t) {
   out += t.defined() ? text_of(t.dtype(), t.sizes()) : "None";
 }
 void append_text(std::string& out, const OutOfBounds& m) {
-  out += text_of("index ", m.index, " is out of bounds: dimension ", m.dim, " has size ", m.size);
+  out +=
+      text_of("index ", m.index, " is out of bounds for dimension ", m.dim, " with size ", m.size);
 }
 void append_text(std::string& out, const TooManyIndices& m) {
   out += text_of("too many indices: got ", m.given, " for ", m.ndim, " dimensions");
@@ -24,8 +25,8 @@ void append_text(std::string& out, const EmptyReduction& m) {
                  " without elements");
 }
 void append_text(std::string& out, const OtherDevice& m) {
-  out +=
-      text_of(m.op, ": expected all tensors on the same device, got ", m.expected, " and ", m.got);
+  out += text_of(m.op, ": Expected all tensors to be on the same device, got ", m.expected, " and ",
+                 m.got);
 }
 void append_text(std::string& out, const LengthMismatch& m) {
   out += text_of("expected one stride per size, got sizes ", m.sizes, " and strides ", m.strides);

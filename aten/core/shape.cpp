@@ -24,7 +24,7 @@ DimVector broadcast_sizes(IntArrayRef a, IntArrayRef b) {
     const int64_t x = back <= a.size() ? a[a.size() - back] : 1;
     const int64_t y = back <= b.size() ? b[b.size() - back] : 1;
     check(x == y || x == 1 || y == 1, "shapes do not broadcast: at dimension ", ndim - back,
-          " size ", x, " of tensor a must match size ", y, " of tensor b, or one of them be 1");
+          " the size of tensor a (", x, ") must match the size of tensor b (", y, ") or be 1");
     out[ndim - back] = x == 1 ? y : x;
   }
   return out;

@@ -142,7 +142,7 @@ PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor t = resolved(readable(self));
     if (t.is_meta())
-      fail(ErrorKind::NotImplemented, "tolist: Cannot copy out of a meta tensor: it has no data");
+      fail(ErrorKind::NotImplemented, "tolist: Cannot copy out of meta tensor: it has no data");
     return list_of(t, 0, static_cast<const char*>(t.data()), -1);
   });
 }
@@ -164,9 +164,10 @@ Scalar single_value(PyObject* self, const char* what) {
 int tensor_bool(PyObject* self) {
   return guarded_int([&] {
     const Tensor& t = readable(self);
-    check(t.numel() != 0, "Boolean value of Tensor: ambiguous without elements");
-    check(t.numel() == 1,
-          "Boolean value of Tensor: ambiguous for several elements; any() and all() reduce them");
+    check(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
+    check(
+        t.numel() == 1,
+        "Boolean value of Tensor with more than one value is ambiguous; any() and all() reduce it");
     check(!transforms::is_batched(t),
           "vmap: data-dependent control flow is not possible: the Tensor stands for a whole batch. "
           "flambeau.where chooses per entry.");

@@ -76,7 +76,7 @@ def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
     if input.numel() != 1:
         raise RuntimeError(
-            "Boolean value of Tensor: ambiguous for several elements; any() and all() reduce them"
+            "Boolean value of Tensor with more than one value is ambiguous; any() and all() reduce it"
         )
     return bool(input)
 

@@ -306,8 +306,8 @@ class _TensorMethods:
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "expected a leaf: only Tensors that are created explicitly support the deepcopy protocol; "
-                "copy detach() of a computed one"
+                "expected a leaf: only Tensors that are created explicitly by the user support the "
+                "deepcopy protocol; copy detach() of a computed one"
             )
         if id(self) in memo:
             return memo[id(self)]

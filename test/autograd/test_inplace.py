@@ -50,7 +50,7 @@ def test_tensor_that_is_not_saved_may_change():
 
 def test_leaf_changed_in_place():
     x = leaf(1, 2)
-    with pytest.raises(RuntimeError, match="leaf Variable, which requires grad"):
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         x.add_(1)
     with pytest.raises(RuntimeError, match="view of a leaf"):
         x[0].mul_(2)

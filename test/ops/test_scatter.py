@@ -73,7 +73,7 @@ def test_bool_complex_and_number_forms() -> None:
     [
         (
             lambda: A([1.0, 2.0]).scatter(0, A([3]), A([1.0])),
-            "index 3 is out of bounds: dimension 0 has size 2",
+            "index 3 is out of bounds for dimension 0 with size 2",
         ),
         (lambda: A([1.0, 2.0]).scatter(0, A([-1]), 0), "index -1 is out of bounds"),
         (lambda: A([1.0]).scatter(0, A([0], dtype=fb.int16), 0), "int64 or int32, got int16"),

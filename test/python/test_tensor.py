@@ -136,7 +136,7 @@ def test_identity_survives_the_graph():
 def test_argument_errors_show_signatures():
     with pytest.raises(TypeError, match=r"softmax"):
         fb.softmax(fb.zeros(2), "a")
-    with pytest.raises(RuntimeError, match="must match size 3 of tensor b"):
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
         fb.zeros(2) + fb.zeros(3)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         fb.zeros(2, 3) @ fb.zeros(2, 3)

@@ -13,7 +13,7 @@ void copied_to(const Tensor& self, std::optional<ScalarType> dtype, std::optiona
                std::optional<MemoryFormat> memory_format, OutSpec* out) {
   like_with(self, dtype, device, memory_format, out);
   if (self.is_meta() && !out->device.is_meta())
-    fail(ErrorKind::NotImplemented, "Cannot copy out of a meta tensor: ", self, " has no data");
+    fail(ErrorKind::NotImplemented, "Cannot copy out of meta tensor: ", self, " has no data");
 }
 
 }  // namespace flambeau::shape

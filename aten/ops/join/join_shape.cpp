@@ -44,7 +44,7 @@ void stack(TensorList tensors, int64_t dim, OutSpec* out) {
   const Tensor& model = tensors[0];
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim() + 1));
   for (size_t i = 1; i < tensors.size(); ++i) {
-    check(tensors[i].sizes() == model.sizes(), "stack: expected tensors of equal size, got ",
+    check(tensors[i].sizes() == model.sizes(), "stack expects each tensor to be equal size, got ",
           tensors);
   }
   DimVector sizes(model.sizes());

@@ -164,7 +164,7 @@ def _given_weights(results: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[
     given = []
     for result, weight in zip(results, weights, strict=True):
         if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
-            raise RuntimeError("grad can be implicitly created for scalars alone: pass grad_outputs")
+            raise RuntimeError("grad can be implicitly created only for scalar outputs: pass grad_outputs")
         given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
     return tuple(given)
 
@@ -201,7 +201,7 @@ def _check_batched(results: tuple[Any, ...], weights: tuple[Any, ...]) -> int:
             )
         sizes.add(weight.shape[0])
     if not sizes:
-        raise RuntimeError("grad can be implicitly created for scalars alone, got a batch")
+        raise RuntimeError("grad can be implicitly created only for scalar outputs, got a batch")
     if len(sizes) > 1:
         raise ValueError(f"vmap: expected mapped dimensions of equal size, got {sorted(sizes)}")
     return int(sizes.pop())

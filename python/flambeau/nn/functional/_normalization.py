@@ -23,7 +23,7 @@ def _check_values_per_channel(size: Sequence[int]) -> None:
     for n in size[2:]:
         count *= n
     if count == 1:
-        raise ValueError(f"training needs more than 1 value in each channel, got an input of size {size}")
+        raise ValueError(f"training needs more than 1 value per channel, got an input of size {size}")
 
 
 def _check_both(running_mean: Tensor | None, running_var: Tensor | None) -> None:
