@@ -62,7 +62,7 @@ def test_pieces_of_a_base_that_changed_have_no_gradient() -> None:
     base = fb.ones(3, requires_grad=True) * 1
     first, *_ = base.unbind()
     base.add_(1)
-    with pytest.raises(RuntimeError, match="was modified inplace"):
+    with pytest.raises(RuntimeError, match="has been modified inplace"):
         _ = first.grad_fn
 
 

@@ -137,7 +137,8 @@ class RNNBase(Module):
         Programs may assign a list of their own, which is used until then.
         """
         weights = [getattr(self, name, None) for name in self._flat_weights_names]
-        if force or any(map(_replaced, self._flat_weight_refs, weights)):
+        seen = self.__dict__.get("_flat_weight_refs")  # files of scripted modules do not keep them
+        if force or seen is None or any(map(_replaced, seen, weights)):
             self._flat_weights = weights
             self._flat_weight_refs = [None if w is None else weakref.ref(w) for w in weights]
 
