@@ -184,7 +184,7 @@ class SummaryWriter:
 
         pictures = []
         for one in figure if isinstance(figure, list) else [figure]:
-            canvas = FigureCanvasAgg(one)
+            canvas: Any = FigureCanvasAgg(one)  # matplotlib annotates only a part of its methods
             canvas.draw()
             pictures.append(_summaries.array_of(canvas.buffer_rgba())[..., :3])
             if close:
