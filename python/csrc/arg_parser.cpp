@@ -48,6 +48,12 @@ bool is_dtype(PyObject* o) {
   return scalar_type_from(o, &unused);
 }
 
+// A number is the index of an accelerator: device_from says that there is none.
+bool is_device(PyObject* o) {
+  return PyObject_TypeCheck(o, device_type) || PyUnicode_Check(o) ||
+         (PyLong_Check(o) && !PyBool_Check(o));
+}
+
 bool fits(const Param& p, PyObject* o) {
   if (o == Py_None && p.optional) return true;
   switch (p.kind) {
@@ -80,7 +86,7 @@ bool fits(const Param& p, PyObject* o) {
     case ParamKind::Layout:
       return PyObject_TypeCheck(o, layout_type);
     case ParamKind::Device:
-      return PyObject_TypeCheck(o, device_type) || PyUnicode_Check(o);
+      return is_device(o);
     case ParamKind::MemoryFormat:
       return PyObject_TypeCheck(o, memory_format_type);
     case ParamKind::Generator:

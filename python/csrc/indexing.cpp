@@ -54,8 +54,13 @@ Tensor tensor_from_index(PyObject* o) {
   if (is_tensor(o)) return tensor_of(o);
   Ref list = PyRange_Check(o) ? Ref::checked(PySequence_List(o)) : Ref::share(o);
   Tensor t = tensor_from_data(list.get(), ScalarType::Undefined, DeviceType::CPU);
-  // An empty list indexes nothing, with integers.
-  return t.numel() == 0 && t.is_floating_point() ? empty_tensor(t.sizes(), ScalarType::Int64) : t;
+  // Numbers in a list are integers to PyTorch, also those with fractions; an empty list is one of
+  // them.
+  const bool listed = PyList_Check(o) || PyTuple_Check(o);
+  check_type(!listed || !t.is_complex(), "expected integers as indices, got complex numbers");
+  return (listed || t.numel() == 0) && t.is_floating_point()
+             ? ops::to_dtype::call(t, ScalarType::Int64)
+             : t;
 }
 
 Tensor truth(bool value) {

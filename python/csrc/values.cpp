@@ -104,6 +104,10 @@ bool device_from(PyObject* o, Device* out) {
     *out = reinterpret_cast<DeviceObject*>(o)->value;
     return true;
   }
+  if (PyLong_Check(o) && !PyBool_Check(o)) {
+    fail(ErrorKind::Runtime, "expected a device, got the index ", integer_from(o),
+         " of an accelerator, and none is available");
+  }
   if (!PyUnicode_Check(o)) return false;
   const char* text = PyUnicode_AsUTF8(o);
   if (!text) throw PythonError();

@@ -76,4 +76,25 @@ def other_things_in_place_of_tensors(torch):
     return [*found, raised("", torch.unravel_index, torch.tensor([1]), torch.tensor([2, 3]))[0]]
 
 
+@scenario
+def numbers_of_devices(torch):
+    """There is no accelerator that a number could name."""
+    x = torch.ones(2)
+    calls = [
+        lambda: torch.device(0),
+        lambda: torch.zeros(2, device=0),
+        lambda: torch.tensor([1], device=1),
+        lambda: torch.empty((2,), device=0),
+        lambda: torch.randint(5, (2,), device=0),
+        lambda: x.to(0),
+        lambda: x.to(device=0),
+        lambda: x.new_zeros(2, device=0),
+        lambda: torch.nn.Linear(2, 2, device=0),
+        lambda: torch.zeros(2, device=True),
+        lambda: torch.zeros(2, device=1.5),
+        lambda: torch.device(True),
+    ]
+    return [raised("", call)[0] for call in calls]
+
+
 test_as_in_pytorch = scenario.test()
