@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import slots, spelling, tensor_spelling
+from codegen.forms import is_tensor
 from codegen.inplace_views import changes_geometry, view_chain
 from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
@@ -294,6 +295,10 @@ def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[st
     yield f"shape::{body.shape.name}({rule});"
     if meta and mixes:
         yield f"require_meta({_shown_name(op)}, ArrayRef<OutSpec>(spec, {count}));"
+        # Indices in lists may stay on the CPU, as those of x[i] do.
+        single = (arg.name for arg in function.args if is_tensor(arg.type))
+        read = ", ".join(f"&{spelling.local(name)}" for name in single)
+        yield f"require_meta({_shown_name(op)}, ArrayRef<const Tensor*>({{{read}}}));"
     results = [f"result{i}" for i in range(count)]
     calls = "" if meta else f"ops::{kernel}({{}});"
     if form.kind is not FormKind.FUNCTIONAL:

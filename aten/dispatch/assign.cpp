@@ -65,6 +65,12 @@ void require_meta(const char* op, ArrayRef<OutSpec> results) {
   }
 }
 
+void require_meta(const char* op, ArrayRef<const Tensor*> inputs) {
+  for (const Tensor* input : inputs) {
+    if (input->defined() && input->dim() > 0) require_meta(op, input->device());
+  }
+}
+
 void assign_outs(const char* op, TensorList outs, TensorList results) {
   check(outs.size() == results.size(), op, ": expected out= to be ", results.size(),
         " tensors, got ", outs.size());

@@ -20,5 +20,7 @@ void require_dtype(const char* op, const Tensor& out, ScalarType dtype);
 void require_meta(const char* op, const Tensor& written);
 void require_meta(const char* op, TensorList written);
 void require_meta(const char* op, ArrayRef<OutSpec> results);
+// The same for what is read: a tensor with elements elsewhere cannot be mixed in, only a number.
+void require_meta(const char* op, ArrayRef<const Tensor*> inputs);
 
 }  // namespace flambeau
