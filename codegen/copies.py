@@ -44,8 +44,15 @@ def copy_of(entry: Mapping, func: Text, schema: Schema) -> Mapping:
         "composite": func.replaced(_composite(schema, several)),
         "doc": func.replaced(f"The elements of `{schema.name.base}` in memory of their own."),
     }
-    shared = tuple(item for item in entry.items if item[0].value not in _OWN)
+    if not several:  # PyTorch casts into no out= of a copy; lists of them are not checked
+        own["tags"] = Sequence((*_tags(entry), func.replaced("exact_out")), func.position)
+    shared = tuple(item for item in entry.items if item[0].value not in (*_OWN, *own))
     return Mapping((*((key.replaced(name), node) for name, node in own.items()), *shared), entry.position)
+
+
+def _tags(entry: Mapping) -> tuple[Node, ...]:
+    tags = entry.get("tags")
+    return tags.items if isinstance(tags, Sequence) else ()
 
 
 def _copied(schema: Schema) -> Schema:
