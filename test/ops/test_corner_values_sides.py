@@ -1,7 +1,9 @@
 """Corner values, dtypes and arguments of operators, compared with PyTorch."""
 
 import itertools
+import math
 
+import flambeau
 from sides import Scenarios, leaf, raised
 
 scenario = Scenarios()
@@ -319,6 +321,130 @@ def numbers_on_the_left(torch):
     values = [5 % x, 2.5 % x, 2.5 // x, True % x, 5 & x, 2.5**x]
     kinds = [str(v.dtype).rpartition(".")[2] for v in values]
     return [*found, values, kinds]
+
+
+def gradients(torch, function, *lists):
+    leaves = [leaf(torch, *values) for values in lists]
+    return list(torch.autograd.grad(function(*leaves).sum(), leaves))
+
+
+@scenario
+def sums_of_exponentials_of_nothing(torch):
+    empty = [torch.ones(0, 3), torch.ones(3, 0, dtype=torch.float64), torch.ones(2, 0).int()]
+    found = [torch.logsumexp(x, d, keepdim=k) for x in empty for d in (0, 1, (0, 1)) for k in (False, True)]
+    return [*found, gradients(torch, lambda x: torch.logsumexp(x, 0), ())]
+
+
+@scenario
+def gradients_at_the_ends_of_a_domain(torch):
+    inside = (0.0, 1.0, 0.5, NAN, -1.0, 2.0, INF)
+    return [
+        gradients(torch, torch.logit, inside),
+        gradients(torch, torch.special.entr, (*inside, -INF)),
+        gradients(torch, torch.atan2, (0.0, 0.0, 1.0, -1.0, 0.0), (0.0, 1.0, 0.0, 0.0, -1.0)),
+    ]
+
+
+@scenario
+def gradients_of_tiny_numbers(torch):
+    tiny = (5e-324, -5e-324, 1e-310, 1e-308, 1e-200, 1e-20, 0.0)
+    special = torch.special
+    return [gradients(torch, f, tiny) for f in (torch.sinc, special.i1, special.i1e, special.i0e)]
+
+
+def small_sincs(torch):
+    """The gradient of sinc near 0, where the derivative of the quotient cancels."""
+    x = torch.tensor([1e-9, 1e-6, 1e-4, 1e-3, 0.02, 0.03125, 0.04], dtype=torch.float64, requires_grad=True)
+    return x.detach(), torch.autograd.grad(torch.sinc(x).sum(), x)[0], torch.sinc(x)
+
+
+def test_sinc_near_zero():
+    x, gradient, value = small_sincs(flambeau)
+    for at, slope, height in zip(x.tolist(), gradient.tolist(), value.tolist(), strict=True):
+        u, term, terms, slopes = (math.pi * at) ** 2, 1.0, 1.0, 0.0
+        for k in range(1, 12):
+            term *= -u / (2 * k * (2 * k + 1))
+            terms, slopes = terms + term, slopes + 2 * k * term / at
+        assert math.isclose(height, terms, rel_tol=1e-15)
+        assert math.isclose(slope, slopes, rel_tol=1e-12)
+
+
+@scenario
+def gradients_of_nan(torch):
+    F, x, y = torch.nn.functional, (1.0, NAN, 3.0, -INF, INF, 1.0), (NAN, 1.0, 1.0, 1.0, 1.0, 1.0)
+    kinds = (
+        F.hardtanh,
+        F.relu6,
+        F.relu,
+        lambda x: F.hardsigmoid(x.float()),
+        F.hardshrink,
+        F.softshrink,
+        F.leaky_relu,
+    )
+    losses = (F.huber_loss, F.smooth_l1_loss, F.l1_loss)
+    found = [gradients(torch, f, x) for f in kinds]
+    return found + [gradients(torch, lambda a, b, f=f: f(a, b, reduction="sum"), x, y) for f in losses]
+
+
+@scenario
+def ties_in_bags(torch):
+    found = []
+    rows = [[1.0, 2.0], [1.0, 3.0], [1.0, 1.0], [0.0, 3.0]]
+    for indices, offsets in (([0, 1, 3, 2, 1], [0, 3]), ([3, 1, 0, 1], [0]), ([2, 0], [0, 0, 2]), ([], [0])):
+        weight = torch.tensor(rows, dtype=torch.float64, requires_grad=True)
+        index = torch.tensor(indices, dtype=torch.int64)
+        out = torch.nn.functional.embedding_bag(index, weight, torch.tensor(offsets), mode="max")
+        found += [out, torch.autograd.grad(out.sum(), weight)[0]]
+    return found
+
+
+@scenario
+def rows_that_a_bag_lacks(torch):
+    bag, w = torch.nn.functional.embedding_bag, torch.ones(2, 3)
+    return [
+        raised("", bag, torch.tensor([wrong]), w, torch.tensor([0]), mode=mode)
+        for wrong in (5, -1)
+        for mode in ("sum", "mean", "max")
+    ]
+
+
+@scenario
+def without_derivative(torch):
+    found = []
+    for function in (torch.floor_divide, torch.heaviside):
+        x, y = leaf(torch, 1.0, 2.0), torch.ones(2, dtype=torch.float64)
+        found.append(function(x, y).requires_grad)
+        found.append(raised("", lambda f=function, x=x, y=y: f(x, y).sum().backward())[0])
+        found.append(raised("", lambda f=function, x=x, y=y: f(y, x).sum().backward())[0])
+    return found
+
+
+@scenario
+def lists_of_numbers_as_index(torch):
+    x = torch.arange(6.0).view(2, 3)
+    found = [x[[0.0, 1.0]], x[[0.5, 1], [1, 0]], x[0][[[0.0, 1.9]]], x[[]], raised("", lambda: x[[1j]])[0]]
+    x[[1.0]] = -1.0
+    return [*found, x, raised("", lambda: x[torch.tensor([0.0])])[0], raised("", lambda: x[1.5])[0]]
+
+
+@scenario
+def versions_of_resized_tensors(torch):
+    found = []
+    for sizes in ((3,), (5,), (2,), (1, 3), (0,)):
+        x = torch.ones(3)
+        y = x.view(3)
+        y.resize_(sizes)
+        found.append((x._version, y._version))
+    return found
+
+
+@scenario
+def equality_across_dtypes(torch):
+    x = torch.tensor([1.0, 2.0])
+    return [torch.equal(x, x.to(d)) for d in (torch.int64, torch.float64, torch.complex64, torch.float16)] + [
+        torch.equal(x, torch.tensor([1, 3])),
+        torch.equal(x, torch.tensor([1])),
+    ]
 
 
 test_as_in_pytorch = scenario.test()

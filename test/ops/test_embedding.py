@@ -177,7 +177,8 @@ def test_long_rows_are_shortened_in_place():
         (lambda w: F.embedding_bag(fb.tensor([0]), w), ValueError, "offsets"),
         (lambda w: F.embedding_bag(fb.tensor([0]), w, fb.tensor([1])), RuntimeError, r"begin with 0"),
         (lambda w: F.embedding_bag(fb.tensor([[0]]), w, mode="min"), ValueError, "mode"),
-        (lambda w: F.embedding_bag(fb.tensor([[3]]), w), IndexError, "out of range"),
+        (lambda w: F.embedding_bag(fb.tensor([[3]]), w), RuntimeError, "out of range"),
+        (lambda w: F.embedding_bag(fb.tensor([[3]]), w, mode="max"), RuntimeError, "out of range"),
         (lambda w: F.embedding_bag(fb.tensor([0]), w, fb.tensor([0, 9, 1])), IndexError, "offsets"),
     ],
 )

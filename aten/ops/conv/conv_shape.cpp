@@ -29,6 +29,12 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
         "convolution: expected a weight with 3 to 5 dimensions, got ", weight);
   check(input.dim() == weight.dim(), "Expected ", weight.dim(),
         "D input to convolution with weight ", weight, ", but got ", input);
+  // PyTorch looks for a kernel of the input's dtype first, transposed ones are for floating types.
+  const ScalarType type = input.dtype();
+  if (type == ScalarType::Bool ||
+      (transposed && type != ScalarType::Int64 && is_integral_type(type, true))) {
+    fail_dtype("convolution", type);
+  }
   check(input.dtype() == weight.dtype(), "expected input and weight of one dtype, got Input type (",
         input.dtype(), ") and weight type (", weight.dtype(), ")");
   check(!bias.defined() || bias.dtype() == input.dtype(), "Input type (", input.dtype(),

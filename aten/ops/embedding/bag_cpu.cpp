@@ -4,7 +4,7 @@
 // Half types are summed in float and rounded once. Targets in order, as those of bags are, share
 // the work by target; others by columns, so that sums do not depend on the number of threads. A
 // target that no row has is 0. Of equal maxima the first one wins, and NaN wins only in the first
-// row, as in PyTorch; a target that no row has is 0 with place -1. IndexError for an index out of
+// row, as in PyTorch; a target that no row has is 0 with place -1. RuntimeError for an index out of
 // range.
 #include <algorithm>
 #include <numeric>
@@ -38,8 +38,8 @@ void check_range(const char* what, const int64_t* index, int64_t n, int64_t size
     outside |= at | (static_cast<uint64_t>(size) - 1 - at);
   }
   for (int64_t i = 0; outside >> 63 && i < n; ++i) {
-    check_index(index[i] >= 0 && index[i] < size, "embedding_bag: ", what, " out of range: got ",
-                index[i], " for size ", size);
+    check(index[i] >= 0 && index[i] < size, "embedding_bag: ", what, " out of range: got ",
+          index[i], " for size ", size);
   }
 }
 

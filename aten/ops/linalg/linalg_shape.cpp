@@ -24,7 +24,7 @@ void inverse_ex(const Tensor& A, OutSpec* out) {
 void lu_factor(const Tensor& A, std::string_view caller, OutSpec* out) {
   const std::string op(caller);
   check_matrices(op.c_str(), A);
-  check_lapack_dtype(op.c_str(), A);
+  check_lapack_dtype(op.c_str(), A, ErrorKind::NotImplemented);
   out[0] = by_columns(A, batch_of(A), A.size(-2), A.size(-1));
   const int64_t k = std::min(A.size(-2), A.size(-1));
   out[1] = by_rows(A, batch_with(batch_of(A), {k}), ScalarType::Int32);
@@ -79,7 +79,7 @@ void pivots_to_permutation(const Tensor& pivots, int64_t rows, OutSpec* out) {
 
 void solve_triangular(const Tensor& self, const Tensor& B, bool left, OutSpec* out) {
   constexpr const char* op = "linalg.solve_triangular";
-  check_square_lapack(op, self);
+  check_square_lapack(op, self, "A", ErrorKind::NotImplemented);
   check_matrices(op, B, "B");
   check_same_dtype(op, self, B);
   const int64_t along = left ? -2 : -1;
@@ -91,7 +91,7 @@ void solve_triangular(const Tensor& self, const Tensor& B, bool left, OutSpec* o
 
 void geqrf(const Tensor& self, OutSpec* out) {
   check_matrices("torch.geqrf", self, "input");
-  check_lapack_dtype("torch.geqrf", self);
+  check_lapack_dtype("torch.geqrf", self, ErrorKind::NotImplemented);
   const int64_t m = self.size(-2), n = self.size(-1);
   out[0] = by_columns(self, batch_of(self), m, n);
   out[1] = by_rows(self, batch_with(batch_of(self), {std::min(m, n)}), self.dtype());
@@ -120,7 +120,7 @@ void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
          "equal batch dimensions of tau and the input");
   check(tau.dtype() == input.dtype(), op, ": tau's dtype ", tau.dtype(),
         " does not match the input's dtype ", input.dtype());
-  check_lapack_dtype(op, input);
+  check_lapack_dtype(op, input, ErrorKind::NotImplemented);
   *out = by_columns(input, batch_of(input), input.size(-2), input.size(-1));
 }
 
@@ -146,12 +146,12 @@ void ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool 
   check(input2.dtype() == self.dtype() && input3.dtype() == self.dtype(), op,
         ": expected the same dtype of all, got ", self.dtype(), ", ", input2.dtype(), " and ",
         input3.dtype());
-  check_lapack_dtype(op, self);
+  check_lapack_dtype(op, self, ErrorKind::NotImplemented);
   *out = by_columns(input3, batch_of(input3), input3.size(-2), input3.size(-1));
 }
 
 void eigh(const Tensor& A, std::string_view UPLO, bool compute_v, OutSpec* out) {
-  check_square_lapack("linalg.eigh", A);
+  check_square_lapack("linalg.eigh", A, "A", ErrorKind::NotImplemented);
   check(UPLO == "L" || UPLO == "U" || UPLO == "l" || UPLO == "u",
         "linalg.eigh: Expected UPLO 'L' or 'U', got ", UPLO);
   out[0] = by_rows(A, batch_with(batch_of(A), {A.size(-1)}), to_real_type(A.dtype()));

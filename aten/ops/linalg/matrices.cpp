@@ -5,13 +5,16 @@
 
 namespace flambeau::linalg {
 
-void check_lapack_dtype(const char* op, const Tensor& t) {
-  check(t.is_floating_point() || t.is_complex(), op,
-        ": expected a floating or complex tensor, got ", pytorch_name_of(t.dtype()));
-  check(element_size(t.dtype()) >= 4, op,
-        ": expected float32, float64, complex64 or complex128 (Low precision dtypes are too "
-        "coarse), got ",
-        pytorch_name_of(t.dtype()));
+void check_lapack_dtype(const char* op, const Tensor& t, ErrorKind integers) {
+  if (!t.is_floating_point() && !t.is_complex()) {
+    fail(integers, op, ": expected a floating or complex tensor, got ", pytorch_name_of(t.dtype()));
+  }
+  if (element_size(t.dtype()) < 4) {
+    fail(ErrorKind::NotImplemented, op,
+         ": expected float32, float64, complex64 or complex128 (Low precision dtypes are too "
+         "coarse), got ",
+         pytorch_name_of(t.dtype()));
+  }
 }
 
 void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
@@ -30,9 +33,9 @@ void check_square(const char* op, const Tensor& t, const char* name) {
         t.size(-2), " by ", t.size(-1));
 }
 
-void check_square_lapack(const char* op, const Tensor& t, const char* name) {
+void check_square_lapack(const char* op, const Tensor& t, const char* name, ErrorKind integers) {
   check_square(op, t, name);
-  check_lapack_dtype(op, t);
+  check_lapack_dtype(op, t, integers);
 }
 
 void check_info(const char* op, const Tensor& info, void (*reason)(std::string& text, int info)) {

@@ -16,13 +16,15 @@ namespace flambeau::linalg {
 // --- checks
 // ---------------------------------------------------------------------------------------
 
-// LAPACK knows single and double precision, real and complex.
-void check_lapack_dtype(const char* op, const Tensor& t);
+// LAPACK knows single and double precision, real and complex. Half types are NotImplementedError,
+// as in PyTorch; what integers and bool are differs between its operators.
+void check_lapack_dtype(const char* op, const Tensor& t, ErrorKind integers = ErrorKind::Runtime);
 void check_same_dtype(const char* op, const Tensor& a, const Tensor& b);
 void check_matrices(const char* op, const Tensor& t, const char* name = "A");
 void check_square(const char* op, const Tensor& t, const char* name = "A");
 // Both of the above and the dtype.
-void check_square_lapack(const char* op, const Tensor& t, const char* name = "A");
+void check_square_lapack(const char* op, const Tensor& t, const char* name = "A",
+                         ErrorKind integers = ErrorKind::Runtime);
 
 // Throws LinAlgError for the first matrix whose info is not 0; `reason` describes a positive info.
 void check_info(const char* op, const Tensor& info, void (*reason)(std::string& text, int info));
