@@ -249,8 +249,13 @@ def _reduce(model: Model, op: Operator, form: Form, body: Reduce, meta: bool) ->
     )
     descriptor = f"{loop_name(op, '')}_op"
     yield from _exact_outs(op, form, [f"reduce_spec({descriptor}, {given}).dtype"])
+    answers = op.dtype.name == "logical" and form.kind is FormKind.OUT
+    if answers:  # whichever of the two the result is, as uint8 stood for bool once
+        byte = "ScalarType::UInt8"
+        yield f"require_dtype({_shown_name(op)}, out, out.dtype() == {byte} ? {byte} : ScalarType::Bool);"
     if meta:
-        yield f"const OutSpec spec = reduce_spec({descriptor}, {given});"
+        yield f"OutSpec spec = reduce_spec({descriptor}, {given});"
+        yield from ["spec.dtype = out.dtype();"] * answers
         yield from _meta_result(op, form)
     elif form.kind is FormKind.FUNCTIONAL:
         yield f"return reduce({descriptor}, {given});"

@@ -477,7 +477,8 @@ Tensor reduce(const ReduceOp& op, ArrayRef<const Tensor*> operands,
 Tensor& reduce_out(const ReduceOp& op, Tensor& out, ArrayRef<const Tensor*> operands,
                    const std::optional<IntArrayRef>& dim, bool keepdim,
                    std::optional<ScalarType> dtype, ArrayRef<Scalar> params) {
-  const OutSpec spec = reduce_spec(op, operands, dim, keepdim, dtype, params);
+  OutSpec spec = reduce_spec(op, operands, dim, keepdim, dtype, params);
+  if (op.rule == DTypeRule::Logical) spec.dtype = out.dtype();  // bool or uint8, both hold 0 and 1
   bool shares = grows_under(out, spec, operands);
   for (const Tensor* t : operands) shares |= overlap_of(out, *t) != Overlap::No;
   if (shares) {

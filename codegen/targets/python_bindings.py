@@ -237,8 +237,10 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
     call = _call(signature.out, signature.args)
     if is_factory(signature.form):  # without a dtype asked for, what is written to has the say
         place = next(i for i, arg in enumerate(signature.args) if arg.name == "dtype")
-        own = f"std::optional<ScalarType>(a_{outs[0].name}.dtype())"
-        yield f"  const std::optional<ScalarType> dtype = p.has({place}) ? a_dtype : {own};"
+        out = f"a_{outs[0].name}"
+        told = f'"{signature.op.schema.name.base}(): expected the dtype of out=, "'
+        yield f"  const ScalarType dtype = p.has({place}) ? *a_dtype : {out}.dtype();"
+        yield f'  check(dtype == {out}.dtype(), {told}, {out}.dtype(), ", got ", dtype);'
         call = call.replace("a_dtype", "dtype")
     if is_factory(signature.form):
         yield f"  return wrap(with_requires_grad({call}, requires_grad));"

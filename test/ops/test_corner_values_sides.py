@@ -447,4 +447,15 @@ def equality_across_dtypes(torch):
     ]
 
 
+@scenario
+def gradients_of_slices_that_renorm_keeps(torch):
+    """Slices of infinite or NaN norm, which no comparison finds above the limit."""
+    slices = ((NAN, 1.0, 2.0, 3.0), (INF, 1.0, 2.0, 0.0), (0.0, 0.0, 0.0, 2.0), (NAN, NAN, INF, 0.0))
+    found = []
+    for values, p, limit, d in itertools.product(slices, (1, 2, 3.0, INF), (1.0, INF), (0, 1)):
+        (grad,) = gradients(torch, lambda x, a=(p, d, limit): torch.renorm(x.view(2, 2), *a), values)
+        found.append([grad.isnan(), grad == 1])
+    return found
+
+
 test_as_in_pytorch = scenario.test()

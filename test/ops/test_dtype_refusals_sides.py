@@ -4,6 +4,7 @@ Each call is made with an argument of each dtype. Both must raise the same type 
 difference is allowed: what PyTorch has no kernel for (NotImplementedError) may be computed here.
 """
 
+import itertools
 import warnings
 
 import flambeau
@@ -171,6 +172,36 @@ OUTS = {
 }
 
 
+for name, given in itertools.product(("any", "all"), ("bool", "uint8", "float32")):
+    for dim in ((), (0,), ((0, 1),)):
+        OUTS[f"{name} of {given}, {dim}"] = lambda fw, d, name=name, given=given, dim=dim: getattr(fw, name)(
+            fw.ones(2, 2, dtype=getattr(fw, given)), *dim, out=fw.empty(0, dtype=d)
+        )
+FACTORIES = {
+    "arange": (3,),
+    "linspace": (0, 1, 3),
+    "full": ((3,), 1),
+    "randint": (1, 5, (3,)),
+    "randperm": (3,),
+}
+FACTORIES |= dict.fromkeys(("zeros", "ones", "empty", "eye", "rand", "randn"), (3,))
+for (name, sizes), asked in itertools.product(FACTORIES.items(), ("int64", "float64")):
+    OUTS[f"{name} of {asked}"] = lambda fw, d, name=name, sizes=sizes, asked=asked: getattr(fw, name)(
+        *sizes, dtype=getattr(fw, asked), out=fw.empty(0, dtype=d)
+    )
+
+
 @pytest.mark.parametrize("name", OUTS)
 def test_out_of_these_dtypes(name):
     assert not differences(OUTS[name])
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_truth_values_go_to_bool_and_uint8(device):
+    for given, out in itertools.product((flambeau.uint8, flambeau.float32), (flambeau.uint8, flambeau.bool)):
+        x = flambeau.tensor([[1, 0], [2, 3]]).to(given).to(device)
+        into = flambeau.empty(0, dtype=out, device=device)
+        assert flambeau.all(x, 0, out=into) is into and into.shape == (2,)
+        assert device == "meta" or into.tolist() == [1, 0]
+    with pytest.raises(RuntimeError, match="dtype"):
+        flambeau.any(x, out=flambeau.empty(0, device=device))
