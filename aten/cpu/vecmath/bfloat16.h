@@ -6,25 +6,19 @@
 #include <stdint.h>
 
 #include "aten/cpu/vecmath/basic.h"
+#include "aten/cpu/vecmath/vector_bytes.h"
 #include "c10/core/half.h"
 
 namespace flambeau::vec {
 inline namespace FLAMBEAU_VEC_TARGET {
 
-#if defined(__AVX512BW__)
-inline constexpr int kRoundedBytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int kRoundedBytes = 32;
-#else
-inline constexpr int kRoundedBytes = 16;
-#endif
-inline constexpr int64_t kRoundedLanes = kRoundedBytes / 4;
-typedef float FloatLanes __attribute__((vector_size(kRoundedBytes)));
+inline constexpr int64_t kRoundedLanes = kVectorBytes / 4;
+typedef float FloatLanes __attribute__((vector_size(kVectorBytes)));
 typedef float StoredFloatLanes
-    __attribute__((vector_size(kRoundedBytes), aligned(4), may_alias));  // of any alignment
-typedef uint32_t BitLanes __attribute__((vector_size(kRoundedBytes)));
-typedef uint16_t HalfLanes __attribute__((vector_size(kRoundedBytes)));
-typedef uint16_t StoredHalfLanes __attribute__((vector_size(kRoundedBytes), aligned(2), may_alias));
+    __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));  // of any alignment
+typedef uint32_t BitLanes __attribute__((vector_size(kVectorBytes)));
+typedef uint16_t HalfLanes __attribute__((vector_size(kVectorBytes)));
+typedef uint16_t StoredHalfLanes __attribute__((vector_size(kVectorBytes), aligned(2), may_alias));
 
 // The rounded number in the upper half of each element.
 [[gnu::always_inline]] inline HalfLanes rounded_above(const float* in) {

@@ -3,6 +3,7 @@
 #include "aten/ops/distance/distance_loops.h"
 
 #include "aten/cpu/loop_support.h"
+#include "aten/cpu/vecmath/vector_bytes.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
 
@@ -10,30 +11,25 @@ namespace flambeau::loops {
 namespace {
 
 using distance::Order;
+using vec::kVectorBytes;
 
 constexpr int64_t kRun = 64;
 // Sums of kRows rows against kVectors vectors of others stay in registers together.
 constexpr int64_t kRows = 4;
-#if defined(__AVX512F__)
-constexpr int64_t kVectors = 3, kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int64_t kVectors = 2, kBytes = 32;
-#else
-constexpr int64_t kVectors = 2, kBytes = 16;
-#endif
+constexpr int64_t kVectors = kVectorBytes == 64 ? 3 : 2;
 
 template <typename T>
 struct LanesOf {
-  typedef T Type __attribute__((vector_size(kBytes)));
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
   // The same in memory of any alignment.
-  typedef T Stored __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+  typedef T Stored __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
 };
 template <typename T>
 using Lanes = typename LanesOf<T>::Type;
 template <typename T>
 using Stored = typename LanesOf<T>::Stored;
 template <typename T>
-constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
+constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(T));
 template <typename T>
 constexpr int64_t kWidth = kVectors * kLanes<T>;
 

@@ -4,27 +4,23 @@
 #include "aten/ops/embedding/row_loops.h"
 
 #include "aten/cpu/loop_support.h"
+#include "aten/cpu/vecmath/vector_bytes.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
 
 namespace flambeau::loops {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int64_t kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int64_t kBytes = 32;
-#else
-constexpr int64_t kBytes = 16;
-#endif
+using vec::kVectorBytes;
+
 constexpr int64_t kVectors = 8;  // of columns, half of the registers
 constexpr int64_t kAhead = 4;    // rows
 
 template <typename T>
 struct RowLanes {
-  typedef T Type __attribute__((vector_size(kBytes)));
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
   // The same in memory of any alignment.
-  typedef T Stored __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+  typedef T Stored __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
 };
 
 template <typename T>
@@ -45,7 +41,7 @@ template <typename T, int64_t kBlocks, bool kScaled>
     const auto* const row = reinterpret_cast<const Stored*>(rows + index[i] * stride);
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kBlocks; ++v) {
-      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v * kBytes);
+      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v * kVectorBytes);
       if constexpr (kScaled) {
         total[v] += row[v] * scale[i];
       } else {
@@ -60,7 +56,7 @@ template <typename T, int64_t kBlocks, bool kScaled>
 template <typename T, bool kScaled>
 void gather_rows(int64_t n, int64_t known, int64_t width, const void* data, int64_t stride,
                  const int64_t* index, const void* scales, void* result) {
-  constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(T));
   const T *rows = static_cast<const T*>(data), *scale = static_cast<const T*>(scales);
   T* sum = static_cast<T*>(result);
   int64_t j = 0;
@@ -127,7 +123,7 @@ template <typename T, int64_t kBlocks>
     const Places here = Places{} + static_cast<SameSize<T>>(first + i);
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kBlocks; ++v) {
-      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v * kBytes);
+      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v * kVectorBytes);
       const Lanes value = row[v];
       const auto above = value > top[v];
       top[v] = above ? value : top[v];
@@ -144,7 +140,8 @@ template <typename T, int64_t kBlocks>
 template <typename T>
 void maxima(int64_t n, int64_t known, int64_t width, const void* data, int64_t stride,
             const int64_t* index, int64_t first, void* maxima_of, void* places) {
-  constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T)), kMaxVectors = kVectors / 2;
+  constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(T)),
+                    kMaxVectors = kVectors / 2;
   const T* rows = static_cast<const T*>(data);
   T* max = static_cast<T*>(maxima_of);
   auto* at = static_cast<SameSize<T>*>(places);

@@ -2,6 +2,7 @@
 // Tiles: one vector of complex numbers of each lane, turned into vectors of lanes and back. All
 // steps but one stay within the 16-byte chunks of vectors, which is what processors do best. Part
 // of fft_loops.cpp, which is compiled once per instruction set.
+#include "aten/cpu/vecmath/vector_bytes.h"
 #include "aten/ops/fft/fft_loops.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
@@ -9,15 +10,9 @@
 namespace flambeau::loops {
 namespace {
 
-// One vector holds an element of every lane. Wider ones than the processor's would be taken apart,
-// their shuffles element by element.
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
+using vec::kVectorBytes;
+
+// One vector holds an element of every lane.
 template <typename T>
 constexpr int64_t kLanes = kVectorBytes / sizeof(T);
 

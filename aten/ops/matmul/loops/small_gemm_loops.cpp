@@ -4,20 +4,15 @@
 #include <string.h>
 
 #include "aten/core/loop_types.h"
+#include "aten/cpu/vecmath/vector_bytes.h"
 #include "aten/ops/matmul/small_gemm.h"
 
 namespace flambeau::loops {
 namespace {
 
 using gemm::SmallProducts;
+using vec::kVectorBytes;
 
-#if defined(__AVX512F__)
-constexpr int64_t kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int64_t kVectorBytes = 32;
-#else
-constexpr int64_t kVectorBytes = 16;
-#endif
 constexpr int64_t kSums =
     8;  // vectors of sums per tile: enough to hide the latency of one addition
 

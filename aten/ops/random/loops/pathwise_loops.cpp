@@ -11,6 +11,7 @@
 #include "aten/ops/random/pathwise_loops.h"
 
 #include "aten/cpu/loop_support.h"
+#include "aten/cpu/vecmath/vector_bytes.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to functions that are inlined
 
@@ -19,25 +20,19 @@ namespace {
 
 using pathwise::kBlock;
 using pathwise::Precision;
+using vec::kVectorBytes;
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-constexpr int kLanes = kBytes / static_cast<int>(sizeof(double));
-typedef double Lanes __attribute__((vector_size(kBytes)));
-typedef int64_t Flags __attribute__((vector_size(kBytes)));
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(double));
+typedef double Lanes __attribute__((vector_size(kVectorBytes)));
+typedef int64_t Flags __attribute__((vector_size(kVectorBytes)));
 
 [[gnu::always_inline]] inline Lanes load(const double* from) {
   Lanes value;
-  __builtin_memcpy(&value, from, kBytes);
+  __builtin_memcpy(&value, from, kVectorBytes);
   return value;
 }
 [[gnu::always_inline]] inline void store(Lanes value, double* to) {
-  __builtin_memcpy(to, &value, kBytes);
+  __builtin_memcpy(to, &value, kVectorBytes);
 }
 [[gnu::always_inline]] inline bool all(Flags flags) {
   int64_t both = -1;
