@@ -20,6 +20,10 @@ def test_files_hold_what_pytorchs_hold(file):
     assert not set(theirs.__all__) - set(vars(ours)), file
     for item in _FILES[file]:
         assert hasattr(theirs, item.__name__)
+    shared = ("Distribution", "Tensor", "TransformedDistribution", "broadcast_all", "constraints")
+    shared += ("lazy_property", "logits_to_probs", "probs_to_logits", "_size", "torch")
+    assert not [name for name in shared if hasattr(theirs, name) and not hasattr(ours, name)]
+    assert ours.constraints is fb.distributions.constraints
 
 
 def test_all_names_and_divergences_are_there():

@@ -13,7 +13,8 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from flambeau.distributions import _matrix, constraints, transforms
+import flambeau
+from flambeau.distributions import _matrix, constraints, transforms, utils
 from flambeau.distributions._bounded import ContinuousBernoulli, GeneralizedPareto, Uniform
 from flambeau.distributions._classes import (
     Categorical,
@@ -131,12 +132,30 @@ _FILES = {
     "wishart": (Wishart,),
 }
 
+# What most of PyTorch's files import for themselves; programs take it from any of them.
+_IN_EVERY_FILE = {
+    "Distribution": Distribution,
+    "ExponentialFamily": ExponentialFamily,
+    "Tensor": flambeau.Tensor,
+    "TransformedDistribution": TransformedDistribution,
+    "_size": flambeau.types._size,
+    "_standard_normal": utils._standard_normal,
+    "broadcast_all": utils.broadcast_all,
+    "clamp_probs": utils.clamp_probs,
+    "constraints": constraints,
+    "lazy_property": utils.lazy_property,
+    "logits_to_probs": utils.logits_to_probs,
+    "probs_to_logits": utils.probs_to_logits,
+    "torch": flambeau,
+}
+
 
 def _make_files() -> None:
     for file, contents in _FILES.items():
         name = f"{__name__}.{file}"
         module = ModuleType(name, f"What PyTorch keeps in distributions/{file}.py.")
         module.__spec__ = ModuleSpec(name, None)
+        module.__dict__.update(_IN_EVERY_FILE)
         module.__dict__.update({item.__name__: item for item in contents})
         module.__dict__["__all__"] = [i.__name__ for i in contents if not i.__name__.startswith("_")]
         sys.modules[name] = globals()[file] = module
