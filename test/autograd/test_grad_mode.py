@@ -113,12 +113,16 @@ def test_set_grad_enabled_as_a_function():
     assert fb.is_grad_enabled()
 
 
-def test_classes_are_not_decorated():
-    with pytest.raises(TypeError, match="expected a function to decorate, got a class"):
+def test_objects_of_a_decorated_class_are_made_within_the_mode():
+    with pytest.warns(FutureWarning, match="Decorating the class"):
 
         @fb.no_grad()
         class Something:
-            pass
+            def __init__(self):
+                self.recording = fb.is_grad_enabled()
+
+    assert not Something().recording
+    assert fb.is_grad_enabled()
 
 
 def test_each_thread_has_its_own_mode():

@@ -94,7 +94,7 @@ nn.modules.conv _ConvTransposeNd=nn.modules.conv:_ConvTranspose
 nn.modules.conv _ConvTransposeMixin=nn.modules.conv:_ConvTranspose
 nn.modules.conv nn.modules.lazy
 nn.modules.dropout _DropoutNd=nn.modules.dropout:_Dropout
-nn.modules.linear NonDynamicallyQuantizableLinear=nn.modules.linear:Linear nn.modules.lazy
+nn.modules.linear nn.modules.lazy
 nn.modules.loss nn.modules.margin_loss
 nn.modules.module _EXTRA_STATE_KEY_SUFFIX=nn.modules.state:EXTRA_STATE
 nn.modules.module nn.modules.hooks nn.modules.state _IncompatibleKeys=nn.modules.state:IncompatibleKeys

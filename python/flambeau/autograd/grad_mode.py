@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar
 
@@ -30,7 +31,14 @@ class _Decorator:
 
     def __call__(self, function: _F) -> _F:
         if isinstance(function, type):
-            raise TypeError(f"{type(self).__name__}: expected a function to decorate, got a class")
+            warnings.warn(
+                f"Decorating the class {function.__name__} is deprecated: decorate its methods",
+                FutureWarning,
+                stacklevel=2,
+            )
+            made: Any = function
+            made.__init__ = self(made.__init__)
+            return made
         if inspect.isgeneratorfunction(function):
             return _around_generator(self.clone, function)  # type: ignore[return-value]
 

@@ -11,6 +11,7 @@ from flambeau._C import Tensor
 from flambeau.nn.modules.module import Module
 
 _State = Mapping[str, Tensor]
+_ABSENT = object()
 
 
 def _one_dict(dicts: Any) -> dict[str, Tensor]:
@@ -19,7 +20,7 @@ def _one_dict(dicts: Any) -> dict[str, Tensor]:
     Raises: ValueError unless they are dicts that share no key.
     """
     if isinstance(dicts, dict):
-        return dict(dicts)
+        return dicts
     if not isinstance(dicts, Sequence):
         raise ValueError(f"functional_call: expected a dict, or several in a list, got {type(dicts)}")
     joined: dict[str, Tensor] = {}
@@ -75,19 +76,30 @@ def _check_names(module: Module, given: dict[str, Tensor], places: dict[str, Ten
 
 @contextlib.contextmanager
 def _replaced(module: Module, values: dict[str, Tensor]) -> Iterator[None]:
-    """Put other tensors in the places of parameters and buffers, and these back at the end."""
-    kept: list[tuple[dict[str, Any], str, Any]] = []
+    """Put other tensors in the places of parameters and buffers, and these back at the end.
+
+    A name that the module lacks is an attribute meanwhile. Values that the module replaced are in `values`
+    afterwards.
+    """
+    kept: list[tuple[str, dict[str, Any], str, Any]] = []
     try:
         for path, value in values.items():
             prefix, _, name = path.rpartition(".")
             owner = module.get_submodule(prefix)
-            table = owner._parameters if name in owner._parameters else owner._buffers
-            kept.append((table, name, table[name]))
+            if not name:
+                raise KeyError(f"functional_call: expected the name of a tensor, got {path!r}")
+            tables = (owner._parameters, owner._buffers)
+            table = next((t for t in tables if name in t), vars(owner))
+            kept.append((path, table, name, table.get(name, _ABSENT)))
             table[name] = value
         yield
     finally:
-        for table, name, value in reversed(kept):
-            table[name] = value
+        for path, table, name, before in reversed(kept):
+            values[path] = table.get(name, values[path])
+            if before is _ABSENT:
+                table.pop(name, None)
+            else:
+                table[name] = before
 
 
 def functional_call(
@@ -103,7 +115,7 @@ def functional_call(
 
     Args:
         module: what is called; it is itself again afterwards. A buffer that it replaces during the call
-            keeps its new value only where none was given.
+            keeps its new value where none was given; else the new value is in the dict that gave one.
         parameter_and_buffer_dicts: tensors by dotted name, or several such dicts.
         args: the positional arguments: a tuple, or the only one.
         kwargs: the keyword arguments.
@@ -123,12 +135,15 @@ def functional_call(
     for value in given.values():
         if not isinstance(value, Tensor):
             raise TypeError(f"{value} is not an instance of flambeau.Tensor")
-    values = _with_ties(given, places) if tie_weights else given
+    values = _with_ties(given, places) if tie_weights else dict(given)
     if strict:
         _check_names(module, values, places)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, {name: value for name, value in values.items() if name in places}):
-        return module(*positional, **(kwargs or {}))
+    try:
+        with _replaced(module, values):
+            return module(*positional, **(kwargs or {}))
+    finally:
+        given.update((name, values[name]) for name in given)
 
 
 def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:

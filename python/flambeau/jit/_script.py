@@ -14,6 +14,7 @@ from flambeau.fx import symbolic_trace
 from flambeau.fx.graph import Graph
 from flambeau.jit import _state
 from flambeau.nn import Module
+from flambeau.nn.parameter import is_lazy
 
 __all__ = ["RecursiveScriptModule", "ScriptFunction", "ScriptModule", "script", "script_method"]
 
@@ -263,6 +264,11 @@ def scripted_module(module: Module, memo: dict[int, Any]) -> Any:
         return module
     if id(module) in memo:
         return memo[id(module)]
+    if any(is_lazy(t) for t in (*module._parameters.values(), *module._buffers.values())):
+        raise RuntimeError(
+            f"script: {type(module).__name__} has uninitialized parameters or buffers; "
+            "run a forward pass first"
+        )
     cls: Any = scripted_class(type(module))
     made: Any = cls.__new__(cls)
     memo[id(module)] = made

@@ -90,13 +90,13 @@ class UninitializedTensorMixin:
     def shape(self) -> Any:
         """Unknown. Raises: RuntimeError."""
         raise RuntimeError(
-            "an uninitialized parameter or buffer has no shape yet: call the lazy module once first, or "
-            "load a state into it"
+            "the shape of an uninitialized parameter or buffer is unknown: call the lazy module once first, "
+            "or load a state into it"
         )
 
     def share_memory_(self) -> Any:
         """Raise RuntimeError: there is no memory yet."""
-        raise RuntimeError("share_memory_: an uninitialized parameter or buffer has no memory yet")
+        raise RuntimeError("cannot share memory on an uninitialized parameter or buffer: it has none yet")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

@@ -8,7 +8,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
-from flambeau.nn.modules.linear import Linear, Table
+from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear, Table
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
@@ -69,7 +69,7 @@ class MultiheadAttention(Module):
         self.register_parameter(
             "in_proj_bias", Parameter(flambeau.empty(3 * embed_dim, **place)) if bias else None
         )
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, **place)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **place)
         for name in ("bias_k", "bias_v"):
             extra = Parameter(flambeau.empty(1, 1, embed_dim, **place)) if add_bias_kv else None
             self.register_parameter(name, extra)

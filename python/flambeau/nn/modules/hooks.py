@@ -345,7 +345,7 @@ class HookedModule:
         if backward is not None:
             call.result = backward.leave(call.result)
         if not full:
-            self._watch_last_node(call.result)
+            self._watch_last_node(call.args, call.result)
         return call.result
 
     def _before(
@@ -370,11 +370,20 @@ class HookedModule:
         kwargs = (call.kwargs,) if hook.with_kwargs else ()
         return hook.call(self, call.args, *kwargs, call.result)
 
-    def _watch_last_node(self, result: Any) -> None:
+    def _watch_last_node(self, args: Any, result: Any) -> None:
         """Serve the old backward hooks, which see the node of the first result only."""
+        nodes = {t.grad_fn for t in _tensors_in(result)} - {None}
         node = next((t.grad_fn for t in _tensors_in(result) if t.grad_fn is not None), None)
         if node is None:
             return
+        inputs = {t.grad_fn for t in _tensors_in(args)} - {None}
+        if len(nodes) > 1 or inputs != {before for before, _ in node.next_functions}:
+            warnings.warn(
+                "register_backward_hook: forward recorded several nodes, so the hook misses some gradients; "
+                "use register_full_backward_hook",
+                FutureWarning,
+                stacklevel=4,
+            )
         for hook in self._backward_hooks.values():
             node.register_hook(lambda grads, outs, call=hook: call(self, grads, outs))
 

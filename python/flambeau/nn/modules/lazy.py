@@ -98,7 +98,7 @@ class _LazyLayer(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
         """Take the number of features from an input."""
-        options = {**self._options, next(iter(self._options)): input.shape[self.features_dim]}
+        options = {**self._options, next(iter(self._options)): self._features_of(input)}
         if not self.has_uninitialized_params():  # a state has been loaded: the values are there
             options["device"] = "meta"
         for parameter in self._parameters.values():
@@ -117,6 +117,9 @@ class _LazyLayer(LazyModuleMixin):
             if name in vars(made):
                 vars(self)[name] = vars(made)[name]
 
+    def _features_of(self, input: Tensor) -> int:
+        return input.shape[self.features_dim]
+
     def reset_parameters(self) -> None:
         """Draw new initial values, if there are parameters already."""
 
@@ -132,6 +135,14 @@ class _LazyConv(_LazyLayer):
         for name in ("kernel_size", "stride", "padding", "dilation", "output_padding"):
             if not isinstance(sizes[name], str):
                 setattr(self, name, conv.as_tuple(sizes[name], self.cls_to_become.dims))
+
+    def _features_of(self, input: Tensor) -> int:
+        dims = -self.features_dim
+        if input.dim() not in (dims, dims + 1):
+            raise RuntimeError(
+                f"{type(self).__name__}: expected {dims}-D or {dims + 1}-D input, got {tuple(input.shape)}"
+            )
+        return input.shape[self.features_dim]
 
 
 class _LazyNorm(_LazyLayer):

@@ -269,6 +269,8 @@ class Embedding(Table):
 
 
 # What PyTorch's attention says of its last layer, in pickles of whole layers.
-NonDynamicallyQuantizableLinear = Linear
+class NonDynamicallyQuantizableLinear(Linear):
+    """The projection inside `MultiheadAttention`, by the name under which PyTorch's files know it."""
+
 
 __getattr__, __dir__ = attributes(__name__)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import flambeau
 from flambeau import Tensor
 from flambeau._lazy import attributes
+from flambeau.nn.modules._conversion import convert_tensors
 from flambeau.nn.modules._target import target_of
 from flambeau.nn.modules.hooks import (
     RemovableHandle,
@@ -348,20 +349,7 @@ class Module(StatefulModule):
     def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         for child in self.children() if recurse else ():
             child._apply(fn)
-        for name, parameter in self._parameters.items():
-            if parameter is None:
-                continue
-            with flambeau.no_grad():
-                value = fn(parameter.data)
-                if value.device.type != parameter.device.type:  # a tensor stays where it is
-                    self._parameters[name] = Parameter(value, parameter.requires_grad)
-                    continue
-                parameter.data = value
-                if parameter.grad is not None:
-                    parameter.grad = fn(parameter.grad)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
+        convert_tensors(self, fn)
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import flambeau
@@ -86,6 +87,11 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
         module_cls: a module's class that takes `device`.
         *args: its arguments.
         **kwargs: its arguments by keyword.
+    Raises: RuntimeError for what is no module's class, or has no parameter `device`.
     """
+    if not issubclass(module_cls, flambeau.nn.Module):
+        raise RuntimeError(f"skip_init: expected a class of modules, got {module_cls.__name__}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError(f"skip_init: {module_cls.__name__} has no parameter 'device'")
     device = kwargs.pop("device", "cpu")
     return module_cls(*args, **kwargs, device="meta").to_empty(device=device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import flambeau
@@ -50,6 +51,16 @@ class _SpectralNorm:
         setattr(module, self.name, self.weight(module, module.training))
 
 
+class _SpectralNormVersion:
+    """The hook that notes the form of the saved vectors, as `load_state_dict` of PyTorch asks for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: Any) -> None:
+        local_metadata.setdefault("spectral_norm", {})[f"{self.name}.version"] = 1
+
+
 def check_iterations(n_power_iterations: int) -> None:
     """Refuse a number of iterations that would leave the vectors as they were drawn."""
     if n_power_iterations <= 0:
@@ -85,8 +96,13 @@ def _taken(module: Module, kind: type, name: str) -> Any:
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Learn the length ``name_g`` and the direction ``name_v`` of a weight apart.
 
-    The arguments are those of `parametrizations.weight_norm`.
+    The arguments are those of `parametrizations.weight_norm`, the newer form of this.
     """
+    warnings.warn(
+        "nn.utils.weight_norm is deprecated; use nn.utils.parametrizations.weight_norm",
+        FutureWarning,
+        stacklevel=2,
+    )
     if _hooks(module, _WeightNorm, name):
         raise RuntimeError(f"Cannot register two hooks of weight_norm for {name}")
     hook, weight = _WeightNorm(name, dim), getattr(module, name)
@@ -122,7 +138,7 @@ def spectral_norm(
     dim = dim_of_outputs(module, dim)
     if _hooks(module, _SpectralNorm, name):
         raise RuntimeError(f"Cannot register two hooks of spectral_norm for {name}")
-    hook, weight = _SpectralNorm(name, n_power_iterations, dim, eps), getattr(module, name)
+    hook, weight = _SpectralNorm(name, n_power_iterations, dim, eps), module._parameters[name]
     with flambeau.no_grad():
         rows, columns = weight.movedim(dim, 0).flatten(1).shape
         u, v = (
@@ -135,6 +151,7 @@ def spectral_norm(
     module.register_buffer(f"{name}_u", u)
     module.register_buffer(f"{name}_v", v)
     module.register_forward_pre_hook(hook)
+    module._register_state_dict_hook(_SpectralNormVersion(name))
     return module
 
 
@@ -145,6 +162,11 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
         weight = hook.weight(module, iterate=False)
     delattr(module, name)
     del module._parameters[f"{name}_orig"]
+    module._state_dict_hooks = type(module._state_dict_hooks)(
+        (k, h)
+        for k, h in module._state_dict_hooks.items()
+        if not (isinstance(h.call, _SpectralNormVersion) and h.call.name == name)
+    )
     delattr(module, f"{name}_u")
     delattr(module, f"{name}_v")
     setattr(module, name, Parameter(weight.detach()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 import flambeau
@@ -61,6 +62,12 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale gradients so that their common norm is at most `max_norm`; return the norm before."""
     given = _listed(parameters)
+    if not given and iter(parameters) is parameters:
+        warnings.warn(
+            "clip_grad_norm_: the generator of parameters is empty, perhaps used up",
+            UserWarning,
+            stacklevel=2,
+        )
     with flambeau.no_grad():
         grads = [p.grad for p in given if p.grad is not None]
         total = get_total_norm(grads, float(norm_type), error_if_nonfinite)

@@ -224,6 +224,9 @@ def spectral_norm(
         dim: of the outputs; 0, for transposed convolutions 1.
     Source: Miyato et al. 2018, "Spectral normalization for generative adversarial networks".
     """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"{module} has no parameter '{name}', nor a buffer")
     dim = dim_of_outputs(module, dim)
-    made = _SpectralNorm(getattr(module, name), n_power_iterations, dim, eps)
+    made = _SpectralNorm(weight, n_power_iterations, dim, eps)
     return parametrize.register_parametrization(module, name, made)

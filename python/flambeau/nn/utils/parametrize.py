@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.__future__ import get_swap_module_params_on_conversion as swapped_on_conversion
 from flambeau.nn.modules.containers import ModuleDict, ModuleList
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
@@ -30,66 +31,105 @@ def cached() -> Iterator[None]:
             _cache.clear()
 
 
+def _set(target: Tensor, value: Tensor) -> None:
+    """Give a tensor object another value; it stays the object that optimizers know."""
+    if swapped_on_conversion() and value is not target:
+        parameter = isinstance(target, Parameter)
+        flambeau.utils.swap_tensors(target, Parameter(value, target.requires_grad) if parameter else value)
+    else:
+        target.set_(value)
+
+
+def _check_like(value: Any, what: str, original: Tensor) -> None:
+    """Refuse what is no tensor of the original's dtype and shape."""
+    _check_dtype(value, what, original)
+    if value.shape != original.shape:
+        raise ValueError(
+            f"{what} may not change the shape without unsafe=True: expected {tuple(original.shape)}, "
+            f"got {tuple(value.shape)}"
+        )
+
+
+def _check_dtype(value: Any, what: str, original: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{what}: expected a Tensor, got {type(value).__name__}")
+    if value.dtype != original.dtype:
+        raise ValueError(f"{what} may not change the dtype: expected {original.dtype}, got {value.dtype}")
+
+
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, applied one after the other, and what they are applied to.
 
     That is ``original``, or ``original0``, ``original1``, ... where `right_inverse` gives several tensors.
+    A single original is the object that the module had, with the values of `right_inverse`.
     """
 
-    def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not modules:
+            raise ValueError("ParametrizationList: expected one parametrization or more")
         super().__init__(modules)
         self.unsafe = unsafe
-        first = original
+        shape, dtype = original.shape, original.dtype
         with flambeau.no_grad():
-            for module in reversed(list(self)):
-                if hasattr(module, "right_inverse"):
-                    # One that has no inverse under its options is applied to the value as it is.
-                    with suppress(NotImplementedError):
-                        first = module.right_inverse(first)
-        self.is_tensor = isinstance(first, Tensor)
-        learned = isinstance(original, Parameter)
-        parts = (
-            [("original", first)] if self.is_tensor else [(f"original{i}", t) for i, t in enumerate(first)]
-        )
-        self.ntensors = len(parts)
-        for name, part in parts:
-            if learned:
-                keeps = self.is_tensor and part is original
-                value: Any = original if keeps else Parameter(part.detach(), original.requires_grad)
-                self.register_parameter(name, value)
-            else:
-                self.register_buffer(name, part)
+            found = self._inverted(original)
+        self.is_tensor = isinstance(found, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(found)
+        if isinstance(found, Tensor):
+            _check_dtype(found, "right_inverse", original)
+            with flambeau.no_grad():
+                _set(original, found)
+            self._hold("original", original)
+        else:
+            self._hold_several(found, original)
         if not unsafe:
-            self._check(original)
+            with flambeau.no_grad():
+                _check_like(self(), "this parametrization", flambeau.empty(shape, dtype=dtype, device="meta"))
 
-    def _check(self, original: Tensor) -> None:
-        with flambeau.no_grad():
-            result = self()
-        if not isinstance(result, Tensor):
-            raise ValueError(f"parametrization: expected a Tensor, got {type(result).__name__}")
-        for what in ("dtype", "shape"):
-            if getattr(result, what) != getattr(original, what):
-                raise ValueError(
-                    f"this parametrization may not change the {what} without unsafe=True: expected "
-                    f"{getattr(original, what)}, got {getattr(result, what)}"
-                )
+    def _inverted(self, value: Any) -> Any:
+        """Apply the inverses that there are; one that is not implemented leaves the value as it is."""
+        for module in reversed(list(self)):
+            if hasattr(module, "right_inverse"):
+                with suppress(NotImplementedError):
+                    value = module.right_inverse(value)
+        if not isinstance(value, Tensor | Sequence):
+            raise ValueError(f"right_inverse: expected a Tensor or several, got {type(value).__name__}")
+        return value
+
+    def _hold(self, name: str, value: Tensor) -> None:
+        if isinstance(value, Parameter):
+            self.register_parameter(name, value)
+        else:
+            self.register_buffer(name, value)
+
+    def _hold_several(self, parts: Sequence[Tensor], original: Tensor) -> None:
+        for i, part in enumerate(parts):
+            if not isinstance(part, Tensor):
+                raise ValueError(f"right_inverse: expected Tensors, got {type(part).__name__} at place {i}")
+            learned = isinstance(original, Parameter)
+            value = Parameter(part.detach(), original.requires_grad) if learned else part
+            self._hold(f"original{i}", value.requires_grad_(original.requires_grad))
 
     def _originals(self) -> list[Tensor]:
         if self.is_tensor:
             return [self.original]
-        return [getattr(self, f"original{i}") for i in range(self.ntensors)]
+        return [getattr(self, name) for name in _numbered(self)]
 
     def right_inverse(self, value: Tensor) -> None:
         """Set the originals so that the tensor becomes `value`."""
         with flambeau.no_grad():
+            found: Any = value
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
                         f"parametrization {type(module).__name__} does not implement right_inverse."
                     )
-                value = module.right_inverse(value)
-            for own, new in zip(self._originals(), [value] if self.is_tensor else value, strict=True):
-                own.set_(new.to(own.dtype)) if own.shape != new.shape else own.copy_(new)
+                found = module.right_inverse(found)
+            parts = [found] if self.is_tensor else found
+            if not isinstance(parts, Sequence) or len(parts) != self.ntensors:
+                raise ValueError(f"right_inverse: expected {self.ntensors} tensors, got {parts}")
+            for own, new in zip(self._originals(), parts, strict=True):
+                _check_dtype(new, "right_inverse", own)
+                _set(own, new)
 
     def forward(self) -> Tensor:
         """Compute the tensor."""
@@ -148,6 +188,15 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(found) > 0 if tensor_name is None else tensor_name in found
 
 
+def _check_addition(parametrization: Module, present: Tensor) -> None:
+    """Refuse a further parametrization, or an inverse, that changes dtype or shape."""
+    value = parametrization(present)
+    _check_like(value, "this parametrization", present)
+    if hasattr(parametrization, "right_inverse"):
+        with suppress(NotImplementedError):
+            _check_like(parametrization.right_inverse(value), "right_inverse of a further one", present)
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -159,16 +208,18 @@ def register_parametrization(
         parametrization: its forward gives the tensor from the original; its ``right_inverse``, if there is
             one, gives the original from a tensor, which assigning to the name needs.
         unsafe: do not check that shape and dtype stay.
+    Raises: ValueError for a name that is no parameter or buffer, and for results that do not fit.
+
+    The originals are set by `right_inverse` for the first parametrization of a tensor; a further one is
+    applied to the present value.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        existing = module.parametrizations[tensor_name]
-        value = getattr(module, tensor_name).detach()
-        existing.append(parametrization)
-        if all(hasattr(part, "right_inverse") for part in existing):
-            existing.right_inverse(value)
+        existing: Any = module.parametrizations[tensor_name]
         if not unsafe:
-            existing._check(value)
+            _check_addition(parametrization, getattr(module, tensor_name))
+        existing.append(parametrization)
+        existing.unsafe |= unsafe
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
         raise ValueError(f"{module} does not have a parameter '{tensor_name}', nor a buffer")
@@ -192,21 +243,23 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"{module}: {tensor_name} does not have a parametrization")
-    made = module.parametrizations[tensor_name]
-    if not leave_parametrized and not made.is_tensor:
-        raise ValueError("leave_parametrized=False is only possible where there is one original tensor")
-    original = made._originals()[0]
-    with flambeau.no_grad():
-        value = made() if leave_parametrized else original
-    learned = isinstance(original, Parameter)
+    made: Any = module.parametrizations[tensor_name]
+    if not made.is_tensor:
+        if not leave_parametrized:
+            raise ValueError("leave_parametrized=False needs a single original tensor")
+        value = getattr(module, tensor_name)
+        result: Tensor = Parameter(value) if value.requires_grad else value
+    else:
+        result = made.original
+        if leave_parametrized:
+            with flambeau.no_grad():
+                _set(result, getattr(module, tensor_name))
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
-    if learned:
-        same = made.is_tensor and not leave_parametrized
-        result = original if same else Parameter(value.detach().clone(), original.requires_grad)
+    if isinstance(result, Parameter):
         module.register_parameter(tensor_name, result)
     else:
-        module.register_buffer(tensor_name, value)
+        module.register_buffer(tensor_name, result)
     if not is_parametrized(module):
         del module.parametrizations
         module.__class__ = type(module)._unparametrized  # type: ignore[attr-defined]
@@ -216,3 +269,32 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 def type_before_parametrizations(module: Module) -> type:
     """Return a module's class without its parametrizations."""
     return type(module)._unparametrized if is_parametrized(module) else type(module)  # type: ignore[attr-defined]
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give a module the parametrizations of another, and their originals.
+
+    Args:
+        from_module: a parametrized module.
+        to_module: the module to change, which is returned; it gets a parameter that it lacks.
+        tensor_name: of the tensor. Default: all that are parametrized.
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    sources: Any = from_module.parametrizations
+    for name in list(sources) if tensor_name is None else [tensor_name]:
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name)))
+        for parametrization in sources[name]:
+            register_parametrization(to_module, name, parametrization)
+        made: Any = to_module.parametrizations
+        originals = ["original"] if sources[name].is_tensor else _numbered(sources[name])
+        for original in originals:
+            setattr(made[name], original, getattr(sources[name], original))
+    return to_module
+
+
+def _numbered(made: Any) -> list[str]:
+    return [f"original{i}" for i in range(made.ntensors)]

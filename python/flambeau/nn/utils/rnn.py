@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import flambeau
@@ -42,15 +42,78 @@ class PackedSequence(_Packed):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
+        if batch_sizes.device.type != "cpu":
+            raise ValueError(f"PackedSequence: batch_sizes must stay on the CPU, got {batch_sizes.device}")
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return a sequence with `data` in another dtype or on another device."""
-        return type(self)(
-            self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices, self.unsorted_indices
+        """Return a sequence with `data` in another dtype or on another device; itself if nothing changes."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        indices = (
+            None if order is None else order.to(data.device)
+            for order in (self.sorted_indices, self.unsorted_indices)
         )
+        return type(self)(data, self.batch_sizes, *indices)
+
+    def pin_memory(self) -> PackedSequence:
+        """Return a sequence in memory that a GPU can copy from by itself."""
+        indices = (
+            None if order is None else order.pin_memory()
+            for order in (self.sorted_indices, self.unsorted_indices)
+        )
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *indices)
+
+    def is_pinned(self) -> bool:
+        """Whether the data lies in pinned memory."""
+        data: Any = self.data
+        return data.is_pinned()
+
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Move to the CPU; other arguments are those of `to`."""
+        return self.to(*args, device="cpu", **kwargs)
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Move to a CUDA device; the arguments are those of `to`."""
+        if args or "device" in kwargs:
+            device = flambeau.device("cuda", args[0]) if args and isinstance(args[0], int) else None
+            return self.to(device or args[0], *args[1:], **kwargs) if args else self.to(**kwargs)
+        return self.to(device="cuda", **kwargs)
+
+    def double(self) -> PackedSequence:
+        """Cast the data to float64."""
+        return self.to(flambeau.float64)
+
+    def float(self) -> PackedSequence:
+        """Cast the data to float32."""
+        return self.to(flambeau.float32)
+
+    def half(self) -> PackedSequence:
+        """Cast the data to float16."""
+        return self.to(flambeau.float16)
+
+    def long(self) -> PackedSequence:
+        """Cast the data to int64."""
+        return self.to(flambeau.int64)
+
+    def int(self) -> PackedSequence:
+        """Cast the data to int32."""
+        return self.to(flambeau.int32)
+
+    def short(self) -> PackedSequence:
+        """Cast the data to int16."""
+        return self.to(flambeau.int16)
+
+    def char(self) -> PackedSequence:
+        """Cast the data to int8."""
+        return self.to(flambeau.int8)
+
+    def byte(self) -> PackedSequence:
+        """Cast the data to uint8."""
+        return self.to(flambeau.uint8)
 
     @property
     def is_cuda(self) -> bool:
@@ -70,6 +133,8 @@ def pack_padded_sequence(
         enforce_sorted: raise RuntimeError unless lengths fall; else they are sorted.
     """
     given = flambeau.as_tensor(lengths, dtype=flambeau.int64)
+    if given.dim() != 1:
+        raise RuntimeError(f"pack_padded_sequence: expected lengths of one dimension, got {given.dim()}")
     order = None
     if not enforce_sorted:
         given, order = given.sort(descending=True)
@@ -120,6 +185,22 @@ def pad_packed_sequence(
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
+def _listed(name: str, sequences: Any) -> list[Tensor]:
+    """Return the sequences of any iterable as a list.
+
+    Raises: RuntimeError for what is no iterable or empty, TypeError for what holds other than tensors.
+    """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(f"{name}: expected iterable for input sequences, got {type(sequences).__name__}")
+    found = list(sequences)
+    if not found:
+        raise RuntimeError(f"{name}: expected one sequence or more, got none")
+    for sequence in found:
+        if not isinstance(sequence, Tensor):
+            raise TypeError(f"{name}: expected Tensors, got {type(sequence).__name__}")
+    return found
+
+
 def pad_sequence(
     sequences: Sequence[Tensor],
     batch_first: bool = False,
@@ -129,6 +210,7 @@ def pad_sequence(
     """Stack sequences (length, *), padded to the longest, as (time, batch, *) or (batch, time, *)."""
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"pad_sequence: expected padding_side 'left' or 'right', got {padding_side!r}")
+    sequences = _listed("pad_sequence", sequences)
     longest = max(s.size(0) for s in sequences)
     rows = []
     for s in sequences:
@@ -146,6 +228,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack a list of sequences (length, *)."""
+    sequences = _listed("pack_sequence", sequences)
     lengths = [s.size(0) for s in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 

@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
-from flambeau.func import functional_call
+import warnings
+from typing import Any
+
+from flambeau import func
 
 __all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Any,
+    parameters_and_buffers: Any,
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in the places of its own (deprecated).
+
+    See `flambeau.func.functional_call`, which has the same arguments.
+    """
+    warnings.warn(
+        "nn.utils.stateless.functional_call is deprecated; use func.functional_call",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return func.functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
