@@ -68,7 +68,7 @@ class Residual(nn.Module):
         x = fb.cat([right, left], 1) * self.scale - self.shift
         x = (x + self.plain) * self.hidden
         rows, columns = x.shape
-        x = abs(-x).view(rows, columns)[:, 1:] ** 2 // 3
+        x = abs(-x).view(rows, columns)[:, columns // 4 :] ** 2 / 3
         return {"x": x * gain, "both": (left.size(0), [x.T @ x, ~(x > 1)]), "none": None}
 
 
