@@ -93,6 +93,44 @@ def test_transforming_back_gives_the_input(n: int):
     assert fb.allclose(fb.fft.hfft(fb.fft.ihfft(x), n), x)
 
 
+# Lengths of 4 to 48 vectors of any instruction set, with rows that share a vector or not, and batches
+# that leave the last group of rows incomplete.
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [8, 32, 56, 64, 80, 112, 128, 160, 208, 224, 240, 256, 480, 512, 768])
+@pytest.mark.parametrize("batch", [1, 2, 3, 5, 9])
+def test_batches_of_short_rows(n: int, batch: int, dtype: type):
+    rng = np.random.default_rng(n + batch)
+    # Each row has a scale of its own, which another row's rounding errors must not reach.
+    rows = 10.0 ** rng.permutation(np.arange(batch) * 3 % 7)[:, None]
+    tolerance = bound(2 * n, dtype) * np.sqrt(2 * n) * rows
+    x = (rng.uniform(-1, 1, (batch, n)) + 1j * rng.uniform(-1, 1, (batch, n))) * rows
+    x = x.astype(np.result_type(dtype, np.complex64))
+    pairs = x.view(dtype)
+    spectrum = np.fft.rfft(pairs.astype(np.float64))
+    for got, want in (
+        (fb.fft.fft(fb.from_numpy(x)), np.fft.fft(x.astype(np.complex128))),
+        (fb.fft.ifft(fb.from_numpy(x), norm="forward"), np.fft.ifft(x.astype(np.complex128), norm="forward")),
+        (fb.fft.rfft(fb.from_numpy(pairs)), spectrum),
+        (fb.fft.irfft(fb.from_numpy(spectrum.astype(x.dtype))), pairs),
+        (fb.fft.fft(fb.from_numpy(x).t().contiguous(), dim=0).t(), np.fft.fft(x.astype(np.complex128))),
+    ):
+        assert (np.abs(got.numpy() - want) <= tolerance).all()
+
+
+@pytest.mark.parametrize("n", [64, 128, 224, 256, 512])
+@pytest.mark.parametrize("call", [fb.fft.fft, fb.fft.rfft, fb.fft.irfft, fb.fft.ifft])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_nan_and_infinity_stay_in_their_row(n: int, call, bad: float):
+    x = fb.randn(6, n // 2 + 1, dtype=fb.complex64) if call is fb.fft.irfft else fb.randn(6, n)
+    want = call(x)
+    y = x.clone()
+    y[2, 5] = bad
+    got = call(y)
+    assert not got[2].isfinite().any()
+    others = [0, 1, 3, 4, 5]
+    assert fb.equal(got[others], want[others])
+
+
 def test_imaginary_parts_that_cannot_be_are_ignored():
     x = fb.tensor([1 + 5j, 2 + 1j, 3 - 7j])
     y = fb.tensor([1, 2 + 1j, 3], dtype=fb.complex64)

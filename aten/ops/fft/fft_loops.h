@@ -68,9 +68,25 @@ struct RowLoops {
   // k `lanes` real and `lanes` imaginary parts. exchanged: the parts of `out` change places.
   void (*across)(const T* re, const T* im, int64_t count, const T* twiddles, T scale,
                  bool exchanged, T* out);
-  // As Loops::unpack and Loops::pack on interleaved numbers. unpack_row is in place.
-  void (*unpack_row)(int64_t half, const T* roots, T scale, T* x);
-  void (*pack_row)(int64_t half, const T* roots, const T* in, T* out);
+};
+
+// Around the transforms of a few sequences side by side, each by vectors of its own elements
+// (row_group.h). Real and imaginary parts lie in arrays of their own, elements in order.
+template <typename T>
+struct GroupLoops {
+  // `vectors` vectors of interleaved numbers to parts, and back, times scale.
+  void (*split)(const T* in, int64_t vectors, T* re, T* im);
+  void (*join)(const T* re, const T* im, int64_t vectors, T scale, T* out);
+  // Transforms across the lanes of `rows` sequences of `count` vectors: those of sequence r go to
+  // out_re, out_im + r * (count + 1) * lanes, element k + count * t for k < count and t < lanes.
+  // What lies behind its last element is overwritten. twiddles: as RowLoops, in the same order for
+  // each sequence. Several sequences have no more vectors than there are lanes.
+  void (*across)(const T* re, const T* im, int64_t count, int64_t rows, const T* twiddles,
+                 T* out_re, T* out_im);
+  // As Loops::unpack and Loops::pack of one sequence, to and from interleaved numbers.
+  // roots: half / 2 + lanes real, then as many imaginary parts. At least two vectors.
+  void (*unpack)(int64_t half, const T* roots, T scale, const T* re, const T* im, T* out);
+  void (*pack)(int64_t half, const T* roots, const T* in, T* re, T* im);
 };
 
 }  // namespace flambeau::fft

@@ -8,6 +8,7 @@
 #include "aten/ops/fft/fft_plan.h"
 #include "aten/ops/fft/lane_buffers.h"
 #include "aten/ops/fft/lane_groups.h"
+#include "aten/ops/fft/row_group.h"
 #include "aten/ops/fft/row_plan.h"
 #include "aten/ops/fft/row_transform.h"
 
@@ -123,33 +124,19 @@ void for_each_row(Sequences s, const RowPlan<T>& plan, const Body& body) {
     for (int64_t o = begin; o < end; ++o) body(o, work);
   });
 }
-
-// Contiguous sequences of even length by vectors of their own elements, where there is a plan.
-template <typename T>
-bool transform_real_rows(const T* real_in, T* out, Sequences s, T scale) {
-  const int64_t half = s.n / 2, complex_size = half + 1;
-  const auto row = s.inner == 1 && s.n % 2 == 0 ? RowPlan<T>::of(half) : nullptr;
-  if (!row) return false;
-  const auto roots = real_roots<T>(s.n);
-  for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
-    T* const to = out + 2 * o * complex_size;
-    row->execute(real_in + o * s.n, to, true, T(1), work);
-    row_loops<T>().unpack_row(half, roots->data(), scale, to);
+// body(first, rows, buffers) for as many of them at once as the group takes.
+template <typename T, typename Body>
+void for_each_group(Sequences s, const RowGroup<T>& group, const Body& body) {
+  const int64_t most = group.rows(), groups = (s.outer + most - 1) / most;
+  parallel_for(0, groups, most * s.n * kElementCost, [&](int64_t begin, int64_t end) {
+    LaneBuffers<T> work(group.work_elements());
+    for (int64_t g = begin; g < end; ++g) body(g * most, std::min(most, s.outer - g * most), work);
   });
-  return true;
 }
+
 template <typename T>
-bool transform_rows_to_real(const T* in, T* real_out, Sequences s, T scale) {
-  const int64_t half = s.n / 2, complex_size = half + 1;
-  const auto row = s.inner == 1 && s.n % 2 == 0 ? RowPlan<T>::of(half) : nullptr;
-  if (!row) return false;
-  const auto roots = real_roots<T>(s.n);
-  for_each_row<T>(s, *row, [&](int64_t o, LaneBuffers<T>& work) {
-    T* const to = real_out + o * s.n;
-    row_loops<T>().pack_row(half, roots->data(), in + 2 * o * complex_size, to);
-    row->execute(to, to, false, scale, work);
-  });
-  return true;
+std::shared_ptr<const RowGroup<T>> real_group(Sequences s) {
+  return s.inner == 1 && s.n % 2 == 0 ? RowGroup<T>::of(s.n / 2) : nullptr;
 }
 
 // Long sequences of odd length, as complex ones.
@@ -193,6 +180,13 @@ void transform(const T* in, T* out, Sequences s, bool forward, T scale) {
     });
     return;
   }
+  const auto group = s.inner == 1 ? RowGroup<T>::of(s.n) : nullptr;
+  if (group && group->is_short()) {
+    for_each_group<T>(s, *group, [&](int64_t o, int64_t rows, LaneBuffers<T>& work) {
+      group->transform(in + 2 * o * s.n, out + 2 * o * s.n, rows, forward, scale, work);
+    });
+    return;
+  }
   if (goes_by_rows<T>(s.n, s)) {
     for_rows(in, s.n, 2, out, s.n, 2, s,
              [&](const T* from, T* to) { transform_row(s.n, from, to, forward, scale); });
@@ -215,7 +209,12 @@ template <typename T>
 void transform_real(const T* real_in, T* out, Sequences s, T scale) {
   const int64_t half = s.n / 2, kept = half + 1;
   const bool even = s.n % 2 == 0;
-  if (transform_real_rows(real_in, out, s, scale)) return;
+  if (const auto group = real_group<T>(s)) {
+    for_each_group<T>(s, *group, [&](int64_t o, int64_t rows, LaneBuffers<T>& work) {
+      group->transform_real(real_in + o * s.n, out + 2 * o * kept, rows, scale, work);
+    });
+    return;
+  }
   if (!even && goes_by_rows<T>(s.n, s)) return transform_real_as_complex(real_in, out, s, scale);
   if (even && goes_by_rows<T>(half, s)) {
     for_rows(real_in, s.n, 1, out, kept, 2, s,
@@ -245,7 +244,12 @@ template <typename T>
 void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
   const int64_t half = s.n / 2, given = half + 1;
   const bool even = s.n % 2 == 0;
-  if (transform_rows_to_real(in, real_out, s, scale)) return;
+  if (const auto group = real_group<T>(s)) {
+    for_each_group<T>(s, *group, [&](int64_t o, int64_t rows, LaneBuffers<T>& work) {
+      group->transform_to_real(in + 2 * o * given, real_out + o * s.n, rows, scale, work);
+    });
+    return;
+  }
   if (!even && goes_by_rows<T>(s.n, s)) return transform_complex_to_real(in, real_out, s, scale);
   if (even && goes_by_rows<T>(half, s)) {
     for_rows(in, given, 2, real_out, s.n, 1, s,

@@ -35,6 +35,10 @@ template <typename T>
 [[gnu::always_inline]] inline Value<T> turned(Value<T> a) {
   return {a.im, -a.re};
 }
+template <typename T>
+[[gnu::always_inline]] inline Value<T> conjugate(Value<T> a) {
+  return {a.re, -a.im};
+}
 
 // v[t] becomes the sum over i of v[i] e^(-2 pi i t / R).
 template <int R>

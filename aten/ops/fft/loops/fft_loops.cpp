@@ -293,11 +293,6 @@ void twist(int64_t n, const T* starts, const T* steps, T* re, T* im) {
   }
 }
 
-template <typename T>
-[[gnu::always_inline]] inline Value<T> conjugate(Value<T> a) {
-  return {a.re, -a.im};
-}
-
 // sum + turn goes to k and conj(sum - turn) to h - k, with sum = (A[k] + conj A[h-k]) scale and
 // turn = (A[k] - conj A[h-k]) factor(k): both elements of a pair follow from the same two numbers.
 template <typename T, typename Factor>

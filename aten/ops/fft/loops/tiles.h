@@ -135,6 +135,23 @@ template <typename T>
   for (int i = 0; i < kStep; ++i) transpose_chunks<kSize, kStep>(rows + i, Lanes<T>());
 }
 
+// A square of kLanes vectors.
+template <typename T>
+[[gnu::always_inline]] inline void transpose_square(Vector<T>* rows) {
+  constexpr int n = static_cast<int>(kLanes<T>), size = kChunk<T>;
+#pragma GCC unroll 16
+  for (int i = 0; i < n; i += size) {
+    if constexpr (size == 4) {
+      exchange_halves<4>(rows[i], rows[i + 2], Lanes<T>());
+      exchange_halves<4>(rows[i + 1], rows[i + 3], Lanes<T>());
+      exchange_halves<2>(rows[i + 2], rows[i + 3], Lanes<T>());
+    }
+    exchange_halves<2>(rows[i], rows[i + 1], Lanes<T>());
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < size; ++i) transpose_chunks<size, size>(rows + i, Lanes<T>());
+}
+
 // One vector of complex numbers of neighbouring lanes.
 template <typename T>
 [[gnu::always_inline]] inline void load_numbers(const T* in, T* re, T* im) {
