@@ -256,6 +256,7 @@ def test_open_files(tmp_path):
         fb.save(fb.ones(3), file)
     with (tmp_path / "c").open("w+b") as file:
         fb.save(fb.ones(3), file)
+        file.seek(0)
         assert fb.load(file).tolist() == [1, 1, 1]
     contents = {(tmp_path / name).read_bytes() for name in "abc"}
     assert len(contents) == 1

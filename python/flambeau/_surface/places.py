@@ -56,7 +56,8 @@ nn.init _no_grad_uniform_=nn.init:uniform_ _no_grad_normal_=nn.init:normal_ _no_
 _tensor_str printoptions=_surface.written
 backends fp32_precision=_surface.written
 backends.cuda sdp_kernel=_surface.written
-serialization MAP_LOCATION=_surface.written
+serialization MAP_LOCATION=_surface.written MAGIC_NUMBER=serialization._legacy:STREAM_START
+serialization PROTOCOL_VERSION=serialization._legacy:STREAM_PROTOCOL
 utils._pytree _get_node_type=_surface.written
 utils.checkpoint get_device_states=_surface.written set_device_states=_surface.written
 utils.data.dataloader _DatasetKind=_surface.written

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import mmap as _mmap
 import os
 import pickle
 import warnings
@@ -22,16 +21,59 @@ from flambeau._lazy import attributes
 from flambeau._storage import Storage, storage_of
 from flambeau._typed_storage import TypedStorage
 
-from ._allowed import SafeRules, add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from ._allowed import (
+    SafeRules,
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    refused_names,
+    safe_globals,
+)
 from ._archive import ALIGNMENT, Reader, Writer
 from ._legacy import Unpickler, is_stream, is_tar, load_stream, load_tar
 from ._opcodes import Interpreter
+from ._options import (
+    LoadEndianness,
+    SourceChangeWarning,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    mapped,
+    opening_mode,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+)
 from ._pickler import Pickler
+from ._places import default_restore_location, location_tag, placing, register_package
 from ._replacement import replacing
+from ._streams import Tail, save_stream
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "LoadEndianness",
+    "SourceChangeWarning",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_crc32_options",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "location_tag",
+    "register_package",
+    "safe_globals",
+    "save",
+    "set_crc32_options",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
+    "skip_data",
+]
 
 _ROOT = "archive"
+_ZIP = b"PK\3\4"
 
 
 def save(
@@ -52,15 +94,20 @@ def save(
         f: a path, or a file open for writing.
         pickle_module: accepted for compatibility.
         pickle_protocol: accepted for compatibility; the format fixes it.
-        _use_new_zipfile_serialization: accepted for compatibility; there is no other format.
+        _use_new_zipfile_serialization: False: write the format of PyTorch before 1.6, of which a file may
+            hold several, one after the other.
         _disable_byteorder_record: leave out that bytes are in little-endian order.
     Raises: RuntimeError if the file cannot be written.
     """
+    if not _use_new_zipfile_serialization:
+        with _target(f) as write:
+            save_stream(obj, write, _bytes_of)
+        return
     text = io.BytesIO()
     pickler = Pickler(text)
     pickler.dump(obj)
     with _target(f) as write:
-        archive = Writer(write)
+        archive = Writer(write, get_crc32_options())
         archive.add(f"{_ROOT}/data.pkl", text.getvalue())
         if not _disable_byteorder_record:
             archive.add(f"{_ROOT}/byteorder", b"little")
@@ -71,6 +118,8 @@ def save(
 
 
 def _bytes_of(storage: Storage) -> memoryview:
+    if skip_data.active:
+        return memoryview(bytes(storage.nbytes()))
     values: Any = storage.cpu().tensor  # offers its memory, which stubs can say from Python 3.12 on
     return memoryview(values) if storage.nbytes() else memoryview(b"")
 
@@ -176,6 +225,7 @@ class _Storages:
 
     def __init__(self, archive: Reader, root: str, place: Any, mapped: Any) -> None:
         self.archive, self.root, self.place, self.mapped = archive, root, place, mapped
+        self.little = _is_little_endian(archive, root)
         self.known: dict[str, Storage] = {}
 
     def __call__(self, pid: Any) -> TypedStorage:
@@ -185,7 +235,10 @@ class _Storages:
         if not isinstance(dtype, _C.dtype) or not isinstance(key, str) or type(count) is not int:
             raise RuntimeError("load: a storage needs a dtype, a name and a number of elements")
         if key not in self.known:
-            self.known[key] = self.place(self._read(key), location)
+            host = self._read(key)
+            if not self.little:
+                host.byteswap(dtype)
+            self.known[key] = self.place(host, location)
         storage = self.known[key]
         if count != storage.nbytes() // dtype.itemsize:
             raise RuntimeError(
@@ -196,6 +249,8 @@ class _Storages:
     def _read(self, key: str) -> Storage:
         name = f"{self.root}/data/{key}"
         size = self.archive.size(name)
+        if skip_data.active:
+            return storage_of(_C._empty_bytes(size))
         if self.mapped is not None and size:
             start = self.archive.offset(name)
             if start % ALIGNMENT == 0:
@@ -238,14 +293,13 @@ def load(
     with contextlib.ExitStack() as stack:
         file: Any = f
         if isinstance(f, str | os.PathLike):
-            file = stack.enter_context(Path(f).open("rb", buffering=0))
+            file = stack.enter_context(Path(f).open(opening_mode(mmap), buffering=0))
         start = _start_of(file)
-        if start != b"PK\3\4":
-            return _load_older(file, start, _placing(map_location), only_weights, unpickler, mmap)
-        archive = Reader(file)
+        if start != _ZIP:
+            return _load_older(file, start, placing(map_location), only_weights, unpickler, mmap)
+        archive = Reader(Tail(file) if file.tell() else file)
         root = _root(archive)
-        mapped = _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY) if mmap else None
-        storages = _Storages(archive, root, _placing(map_location), mapped)
+        storages = _Storages(archive, root, placing(map_location), mapped(file) if mmap else None)
         text = archive.read(f"{root}/data.pkl")
         if not only_weights:
             return unpickler(io.BytesIO(text), storages).load()
@@ -261,16 +315,26 @@ def _advised() -> Iterator[None]:
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
             f"Weights only load failed: {error}. "
-            "Load it with weights_only=False if you trust its source: that can run any code."
+            "Allow a name by serialization.add_safe_globals, or load the file with weights_only=False if you "
+            "trust its source: that can run any code."
         ) from error
 
 
 def _start_of(file: Any) -> bytes:
-    file.seek(0)
+    position = file.tell()
     start: bytes = file.read(4)
+    file.seek(position)
     if not start:
-        raise EOFError("load: the file is empty")
+        raise EOFError(f"load: Ran out of input: the file ends at its position, {position}")
     return start
+
+
+def _is_zipfile(f: Any) -> bool:
+    """Whether a file has a zip archive from its position on."""
+    position = f.tell()
+    start = f.read(len(_ZIP))
+    f.seek(position)
+    return bool(start == _ZIP)
 
 
 def _load_older(
@@ -296,27 +360,33 @@ def _root(archive: Reader) -> str:
     roots = [name.removesuffix("/data.pkl") for name in archive.records if name.endswith("/data.pkl")]
     if len(roots) != 1:
         raise RuntimeError(f"load: expected one record data.pkl, found {len(roots)}: file not found")
-    if f"{roots[0]}/byteorder" in archive.records:
-        order = archive.read(f"{roots[0]}/byteorder")
-        if order != b"little":
-            raise RuntimeError(f"load: expected little-endian bytes, the file has byteorder {order[:10]!r}")
     return roots[0]
 
 
-def _given(found: Any, otherwise: Storage) -> Storage:
-    return otherwise if found is None else found.untyped()
+def _is_little_endian(archive: Reader, root: str) -> bool:
+    if f"{root}/byteorder" not in archive.records:
+        return get_default_load_endianness() is not LoadEndianness.BIG
+    order = archive.read(f"{root}/byteorder")
+    if order not in (b"little", b"big"):
+        raise ValueError(f"load: expected byteorder little or big, the file has {order[:10]!r}")
+    return order == b"little"
 
 
-def _placing(location: Any) -> Callable[[Storage, Any], Storage]:
-    """Return what moves a storage to where `map_location` says."""
-    if location is None:
-        return lambda storage, _: storage
-    if callable(location) and not isinstance(location, _C.device):  # a device is a decorator as well
-        return lambda storage, source: _given(location(storage, source), storage)
-    if isinstance(location, dict):
-        return lambda storage, source: storage.to(location.get(source, "cpu"))
-    device = _C.device(location)
-    return lambda storage, _: storage.to(device)
+def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
+    """Return the names in a file that `load` would refuse under ``weights_only=True``.
+
+    Args:
+        f: a path, or a file open for reading, of the format that `save` writes by default.
+    Raises: ValueError for another format.
+    """
+    with contextlib.ExitStack() as stack:
+        file: Any = f
+        if isinstance(f, str | os.PathLike):
+            file = stack.enter_context(Path(f).open("rb", buffering=0))
+        if _start_of(file) != _ZIP:
+            raise ValueError("get_unsafe_globals_in_checkpoint: expected a file in save()'s zip format")
+        archive = Reader(Tail(file) if file.tell() else file)
+        return refused_names(archive.read(f"{_root(archive)}/data.pkl"))
 
 
 __getattr__, __dir__ = attributes(__name__)

@@ -13,7 +13,7 @@ from flambeau._size import Size
 from flambeau._tensor import _rebuild_tensor
 from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
 
-from ._opcodes import check_key
+from ._opcodes import check_key, names_in
 
 
 def _expect(given: bool, what: str) -> None:
@@ -326,3 +326,14 @@ class safe_globals:
     def __exit__(self, *_: object) -> None:
         _safe.clear()
         _safe.update(self.before)
+
+
+def refused_names(text: bytes) -> list[str]:
+    """Return the names to which a pickle refers and that are not allowed, in their order, each once."""
+    rules, found = SafeRules(None), []
+    for module, name in names_in(text):
+        try:
+            rules.find(module, name)
+        except pickle.UnpicklingError:
+            found.append(f"{module}.{name}")
+    return list(dict.fromkeys(found))

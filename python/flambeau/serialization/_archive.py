@@ -108,7 +108,7 @@ class Reader:
                 raise RuntimeError(f"load: the file ends within record {name!r}")
             checksum = _crc32(part[:count], checksum)
             done += count
-        if checksum != record.checksum:
+        if record.checksum and checksum != record.checksum:  # 0: the writer computed none
             raise RuntimeError(f"load: the checksum (CRC) of record {name!r} differs: the file is damaged")
 
     def _fill(self, part: memoryview) -> int:
@@ -130,10 +130,11 @@ class Writer:
 
     Args:
         write: takes each piece of the file in turn, all of it.
+        checksums: whether records have checksums; else 0 stands in their place.
     """
 
-    def __init__(self, write: Callable[[Any], None]) -> None:
-        self.write = write
+    def __init__(self, write: Callable[[Any], None], checksums: bool = True) -> None:
+        self.write, self.checksums = write, checksums
         self.position = 0
         self.entries: list[tuple[bytes, int, int, int]] = []  # name, header's position, size, checksum
 
@@ -155,7 +156,7 @@ class Writer:
         checksum = 0
         for begin in range(0, len(view), _CHUNK):
             part = view[begin : begin + _CHUNK]
-            checksum = _crc32(part, checksum)
+            checksum = _crc32(part, checksum) if self.checksums else 0
             self._put(part)
         sizes = "<4sLQQ" if large else "<4sLLL"
         self._put(struct.pack(sizes, b"PK\7\x08", checksum, len(view), len(view)))

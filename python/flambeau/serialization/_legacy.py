@@ -21,8 +21,8 @@ from flambeau._typed_storage import TypedStorage
 from ._allowed import SafeRules
 from ._opcodes import Interpreter
 
-_MAGIC = 0x1950A86A20F9469CFC6C
-_PROTOCOL = 1001
+STREAM_START = 0x1950A86A20F9469CFC6C
+STREAM_PROTOCOL = 1001
 Place = Callable[[Storage, Any], Storage]
 Unpickler = Callable[[Any, Any], Any]  # of a file and a table of storages
 
@@ -34,9 +34,9 @@ def is_stream(start: bytes) -> bool:
 
 def is_tar(file: Any) -> bool:
     """Whether a file is a tar archive."""
-    file.seek(0)
+    start = file.tell()
     header = file.read(tarfile.BLOCKSIZE)
-    file.seek(0)
+    file.seek(start)
     try:
         tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -174,18 +174,20 @@ def load_stream(file: Any, place: Place, weights_only: bool, unpickler: Unpickle
 
     Raises: RuntimeError if it is no such stream, or damaged; UnpicklingError for names that are not allowed.
     """
+    start = file.tell()
     data = file.read()
     storages = _Storages(place, len(data))
     stream = _Stream(data, storages, SafeRules(storages) if weights_only else None, unpickler)
-    if stream.pickled() != _MAGIC:
+    if stream.pickled() != STREAM_START:
         raise RuntimeError("load: Invalid magic number; corrupt file?")
     version = stream.pickled()
-    if version != _PROTOCOL:
+    if version != STREAM_PROTOCOL:
         raise RuntimeError(f"load: Invalid protocol version: {version}")
     machine = stream.pickled()
     little = not isinstance(machine, dict) or machine.get("little_endian", True)
     found = stream.pickled()
     storages.read(stream, little)
+    file.seek(start + stream.position)  # where another object may begin
     return found
 
 

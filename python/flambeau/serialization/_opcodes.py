@@ -9,6 +9,7 @@ constant times the bytes that the pickle has for it.
 from __future__ import annotations
 
 import pickle
+import pickletools
 import struct
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -317,3 +318,25 @@ _ACTIONS: dict[bytes, Action] = {
     pickle.STACK_GLOBAL: _stack_global, pickle.REDUCE: _reduce, pickle.NEWOBJ: _newobj,
     pickle.BUILD: _build, pickle.BINPERSID: _persistent,
 }  # fmt: skip
+
+
+def names_in(text: bytes) -> list[tuple[str, str]]:
+    """Return the modules and names to which a pickle refers, in their order, without running it."""
+    found: list[tuple[str, str]] = []
+    memo: dict[Any, Any] = {}
+    strings: list[Any] = []  # and None for whatever else is pushed
+    for opcode, argument, _ in pickletools.genops(text):
+        if opcode.name == "GLOBAL":
+            module, _, name = str(argument).partition(" ")
+            found.append((module, name))
+        elif opcode.name == "STACK_GLOBAL" and len(strings) > 1:
+            found.append((str(strings[-2]), str(strings[-1])))
+        if opcode.name == "MEMOIZE":
+            memo[len(memo)] = strings[-1] if strings else None
+        elif opcode.name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[argument] = strings[-1] if strings else None
+        elif opcode.name in ("GET", "BINGET", "LONG_BINGET"):
+            strings.append(memo.get(argument))
+        else:
+            strings.append(argument if isinstance(argument, str) else None)
+    return found

@@ -13,6 +13,8 @@ from flambeau._size import Size
 from flambeau._storage import Storage
 from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
 
+from ._places import saved_location
+
 _PROTOCOL = 2
 
 
@@ -55,7 +57,7 @@ class Pickler(pickle._Pickler):
         storage = obj.untyped()
         key = self.storages.setdefault(storage, str(len(self.storages)))
         size = 1 if cls is _UNTYPED_STORAGE else obj.dtype.itemsize
-        return "storage", cls, key, "cpu", storage.nbytes() // size
+        return "storage", cls, key, saved_location(storage), storage.nbytes() // size
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Size):
