@@ -108,6 +108,19 @@ def _basis(A: Tensor, q: int, steps: int) -> Tensor:
     return Q
 
 
+def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | None = None) -> Tensor:
+    """Return orthonormal columns (*, m, q) that nearly span the range of A, or of A - M.
+
+    Args:
+        A: matrices (*, m, n).
+        q: how many columns.
+        niter: steps of subspace iteration.
+        M: subtracted first, with broadcasting.
+    Source: Halko, Martinsson & Tropp 2011, "Finding structure with randomness", algorithm 4.4.
+    """
+    return _basis(A if M is None else A - M, q, 2 if niter is None else niter)
+
+
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:

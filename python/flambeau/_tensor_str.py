@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,24 +198,35 @@ def _wrapped(tensor: Tensor, level: int) -> str:
     return f"{kind}, value=\n    {inner}\n)"
 
 
-def show(tensor: Tensor) -> str:
-    """Return what `repr` says about a tensor."""
+def _add_suffixes(tensor_str: str, suffixes: Iterable[str], indent: int, force_newline: bool = False) -> str:
+    """Return the text with what follows the elements, in lines that are not too long, and the bracket."""
+    out, last = tensor_str, len(tensor_str) - tensor_str.rfind("\n") + 1
+    for suffix in suffixes:
+        if force_newline or last + len(suffix) + 2 > _options.linewidth:
+            out += ",\n" + " " * indent + suffix
+            last = indent + len(suffix)
+            force_newline = False
+        else:
+            out += ", " + suffix
+            last += len(suffix) + 2
+    return out + ")"
+
+
+def show(tensor: Tensor, contents: str | None = None) -> str:
+    """Return what `repr` says about a tensor.
+
+    Args:
+        tensor: any tensor.
+        contents: text in place of the elements.
+    """
     tensor = _C._unwrap_dead(tensor)
     level = _C._wrapper_level(tensor)
     if level:
         return _wrapped(tensor, level)
     plain = type(tensor) is Tensor or type(tensor).__name__ == "Parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
-    out = prefix + ("..." if tensor.is_meta else _elements(tensor, len(prefix)))
-    last = len(out) - out.rfind("\n") + 1
-    for suffix in _suffixes(tensor):
-        if last + len(suffix) + 2 > _options.linewidth:
-            out += ",\n" + " " * len(prefix) + suffix
-            last = len(prefix) + len(suffix)
-        else:
-            out += ", " + suffix
-            last += len(suffix) + 2
-    out += ")"
+    body = contents if contents is not None else "..." if tensor.is_meta else _elements(tensor, len(prefix))
+    out = _add_suffixes(prefix + body, _suffixes(tensor), len(prefix))
     if plain:
         return out
     from flambeau.nn.parameter import Parameter

@@ -248,6 +248,10 @@ distributed.fsdp
   class CPUOffload CPUOffloadPolicy DataParallelMeshDims FSDPModule FlatParameter FullyShardedDataParallel
       LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy OffloadPolicy
       StateDictSettings UnshardHandle
+  method FullyShardedDataParallel apply clip_grad_norm_ flatten_sharded_optim_state_dict forward fsdp_modules
+      full_optim_state_dict get_state_dict_type no_sync optim_state_dict optim_state_dict_to_load
+      register_comm_hook rekey_optim_state_dict scatter_full_optim_state_dict set_state_dict_type
+      shard_full_optim_state_dict sharded_optim_state_dict state_dict_type summon_full_params
   enum BackwardPrefetch BACKWARD_PRE BACKWARD_POST
   enum OptimStateKeyType PARAM_NAME PARAM_ID
   enum ShardingStrategy FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2

@@ -36,8 +36,8 @@ onnx.verification
   class VerificationInfo
   def verify_onnx_program
 onnx.symbolic_opset9
-  def add cat conv2d div embedding expand gather index_select layer_norm linear matmul mul permute relu
-      reshape select sigmoid slice softmax squeeze sub tanh transpose unsqueeze view where
+  def add cat conv2d div embedding expand gather index_select layer_norm linear masked_fill matmul mul permute
+      relu reshape select sigmoid slice softmax squeeze sub tanh transpose unsqueeze view where
 onnx.symbolic_opset11
   def add arange cat clamp gather hardtanh index index_put pad select slice sort squeeze topk unsqueeze
 onnx.symbolic_opset10
@@ -63,7 +63,8 @@ onnx._globals
 """,
     "flambeau has no exporter of programs": """
 export
-  class AdditionalInputs CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature ExportedProgram
+  class AdditionalInputs CustomDecompTable Dim:AUTO=AUTO:DYNAMIC=DYNAMIC:STATIC=STATIC
+      ExportBackwardSignature ExportGraphSignature ExportedProgram
       FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection UnflattenedModule
   def default_decompositions dims draft_export export load register_dataclass save unflatten
 export.exported_program
@@ -121,6 +122,8 @@ package.glob_group
     "flambeau has no profiler": """
 profiler
   class ExecutionTraceObserver profile
+  method profile add_metadata add_metadata_json events export_chrome_trace export_memory_timeline
+      export_stacks key_averages preset_metadata_json set_custom_trace_id_callback start step stop
   enum DeviceType CPU CUDA MKLDNN OPENGL OPENCL IDEEP HIP FPGA MAIA XLA Vulkan Metal XPU MPS MTIA Meta HPU
       VE Lazy IPU PrivateUse1
   enum ProfilerAction NONE WARMUP RECORD RECORD_AND_SAVE DEVICE_STOPPED
@@ -133,6 +136,8 @@ profiler
 autograd.profiler
   class EnforceUnique EventList FunctionEvent KinetoStepTracker MemRecordsAcc ProfilerConfig emit_itt
       emit_nvtx profile
+  method EventList export_chrome_trace export_stacks key_averages supported_export_stacks_metrics table
+      total_average
   enum ProfilerState Disabled CPU CUDA NVTX ITT PRIVATEUSE1 KINETO KINETO_GPU_FALLBACK
       KINETO_PRIVATEUSE1_FALLBACK KINETO_PRIVATEUSE1
   def load_nvprof parse_nvprof_trace
@@ -144,14 +149,17 @@ autograd.profiler_util
       MemRecordsAcc=autograd.profiler
 profiler.profiler
   class ExecutionTraceObserver
-  from ProfilerAction=profiler ProfilerActivity=profiler profile=profiler schedule=profiler
-      supported_activities=profiler tensorboard_trace_handler=profiler
+  from _default_schedule_fn=_surface.written ProfilerAction=profiler ProfilerActivity=profiler
+      profile=profiler schedule=profiler supported_activities=profiler tensorboard_trace_handler=profiler
 autograd.profiler_legacy
   class profile
 """,
     "flambeau has no compiler": """
 _inductor
+  def compile list_mode_options list_options standalone_compile
   from cudagraph_mark_step_begin=compiler
+_inductor.exc
+  error InductorError=RuntimeError
 _inductor.cpu_vec_isa
   def pick_vec_isa
 _inductor.runtime.cache_dir_utils

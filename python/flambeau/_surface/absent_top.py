@@ -49,6 +49,34 @@ _top.vendors
       mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer
   answer cudnn_is_acceptable=False is_vulkan_available=False
 """,
+    "flambeau has no profiler": """
+_top.profiler
+  def _disable_profiler _enable_profiler
+""",
+    "flambeau has no weak references to storages": """
+_top.storages
+  class StorageWeakRef
+""",
+    "flambeau is not compiled with CUDA enabled": """
+_top.events
+  def rebuild_cuda_tensor rebuild_event reduce_event
+""",
+    "flambeau does not optimize models for phones": """
+utils.mobile_optimizer
+  enum LintCode BUNDLED_INPUT REQUIRES_GRAD DROPOUT BATCHNORM
+  enum MobileOptimizerType CONV_BN_FUSION INSERT_FOLD_PREPACK_OPS REMOVE_DROPOUT FUSE_ADD_RELU
+      HOIST_CONV_PACKED_PARAMS CONV_1D_TO_2D VULKAN_AUTOMATIC_GPU_TRANSFER
+  def optimize_for_mobile generate_mobile_module_lints
+""",
+    "flambeau has no masked tensors; flambeau.masked has reductions over masks": """
+masked.maskedtensor
+  class MaskedTensor
+  def as_masked_tensor is_masked_tensor masked_tensor
+masked.maskedtensor.core
+  from MaskedTensor=masked.maskedtensor is_masked_tensor=masked.maskedtensor
+masked.maskedtensor.creation
+  from as_masked_tensor=masked.maskedtensor masked_tensor=masked.maskedtensor
+""",
     "flambeau has no accelerator": """
 _top.devices
   def get_device_module

@@ -66,6 +66,31 @@ _utils _rebuild_tensor_v2=serialization._allowed:tensor_v2 _rebuild_tensor_v3=se
 _utils _rebuild_parameter=serialization._allowed:parameter
 _utils _rebuild_parameter_with_state=serialization._allowed:parameter_with_state
 _utils_internal _utils
+_C _functorch=_surface.functorch
+_guards _surface.guards
+_lowrank get_approximate_basis=_linear_algebra
+_lowrank pca_lowrank=_linear_algebra svd_lowrank=_linear_algebra
+_logging._internal _logging
+_tensor_str _str_intern=_surface.written
+_vmap_internals vmap=func
+_compile _disable_dynamo=_dynamo:disable
+_weights_only_unpickler _add_safe_globals=serialization:add_safe_globals
+_weights_only_unpickler _get_safe_globals=serialization:get_safe_globals
+_weights_only_unpickler _clear_safe_globals=serialization:clear_safe_globals
+_weights_only_unpickler _safe_globals=serialization:safe_globals
+autograd _profiler_enabled=_surface.written kineto_available=profiler
+autograd _enable_profiler=_top.profiler _disable_profiler=_top.profiler
+accelerator.memory accelerator
+multiprocessing.pool Pool=multiprocessing
+multiprocessing.queue Queue=multiprocessing SimpleQueue=multiprocessing
+multiprocessing.reductions init_reductions=_shared_memory:register reduce_tensor=_shared_memory
+multiprocessing.reductions reduce_storage=_shared_memory
+multiprocessing.reductions rebuild_cuda_tensor=_top.events rebuild_event=_top.events
+multiprocessing.reductions reduce_event=_top.events StorageWeakRef=_top.storages
+nn._reduction get_enum=_surface.written legacy_get_enum=_surface.written
+nn._reduction legacy_get_string=_surface.written
+optim._muon Muon=optim
+utils.tensorboard.summary utils.tensorboard._summaries utils.tensorboard._settings
 autograd.variable Variable=autograd
 autograd.grad_mode set_grad_enabled=autograd
 cuda.graphs cuda

@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -119,11 +120,53 @@ def sdp_kernel(
     return sdpa_kernel([backend for backend, enabled in allowed.items() if enabled])
 
 
+def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
+    """Return what `repr` says about a tensor, with other text in place of its elements if given."""
+    from flambeau import _tensor_str
+
+    return _tensor_str.show(inp, tensor_contents)
+
+
+def _profiler_enabled() -> bool:
+    """Whether operators are being profiled: there is no profiler."""
+    return False
+
+
+def _default_schedule_fn(_: int) -> Any:
+    """Return what a profiler without a schedule does at each step: it records."""
+    from flambeau.profiler import ProfilerAction  # type: ignore[import-not-found]
+
+    return ProfilerAction.RECORD
+
+
 # --- layers ----------------------------------------------------------------------------------------
 
 DType = int  # TorchScript's type of dtypes
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def get_enum(reduction: str) -> int:
+    """Return the number of a reduction: none, mean, sum are 0, 1, 2."""
+    numbers = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
+    if reduction not in numbers:
+        raise ValueError(f"{reduction} is not a valid value for reduction: expected none, mean or sum")
+    return numbers[reduction]
+
+
+def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
+    """Return the reduction that two older arguments of losses mean; None is True."""
+    found = "none" if reduce is False else "sum" if size_average is False else "mean"
+    if emit_warning:
+        warnings.warn(
+            f"size_average and reduce are deprecated: use reduction='{found}'", UserWarning, stacklevel=2
+        )
+    return found
+
+
+def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
+    """Return the number of `legacy_get_string`'s reduction."""
+    return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 
 def assert_int_or_pair(arg: list[int], arg_name: str, message: str) -> None:

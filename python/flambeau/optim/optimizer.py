@@ -14,6 +14,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._lazy import attributes
 from flambeau.nn.modules.module import RemovableHandle
+from flambeau.utils import _foreach_utils
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -125,6 +126,8 @@ class Optimizer:
         if "_state_hooks" not in self.__dict__:
             self._make_hooks()
         self.defaults.setdefault("differentiable", False)
+
+    _group_tensors_by_device_and_dtype = staticmethod(_foreach_utils._group_tensors_by_device_and_dtype)
 
     # --- groups ------------------------------------------------------------------------------------
 

@@ -326,7 +326,7 @@ def names_in(text: bytes) -> list[tuple[str, str]]:
     memo: dict[Any, Any] = {}
     strings: list[Any] = []  # and None for whatever else is pushed
     for opcode, argument, _ in pickletools.genops(text):
-        if opcode.name == "GLOBAL":
+        if opcode.name in ("GLOBAL", "INST"):
             module, _, name = str(argument).partition(" ")
             found.append((module, name))
         elif opcode.name == "STACK_GLOBAL" and len(strings) > 1:

@@ -73,7 +73,7 @@ class MultiheadAttention(Module):
         for name in ("bias_k", "bias_v"):
             extra = Parameter(flambeau.empty(1, 1, embed_dim, **place)) if add_bias_kv else None
             self.register_parameter(name, extra)
-        self.reset_parameters()
+        self._reset_parameters()
 
     def _make_projections(self, place: dict[str, Any]) -> None:
         size, same = self.embed_dim, self._qkv_same_embed_dim
@@ -83,7 +83,7 @@ class MultiheadAttention(Module):
         packed = Parameter(flambeau.empty(3 * size, size, **place)) if same else None
         self.register_parameter("in_proj_weight", packed)
 
-    def reset_parameters(self) -> None:
+    def _reset_parameters(self) -> None:
         """Draw new initial values (Glorot and Bengio 2010); biases start as 0."""
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if weight is not None:

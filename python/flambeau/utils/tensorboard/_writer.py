@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from flambeau.utils.tensorboard import _summaries
+from flambeau.utils.tensorboard._settings import hparams
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -206,10 +207,11 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Write settings of a run and its results, as a table of text and as scalars."""
-        rows = "".join(f"|{name}|{value}|\n" for name, value in hparam_dict.items())
+        """Write settings of a run for TensorBoard's plugin, and its results as scalars."""
+        summaries = hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         with SummaryWriter(f"{self.log_dir}/{run_name or time.time()}") as writer:
-            writer.add_text("hparams", f"|setting|value|\n|---|---|\n{rows}", global_step)
+            for summary in summaries:
+                writer._get_file_writer().add_summary(summary, global_step)
             for name, value in metric_dict.items():
                 writer.add_scalar(name, value, global_step)
 

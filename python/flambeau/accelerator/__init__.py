@@ -34,8 +34,9 @@ def _needing_one(name: str) -> Any:
 
 
 _NEEDING = (
-    "current_device_idx current_device_index current_stream get_device_capability set_device_idx set_stream "
-    "set_device_index synchronize"
+    "current_device_idx current_device_index current_stream empty_host_cache get_device_capability "
+    "get_memory_info reset_accumulated_memory_stats reset_peak_memory_stats set_device_idx set_device_index "
+    "set_stream synchronize"
 )
 globals().update({name: _needing_one(name) for name in _NEEDING.split()})
 
