@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from flambeau.utils.data.datapipes._single import single
 from flambeau.utils.data.dataset import Dataset, IterableDataset
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "functional_datapipe"]
@@ -71,7 +72,7 @@ class _Chained:
 
 
 class IterDataPipe(_Chained, IterableDataset[Any]):
-    """A stream of samples.
+    """A stream of samples, which has one iterator at a time: another one makes the first raise RuntimeError.
 
     >>> @functional_datapipe("doubled_for_doctest")
     ... class Doubled(IterDataPipe):
@@ -85,8 +86,32 @@ class IterDataPipe(_Chained, IterableDataset[Any]):
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
+    _valid_iterator_id: int | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__iter__" in vars(cls):
+            cls.__iter__ = single(vars(cls)["__iter__"])  # type: ignore[method-assign]
+
+    @single
+    def __iter__(self) -> Any:
+        return self
+
+    def __repr__(self) -> str:
+        return type(self).__qualname__
+
     def reset(self) -> None:
-        """Start again."""
+        """Start again; called when an iterator begins."""
+
+    def _begin(self) -> int:
+        """Return the number of an iterator that begins; `_is_current` is False for those before."""
+        last = self._valid_iterator_id
+        self._valid_iterator_id = 0 if last is None else last + 1
+        self.reset()
+        return self._valid_iterator_id
+
+    def _is_current(self, number: int) -> bool:
+        return self._valid_iterator_id == number
 
 
 class DFIterDataPipe(IterDataPipe):

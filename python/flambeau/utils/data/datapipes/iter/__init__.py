@@ -19,6 +19,7 @@ from typing import Any
 import flambeau
 from flambeau.utils.data.collate import default_collate
 from flambeau.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
+from flambeau.utils.data.datapipes.iter._divided import Demultiplexer, Forker
 from flambeau.utils.data.sampler import Sampler as _Sampler
 from flambeau.utils.data.sampler import SequentialSampler
 from flambeau.utils.data.worker import get_worker_info
@@ -117,7 +118,8 @@ class Mapper(_Chain):
         return tuple(changed) if isinstance(item, tuple) else changed
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._applied, self.datapipe)
+        for item in self.datapipe:
+            yield self._applied(item)
 
 
 @functional_datapipe("collate")
@@ -263,7 +265,7 @@ class ShardingFilter(_Chain):
 
     def __iter__(self) -> Iterator[Any]:
         count, mine = self._part()
-        return itertools.islice(iter(self.datapipe), mine, None, count)
+        yield from itertools.islice(iter(self.datapipe), mine, None, count)
 
     def __len__(self) -> int:
         count, mine = self._part()
@@ -286,7 +288,7 @@ class Concater(_Several):
     """Yield the items of one source after those of another."""
 
     def __iter__(self) -> Iterator[Any]:
-        return itertools.chain(*self.datapipes)
+        yield from itertools.chain(*self.datapipes)
 
     def __len__(self) -> int:
         return sum(_length(pipe, self) for pipe in self.datapipes)
@@ -297,7 +299,7 @@ class Zipper(_Several):
     """Yield tuples of one item of each source, until one ends."""
 
     def __iter__(self) -> Iterator[Any]:
-        return zip(*self.datapipes, strict=False)
+        yield from zip(*self.datapipes, strict=False)
 
     def __len__(self) -> int:
         return min(_length(pipe, self) for pipe in self.datapipes)
@@ -313,71 +315,6 @@ class Multiplexer(_Several):
 
     def __len__(self) -> int:
         return len(self.datapipes) * min(_length(pipe, self) for pipe in self.datapipes)
-
-
-class _Division:
-    """Reads a source once per pass for several streams; a stream that begins again begins a new pass."""
-
-    def __init__(self, datapipe: Any, count: int, keyed: Callable[[Any], Any]) -> None:
-        self.datapipe, self.count, self.keyed = datapipe, count, keyed
-        self.waiting: dict[int, Iterator[Any]] = {}
-
-    def items_of(self, branch: int) -> Iterator[Any]:
-        """Return an iterator over pairs of a key and an item, for one of the streams."""
-        if branch not in self.waiting:
-            source = ((self.keyed(item), item) for item in self.datapipe)
-            self.waiting = dict(enumerate(itertools.tee(source, self.count)))
-        return self.waiting.pop(branch)
-
-
-class _Branch(_Chain):
-    """One of the streams that a source is divided into: the items whose key is its own."""
-
-    def __init__(self, datapipe: Any, division: _Division, number: int) -> None:
-        super().__init__(datapipe)
-        self.division, self.number = division, number
-
-    def __iter__(self) -> Iterator[Any]:
-        return (item for key, item in self.division.items_of(self.number) if key in (self.number, "all"))
-
-
-def _branches(datapipe: Any, count: int, keyed: Callable[[Any], Any], name: str) -> list[_Branch]:
-    if count < 1:
-        raise ValueError(f"{name}: expected num_instances of at least 1, got {count}")
-    division = _Division(datapipe, count, keyed)
-    return [_Branch(datapipe, division, number) for number in range(count)]
-
-
-@functional_datapipe("fork")
-class Forker(IterDataPipe):
-    """Return `num_instances` streams of one source. What one has read and another has not is kept."""
-
-    def __new__(cls, datapipe: Any, num_instances: int, buffer_size: int = 1000, copy: Any = None) -> Any:
-        """Return the streams as a list."""
-        return _branches(datapipe, num_instances, lambda item: "all", "Forker")
-
-
-@functional_datapipe("demux")
-class Demultiplexer(IterDataPipe):
-    """Return a stream for each value of a function, 0 ... num_instances - 1."""
-
-    def __new__(
-        cls,
-        datapipe: Any,
-        num_instances: int,
-        classifier_fn: Callable[[Any], int | None],
-        drop_none: bool = False,
-        buffer_size: int = 1000,
-    ) -> Any:
-        """Return the streams as a list."""
-
-        def keyed(item: Any) -> Any:
-            kind = classifier_fn(item)
-            if (kind is None and not drop_none) or (kind is not None and not 0 <= kind < num_instances):
-                raise ValueError(f"Demultiplexer: expected 0 ... {num_instances - 1}, got {kind}")
-            return kind
-
-        return _branches(datapipe, num_instances, keyed, "Demultiplexer")
 
 
 @functional_datapipe("groupby")
@@ -443,8 +380,11 @@ class Sampler(_Chain):
         self.sampler = sampler(datapipe, *(sampler_args or ()), **(sampler_kwargs or {}))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.sampler)
+        yield from self.sampler
 
 
 IterableWrapperIterDataPipe, MapperIterDataPipe, FilterIterDataPipe = IterableWrapper, Mapper, Filter
 ShufflerIterDataPipe, ShardingFilterIterDataPipe, BatcherIterDataPipe = Shuffler, ShardingFilter, Batcher
+CollatorIterDataPipe, SamplerIterDataPipe, GrouperIterDataPipe = Collator, Sampler, Grouper
+ConcaterIterDataPipe, ZipperIterDataPipe, MultiplexerIterDataPipe = Concater, Zipper, Multiplexer
+ForkerIterDataPipe, DemultiplexerIterDataPipe, UnBatcherIterDataPipe = Forker, Demultiplexer, UnBatcher
