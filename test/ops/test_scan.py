@@ -21,6 +21,41 @@ def test_sums_along_every_dimension(shape: tuple[int, ...], dtype: str) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [fb.float32, fb.int64])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 1000])
+def test_sums_of_rows_of_any_length(n: int, dtype: fb.dtype) -> None:
+    """Rows begin at any alignment; results are the double (wrapping int64) sums, rounded once."""
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((5, n)) if dtype is fb.float32 else rng.integers(-(2**62), 2**62, (5, n))
+    x = x.astype(np.float32) if dtype is fb.float32 else x
+    want = x.astype(np.float64 if dtype is fb.float32 else np.int64).cumsum(1).astype(x.dtype)
+    tensor = fb.from_numpy(x.copy())
+    np.testing.assert_allclose(tensor.cumsum(1).numpy(), want, rtol=2**-23, atol=1e-12)
+    np.testing.assert_array_equal(tensor.cumsum_(1).numpy(), fb.from_numpy(x).cumsum(1).numpy())
+
+
+def test_sums_carry_past_the_pieces_of_a_long_row() -> None:
+    n = (1 << 20) + 5
+    assert fb.ones(n, dtype=fb.int64).cumsum(0).equal(fb.arange(1, n + 1))
+    assert fb.ones(n).cumsum(0)[-3:].tolist() == [n - 2, n - 1, n]
+    assert fb.empty(0).cumsum(0).shape == (0,)
+
+
+@pytest.mark.parametrize("place", [0, 5, 8, 18])
+def test_nan_and_infinity_stay_from_where_they_occur(place: int) -> None:
+    for bad, after in ((NAN, NAN), (INF, INF), (-INF, -INF)):
+        x = np.ones(20, np.float32)
+        x[place] = bad
+        want = np.arange(1, 21, dtype=np.float32)
+        want[place:] = after
+        np.testing.assert_array_equal(fb.from_numpy(x).cumsum(0).numpy(), want)
+    x = np.ones(20, np.float32)
+    x[3], x[place] = INF, -INF
+    found = fb.from_numpy(x).cumsum(0).isnan().tolist()
+    last = max(3, place)
+    assert found == [False] * last + [True] * (20 - last)
+
+
 def test_half_types_sum_in_float() -> None:
     ones = fb.ones(4096, dtype=fb.bfloat16)
     assert ones.cumsum(0)[-1].item() == 4096  # bfloat16 sums would stop at 256

@@ -17,10 +17,16 @@
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
+#include "aten/ops/scan/scan_loops.h"
 #include "c10/core/interrupt.h"
+#include "c10/core/isa.h"
 #include "torchgen_out/aten/scan_kernels.h"
 
-namespace flambeau::ops {
+namespace flambeau {
+
+FLAMBEAU_DECLARE_LOOPS(scan::ScanLoops, scan_rows)
+
+namespace ops {
 namespace {
 
 template <typename T>
@@ -111,6 +117,31 @@ struct SumStep {
   static State<T> start() { return State<T>(0); }
   State<T> operator()(State<T> state, int64_t at) const { return state + widen(in[at]); }
 };
+
+// Contiguous rows of the types that have a loop in vectors.
+template <typename T, typename Loop>
+void sum_rows(const FiberGrid& grid, const T* in, T* out, Loop loop) {
+  const int64_t n = grid.size;
+  parallel_for(0, grid.outer, n * SumStep<T>::kCost, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      State<T> state = 0;
+      for (int64_t i = 0; i < n; i += kStepsPerCheck) {
+        if (i > 0) check_interrupt();
+        loop(std::min(kStepsPerCheck, n - i), in + row * n + i, out + row * n + i, &state);
+      }
+    }
+  });
+}
+const scan::ScanLoops& row_loops() {
+  static const scan::ScanLoops* const tables[] = FLAMBEAU_ALL_LOOPS(scan_rows);
+  return *tables[cpu_isa()];
+}
+void scan_rows(const FiberGrid& grid, float* out, const SumStep<float>& step) {
+  sum_rows(grid, step.in, out, row_loops().sum_float);
+}
+void scan_rows(const FiberGrid& grid, int64_t* out, const SumStep<int64_t>& step) {
+  sum_rows(grid, step.in, out, row_loops().sum_int64);
+}
 
 template <typename T>
 struct ProductStep {
@@ -212,9 +243,9 @@ void linear_recurrence_cpu(const Tensor& factor, const Tensor& term, int64_t dim
   });
 }
 
-}  // namespace flambeau::ops
+}  // namespace ops
 
-namespace flambeau::shape {
+namespace shape {
 
 void scanned(const Tensor& self, int64_t dim, OutSpec* out) {
   wrap_dim(dim, self.dim());
@@ -233,4 +264,5 @@ void recurrence(const Tensor& factor, const Tensor& term, int64_t dim, OutSpec* 
   out->dtype = result_type(factor, term);
 }
 
-}  // namespace flambeau::shape
+}  // namespace shape
+}  // namespace flambeau
