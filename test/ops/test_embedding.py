@@ -71,6 +71,43 @@ def test_rows_are_added_up_where_they_belong(dtype, width):
         np.testing.assert_allclose(found.double().numpy(), expected, rtol=bound, atol=bound * 10)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("width", [1, 5, 16, 32, 64, 100, 300])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+def test_bags_of_any_size_and_empty_ones(dtype, scaled, width, threads):
+    """Bags without rows before, between and behind others are zero, and one may take more than a thread."""
+    sizes = np.array([0, 0, 1, 8, 0, 3, 4000, 0, 0, 0, 17, 1, 0])
+    target = np.repeat(np.arange(len(sizes)), sizes)
+    rows = fb.from_numpy(RNG.standard_normal((50, width))).to(dtype)
+    scale = fb.from_numpy(RNG.random(len(target))).to(dtype)
+    index = RNG.integers(0, 50, len(target))
+    terms = rows.double().numpy()[index] * (scale.double().numpy()[:, None] if scaled else 1.0)
+    expected, sizes_of_terms = np.zeros((2, len(sizes), width))
+    np.add.at(expected, target, terms)
+    np.add.at(sizes_of_terms, target, np.abs(terms))
+    before = fb.get_num_threads()
+    fb.set_num_threads(threads)
+    try:
+        given = scale if scaled else None
+        found = fb.ops.aten._sum_rows(rows, fb.tensor(index), fb.tensor(target), len(sizes), given)
+    finally:
+        fb.set_num_threads(before)
+    # One rounding per product and per sum, each of them relative to what is summed at most.
+    bound = (sizes[:, None] + 1) * fb.finfo(dtype).eps * sizes_of_terms
+    assert (np.abs(found.double().numpy() - expected) <= bound).all()
+    assert (found.numpy()[sizes == 0] == 0).all()
+
+
+def test_sums_of_no_rows_and_of_targets_out_of_range():
+    rows = fb.randn(4, 3)
+    none = fb.tensor([], dtype=fb.int64)
+    assert fb.ops.aten._sum_rows(rows, none, none, 2, None).tolist() == [[0] * 3] * 2
+    for target in ([0, 2], [-1, 0], [2, 0], [0, -1]):
+        with pytest.raises(RuntimeError, match="bag out of range"):
+            fb.ops.aten._sum_rows(rows, fb.tensor([0, 1]), fb.tensor(target), 2, None)
+
+
 @pytest.mark.parametrize("width", [1, 3, 16, 70, 200])
 @pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.bfloat16, fb.float16])
 def test_maxima_of_bags_are_exact(dtype, width):

@@ -67,11 +67,15 @@ class Rows {
         width_(self.size(1)),
         count_(index.numel()) {
     check_range("index", from(), count_, self.size(0));
-    check_range("bag", to(), count_, sums.size(0));
+    in_order_ = in_order(to(), count_);
+    check_range("bag", to(), in_order_ ? std::min<int64_t>(count_, 1) : count_, sums.size(0));
+    if (in_order_ && count_ > 0) check_range("bag", to() + count_ - 1, 1, sums.size(0));
   }
   void add_up() const {
+    if (count_ > 0 && width_ > 0 && in_order_ && own_bytes_ == bytes_) return add_up_bags();
+    fill_with(sums_, Scalar(0));
     if (count_ == 0 || width_ == 0) return;
-    if (in_order(to(), count_)) {
+    if (in_order_) {
       parallel_for(0, count_, width_,
                    [&](int64_t first, int64_t last) { by_targets(first, last); });
       return;
@@ -84,7 +88,7 @@ class Rows {
   }
   // Of targets in order.
   void take_maxima(int64_t* places) const {
-    check(in_order(to(), count_), "_max_rows: expected targets in ascending order");
+    check(in_order_, "_max_rows: expected targets in ascending order");
     if (count_ == 0 || width_ == 0) return;
     parallel_for(0, count_, width_, [&](int64_t first, int64_t last) {
       std::vector<char> at(static_cast<size_t>(width_ * bytes_));
@@ -104,6 +108,13 @@ class Rows {
   int64_t boundary(int64_t i) const {
     while (i > 0 && i < count_ && to()[i] == to()[i - 1]) ++i;
     return i;
+  }
+  void add_up_bags() const {
+    const embedding::Bags bags{count_, width_, sums_.size(0), rows_.data(),
+                               from(), to(),   scale_at(0),   sums_.data()};
+    parallel_for(0, count_, width_, [&](int64_t first, int64_t last) {
+      loops_.bags(bags, boundary(first), boundary(last));
+    });
   }
   // How many indices `at` has: those of the bags that follow, too, if no block was converted.
   int64_t known_from(const int64_t* at, int64_t begin, int64_t n) const {
@@ -178,6 +189,7 @@ class Rows {
   const embedding::RowLoops& loops_;
   CastLoop cast_;
   int64_t bytes_, own_bytes_, width_, count_;
+  bool in_order_;
 };
 
 }  // namespace
@@ -186,7 +198,6 @@ void sum_rows_cpu(const Tensor& self, const Tensor& index, const Tensor& target,
                   const Tensor& scale, Tensor& result) {
   const ScalarType type = compute_type(result.dtype());
   const Tensor sums = type == result.dtype() ? result : empty_tensor(result.sizes(), type);
-  fill_with(sums, Scalar(0));
   Rows(self, index, target, scale, sums).add_up();
   if (type != result.dtype()) copy_into(result, sums);
 }

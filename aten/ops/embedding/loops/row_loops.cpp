@@ -11,10 +11,13 @@
 namespace flambeau::loops {
 namespace {
 
+using embedding::Bags;
 using vec::kVectorBytes;
 
 constexpr int64_t kVectors = 8;  // of columns, half of the registers
-constexpr int64_t kAhead = 4;    // rows
+// Rows: as many lines are on their way at once as the processor keeps track of.
+template <int64_t kBlocks>
+constexpr int64_t kAhead = 64 / kBlocks;
 
 template <typename T>
 struct RowLanes {
@@ -26,8 +29,8 @@ struct RowLanes {
 template <typename T>
 using SameSize = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
-// kBlocks vectors of columns.
-template <typename T, int64_t kBlocks, bool kScaled>
+// kBlocks vectors of columns. kAdds: to what `sum` holds.
+template <typename T, int64_t kBlocks, bool kScaled, bool kAdds>
 [[gnu::always_inline]] inline void gather_block(int64_t n, int64_t known, const T* rows,
                                                 int64_t stride, const int64_t* index,
                                                 [[maybe_unused]] const T* scale, T* sum) {
@@ -35,9 +38,11 @@ template <typename T, int64_t kBlocks, bool kScaled>
   using Stored = typename RowLanes<T>::Stored;
   Lanes total[kBlocks];
 #pragma GCC unroll 8  // an array stays in registers only where no index is left
-  for (int64_t v = 0; v < kBlocks; ++v) total[v] = reinterpret_cast<const Stored*>(sum)[v];
+  for (int64_t v = 0; v < kBlocks; ++v)
+    total[v] = kAdds ? Lanes(reinterpret_cast<const Stored*>(sum)[v]) : Lanes{};
   for (int64_t i = 0; i < n; ++i) {
-    const T* const ahead = rows + index[i + kAhead < known ? i + kAhead : i] * stride;
+    const T* const ahead =
+        rows + index[i + kAhead<kBlocks> < known ? i + kAhead<kBlocks> : i] * stride;
     const auto* const row = reinterpret_cast<const Stored*>(rows + index[i] * stride);
 #pragma GCC unroll 8
     for (int64_t v = 0; v < kBlocks; ++v) {
@@ -53,28 +58,25 @@ template <typename T, int64_t kBlocks, bool kScaled>
   for (int64_t v = 0; v < kBlocks; ++v) reinterpret_cast<Stored*>(sum)[v] = total[v];
 }
 
-template <typename T, bool kScaled>
-void gather_rows(int64_t n, int64_t known, int64_t width, const void* data, int64_t stride,
-                 const int64_t* index, const void* scales, void* result) {
+template <typename T, bool kScaled, bool kAdds>
+[[gnu::always_inline]] inline void gather_rows(int64_t n, int64_t known, int64_t width,
+                                               const T* rows, int64_t stride, const int64_t* index,
+                                               const T* scale, T* sum) {
   constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(T));
-  const T *rows = static_cast<const T*>(data), *scale = static_cast<const T*>(scales);
-  T* sum = static_cast<T*>(result);
   int64_t j = 0;
-  for (; j + kVectors * kLanes <= width; j += kVectors * kLanes) {
-    gather_block<T, kVectors, kScaled>(n, known, rows + j, stride, index, scale, sum + j);
-  }
-  for (; j + 4 * kLanes <= width; j += 4 * kLanes) {
-    gather_block<T, 4, kScaled>(n, known, rows + j, stride, index, scale, sum + j);
-  }
-  for (; j + 2 * kLanes <= width; j += 2 * kLanes) {
-    gather_block<T, 2, kScaled>(n, known, rows + j, stride, index, scale, sum + j);
-  }
-  for (; j + kLanes <= width; j += kLanes) {
-    gather_block<T, 1, kScaled>(n, known, rows + j, stride, index, scale, sum + j);
-  }
-  for (int64_t i = 0; j < width && i < n; ++i) {
+  const auto blocks = [&]<int64_t kBlocks>() __attribute__((always_inline)) {
+    for (; j + kBlocks * kLanes <= width; j += kBlocks * kLanes)
+      gather_block<T, kBlocks, kScaled, kAdds>(n, known, rows + j, stride, index, scale, sum + j);
+  };
+  blocks.template operator()<kVectors>();
+  blocks.template operator()<4>();
+  blocks.template operator()<2>();
+  blocks.template operator()<1>();
+  if (j == width) return;
+  for (int64_t k = j; !kAdds && k < width; ++k) sum[k] = 0;
+  for (int64_t i = 0; i < n; ++i) {
     const T* const row = rows + index[i] * stride;
-    const T factor = scale ? scale[i] : T(1);
+    const T factor = kScaled ? scale[i] : T(1);
     for (int64_t k = j; k < width; ++k) sum[k] += factor * row[k];
   }
 }
@@ -82,8 +84,38 @@ void gather_rows(int64_t n, int64_t known, int64_t width, const void* data, int6
 template <typename T>
 void gather(int64_t n, int64_t known, int64_t width, const void* data, int64_t stride,
             const int64_t* index, const void* scales, void* result) {
-  (scales ? gather_rows<T, true> : gather_rows<T, false>)(n, known, width, data, stride, index,
-                                                          scales, result);
+  const T *rows = static_cast<const T*>(data), *scale = static_cast<const T*>(scales);
+  T* const sum = static_cast<T*>(result);
+  if (scale) {
+    gather_rows<T, true, true>(n, known, width, rows, stride, index, scale, sum);
+  } else {
+    gather_rows<T, false, true>(n, known, width, rows, stride, index, scale, sum);
+  }
+}
+
+template <typename T, bool kScaled>
+void sum_bags(const Bags& b, int64_t begin, int64_t end) {
+  const T *rows = static_cast<const T*>(b.rows), *scale = static_cast<const T*>(b.scale);
+  T* const sums = static_cast<T*>(b.sums);
+  const auto clear = [&](int64_t from, int64_t to) {
+    for (int64_t k = from * b.width; k < to * b.width; ++k) sums[k] = 0;
+  };
+  int64_t next = begin > 0 ? b.target[begin - 1] + 1 : 0;
+  for (int64_t i = begin; i < end;) {
+    const int64_t bag = b.target[i];
+    int64_t last = i + 1;
+    while (last < end && b.target[last] == bag) ++last;
+    clear(next, bag);
+    gather_rows<T, kScaled, false>(last - i, b.count - i, b.width, rows, b.width, b.index + i,
+                                   kScaled ? scale + i : nullptr, sums + bag * b.width);
+    next = bag + 1;
+    i = last;
+  }
+  if (begin < end && end == b.count) clear(next, b.bags);
+}
+template <typename T>
+void bags(const Bags& b, int64_t begin, int64_t end) {
+  (b.scale ? sum_bags<T, true> : sum_bags<T, false>)(b, begin, end);
 }
 
 template <typename T>
@@ -118,7 +150,8 @@ template <typename T, int64_t kBlocks>
     place[v] = first == 0 ? Places{} : Places(reinterpret_cast<const StoredPlaces*>(at)[v]);
   }
   for (int64_t i = first == 0 ? 1 : 0; i < n; ++i) {
-    const T* const ahead = rows + index[i + kAhead < known ? i + kAhead : i] * stride;
+    const T* const ahead =
+        rows + index[i + kAhead<kBlocks> < known ? i + kAhead<kBlocks> : i] * stride;
     const auto* const row = reinterpret_cast<const Stored*>(rows + index[i] * stride);
     const Places here = Places{} + static_cast<SameSize<T>>(first + i);
 #pragma GCC unroll 8
@@ -166,7 +199,7 @@ void maxima(int64_t n, int64_t known, int64_t width, const void* data, int64_t s
 
 extern const embedding::RowLoops FLAMBEAU_LOOPS(embedding_rows)[2];
 const embedding::RowLoops FLAMBEAU_LOOPS(embedding_rows)[2] = {
-    {&gather<float>, &scatter<float>, &maxima<float>},
-    {&gather<double>, &scatter<double>, &maxima<double>}};
+    {&bags<float>, &gather<float>, &scatter<float>, &maxima<float>},
+    {&bags<double>, &gather<double>, &scatter<double>, &maxima<double>}};
 
 }  // namespace flambeau::loops
