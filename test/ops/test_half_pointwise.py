@@ -113,3 +113,21 @@ def test_params_stay_float32():
     check(fb.add(a, b, alpha=3), x + y * np.float32(3))
     limit = np.float32(1.1)  # between two bfloat16 numbers: rounded once, as the result
     check(a.clamp(-1.1, 1.1), np.clip(x, -limit, limit))
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 31, 33, 1 << 16])
+def test_every_half_number_converts_exactly_and_back(n):
+    """Runs of any length, at any alignment: float16 and bfloat16 to float32, and rounded to float16."""
+    bits = EVERY[-n:].copy()
+    halves = fb.from_numpy(bits.view(np.int16)).view(fb.float16)
+    want = bits.view(np.float16)
+    np.testing.assert_array_equal(halves.float().numpy(), want.astype(np.float32))
+    np.testing.assert_array_equal(tensor(bits).float().numpy(), floats(bits))
+    number = ~np.isnan(want)
+    back = halves.float().half().view(fb.int16).numpy().view(np.uint16)
+    np.testing.assert_array_equal(back[number], bits[number])
+    assert np.isnan(back.view(np.float16)[~number]).all()
+    with np.errstate(over="ignore", invalid="ignore"):
+        between = np.nextafter(np.float32(1), np.float32(2)) * want.astype(np.float32)
+        rounded = fb.from_numpy(between).half().numpy()
+        np.testing.assert_array_equal(rounded, between.astype(np.float16))

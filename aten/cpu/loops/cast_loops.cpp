@@ -57,9 +57,18 @@ inline void convert_run(int64_t n, const From* in, To* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
 }
 
+#ifdef __AVX512F__
+constexpr __mmask16 kAll = 0xffff;  // the plain forms warn about a vector that they leave unset
+#endif
 #ifdef __F16C__
 inline void convert_run(int64_t n, const Half* in, float* out) {
   int64_t i = 0;
+#ifdef __AVX512F__
+  for (; i + 16 <= n; i += 16) {
+    const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
+    _mm512_storeu_ps(out + i, _mm512_maskz_cvtph_ps(kAll, packed));
+  }
+#endif
   for (; i + 8 <= n; i += 8) {
     const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
     _mm256_storeu_ps(out + i, _mm256_cvtph_ps(packed));
@@ -68,6 +77,13 @@ inline void convert_run(int64_t n, const Half* in, float* out) {
 }
 inline void convert_run(int64_t n, const float* in, Half* out) {
   int64_t i = 0;
+#ifdef __AVX512F__
+  for (; i + 16 <= n; i += 16) {
+    const __m256i packed =
+        _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), packed);
+  }
+#endif
   for (; i + 8 <= n; i += 8) {
     const __m128i packed = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed);
@@ -76,12 +92,7 @@ inline void convert_run(int64_t n, const float* in, Half* out) {
 }
 #endif
 
-inline void convert_run(int64_t n, const BFloat16* in, float* out) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    out[i] = __builtin_bit_cast(float, static_cast<uint32_t>(in[i].bits) << 16);
-  }
-}
+inline void convert_run(int64_t n, const BFloat16* in, float* out) { vec::widen_run(n, in, out); }
 inline void convert_run(int64_t n, const float* in, BFloat16* out) { vec::round_run(n, in, out); }
 
 template <typename From, typename To>
