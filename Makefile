@@ -180,7 +180,7 @@ fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and U
 	@mkdir -p build/asan/package/flambeau && cp -r python/flambeau build/asan/package/ && rm -f build/asan/package/flambeau/*.so
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build/asan -j $(JOBS) install > build/asan/install.log || { tail -30 build/asan/install.log; exit 1; }
 	$(call say,Calling operators with random arguments under sanitizers)
-	@$(UNDER_ASAN) $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),20) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
+	@$(UNDER_ASAN) $(PY) -m fuzz $(OPS) --examples $(or $(EXAMPLES),100) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 	@$(UNDER_ASAN) $(PY) -m fuzz.walk --alone --statements $(or $(STATEMENTS),100000) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 	@$(UNDER_ASAN) $(PY) -m fuzz.files --seed $(or $(SEED),0)
 

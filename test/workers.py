@@ -69,12 +69,12 @@ class Worker:
             self.process.wait()
 
 
-def ask_all(questions: Iterable[tuple[str, str]], workers: list[Worker], show: Callable[[str], None]) -> dict:
+def ask_all(questions: Iterable[tuple[Any, str]], workers: list[Worker], show: Callable[[Any], None]) -> dict:
     """The answers to all (name, question), by name; each worker takes the next one when it is free."""
-    waiting: queue.Queue[tuple[str, str]] = queue.Queue()
+    waiting: queue.Queue[tuple[Any, str]] = queue.Queue()
     for question in questions:
         waiting.put(question)
-    answers: dict[str, Any] = {}
+    answers: dict[Any, Any] = {}
     problems: list[RuntimeError] = []
 
     def work(worker: Worker) -> None:

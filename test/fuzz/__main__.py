@@ -17,9 +17,10 @@ from typing import Any
 
 from workers import Worker, ask_all
 
-from .worker import callables
+from .worker import EXPECTED, Target, Targets
 
-TIME_LIMIT = 120  # seconds per operator
+AT_ONCE = 100  # calls of one operator between which other operators get their turn
+TIME_LIMIT = 120  # seconds for these
 REPORT = 40  # lines of a sanitizer's report that are shown
 
 
@@ -58,34 +59,69 @@ def fuzz(
     patterns: list[str], examples: int, seed: int, jobs: int, rare: float = 0, seconds: float = 1e9
 ) -> dict[str, str]:
     """What is wrong, by operator; shows those of which less than the share `rare` of calls gave results."""
-    names = [n for n in sorted(callables()) if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
+    targets = Targets()
+    names = [n for n in sorted(targets.found) if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
     began = time.monotonic()
     done = 0
 
-    def show(name: str) -> None:
+    def show(part: tuple[str, int]) -> None:
         nonlocal done
         done += 1
         if sys.stderr.isatty():
-            print(f"\r  {done}/{len(names)} {name:60.60}", end="", file=sys.stderr, flush=True)
+            print(f"\r  {done}/{len(questions)} {part[0]:60.60}", end="", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as scratch:
-        traces = {name: Path(scratch, name) for name in names}
-        questions = [(name, f"{name} {examples} {seed} {traces[name]}") for name in names]
+        parts = [(name, first) for name in names for first in range(0, examples, AT_ONCE)]
+        traces = {(name, first): Path(scratch, f"{name} {first}") for name, first in parts}
+        questions = [
+            (part, f"{part[0]} {seed} {part[1]} {min(AT_ONCE, examples - part[1])} {trace}")
+            for part, trace in traces.items()
+        ]
         workers = [LoggedWorker(Path(scratch, f"log {i}"), began + seconds) for i in range(jobs)]
         answers = ask_all(questions, workers, show)
         failures = {}
-        for name, answer in answers.items():
+        for (name, first), answer in answers.items():
             problem = answer if isinstance(answer, str) else answer["failure"]
-            if not problem and answer["results"] < rare * answer["calls"]:
-                print(f"{name}: {answer['results']} of {answer['calls']} calls gave a result")
             if problem:
-                last = traces[name].read_text() if traces[name].exists() else "no call"
-                failures[name] = f"{last}\n    {problem}"
-    whole = [answer for answer in answers.values() if isinstance(answer, dict)]
-    calls, results = (sum(answer[key] for answer in whole) for key in ("calls", "results"))
+                failures.setdefault(name, _told(targets[name], seed, traces[name, first], problem))
+    counts = _counts(answers)
+    for name, (calls, results) in counts.items():
+        if results < rare * calls:
+            print(f"{name}: {results} of {calls} calls gave a result")
+    calls, results = (sum(of_one) for of_one in zip((0, 0), *counts.values(), strict=True))
     spent = time.monotonic() - began
     print(f"{calls} calls of {len(names)} functions and methods, {results} results, {spent:.0f} s")
     return failures
+
+
+def _told(target: Target, seed: int, trace: Path, problem: str) -> str:
+    """The call that was being made, how to make it again, and what became of it."""
+    if not trace.exists():
+        return f"no call\n    {problem}"
+    number = int(trace.read_text())
+    again = f"python -m fuzz {target.name} --seed {seed} --call {number}"
+    return f"{target.shown(seed, number)}\n    {again}\n    {problem}"
+
+
+def _counts(answers: dict[tuple[str, int], Any]) -> dict[str, tuple[int, int]]:
+    """Calls and results by name."""
+    counts: dict[str, tuple[int, int]] = {}
+    for (name, _), answer in answers.items():
+        if isinstance(answer, dict):
+            calls, results = counts.get(name, (0, 0))
+            counts[name] = calls + answer["calls"], results + answer["results"]
+    return counts
+
+
+def again(name: str, seed: int, number: int) -> int:
+    """Make one call in this process."""
+    target = Targets()[name]
+    print(target.shown(seed, number), flush=True)
+    try:
+        print(target.make(target.draw(seed, number)))
+    except EXPECTED as error:
+        print(f"{type(error).__name__}: {error}")
+    return 0
 
 
 def main() -> int:
@@ -99,7 +135,10 @@ def main() -> int:
         "--rare", type=float, default=0, help="show operators whose calls succeed more rarely"
     )
     parser.add_argument("--minutes", type=float, default=1e6, help="fail if this does not suffice")
+    parser.add_argument("--call", type=int, help="make only the call of this number, in this process")
     options = parser.parse_args()
+    if options.call is not None:
+        return again(options.patterns[0], options.seed, options.call)
     failures = fuzz(
         options.patterns, options.examples, options.seed, options.jobs, options.rare, 60 * options.minutes
     )

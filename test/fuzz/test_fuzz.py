@@ -1,14 +1,21 @@
 """A few random calls of every operator; `make fuzz` makes more of them, `make fuzz-asan` under sanitizers."""
 
+import os
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import flambeau
 import pytest
 
-from fuzz.__main__ import LoggedWorker, fuzz
+from fuzz.__main__ import LoggedWorker, _told, again, fuzz
 from fuzz.files import damage
+from fuzz.tensors import DTYPES
 from fuzz.transformed import WAYS, call
+from fuzz.values import Call
 from fuzz.walk import Pair, difference, unnoticed, walk
+from fuzz.worker import Targets
+from fuzz.worker import fuzz as run_calls
 
 
 def test_operators_answer_cleanly():
@@ -32,10 +39,65 @@ def test_a_crash_is_shown_with_what_the_process_said(tmp_path: Path):
         "    |   #0 f",
     ]
     # A question that it cannot read ends the process, which leaves a message and a status.
-    assert worker.ask(f"flambeau.no_such_operator 1 0 {tmp_path / 'trace'}").startswith(
+    assert worker.ask(f"flambeau.no_such_operator 0 0 1 {tmp_path / 'trace'}").startswith(
         "crash: exit status 1"
     )
     worker.close()
+
+
+def test_a_call_is_made_again_from_its_number(capfd: pytest.CaptureFixture):
+    targets = Targets()
+    shown = [targets["flambeau.addmm"].shown(3, number) for number in range(60)]
+    assert shown == [targets["flambeau.addmm"].shown(3, number) for number in range(60)]
+    assert len(set(shown)) == 60
+    assert shown[:5] != [targets["flambeau.addmm"].shown(4, number) for number in range(5)]
+    assert again("flambeau.addmm", 3, 7) == 0
+    assert capfd.readouterr().out.startswith(shown[7])
+
+
+def test_a_failure_names_its_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    target = Targets()["flambeau.sin"]
+
+    def wrong(*_: object) -> None:
+        raise LookupError("no such thing")
+
+    trace = os.open(tmp_path / "trace", os.O_CREAT | os.O_WRONLY)
+    found = run_calls(replace(target, function=wrong), 0, range(5, 50), trace)
+    os.close(trace)
+    assert found["failure"] == "LookupError: no such thing"
+    number = 4 + found["calls"]
+    told = _told(target, 0, tmp_path / "trace", found["failure"])
+    assert told.startswith(target.shown(0, number)) and f"flambeau.sin --seed 0 --call {number}" in told
+
+
+def test_arguments_are_of_every_kind():
+    seen: Counter[str] = Counter()
+    for number in range(2000):
+        call = Call(f"kinds {number}")
+        call.agree(may_be_huge=True)
+        first, second = call.tensor(call.dtype), call.tensor(call.dtype)
+        for x in (first, second):
+            dense = x.numel() == 0 or x._is_view() and x.is_contiguous()
+            seen.update(
+                {
+                    str(x.dtype): 1,
+                    "meta": x.is_meta, "empty": x.numel() == 0, "0-dim": x.dim() == 0,
+                    "huge": max(x.shape, default=0) >= 2**31, "strided": not dense,
+                    "overlaps": not x.is_meta and x.numel() * x.element_size() > x.untyped_storage().nbytes(),
+                    "offset": x.storage_offset() > 0, "conj": x.is_conj(), "neg": x.is_neg(),
+                    "leaf": x.requires_grad and x.is_leaf, "history": x.requires_grad and not x.is_leaf,
+                    "NaN": x.is_floating_point() and not x.is_meta and bool(x.isnan().any()),
+                    "long": x.numel() > 1000,
+                }
+            )  # fmt: skip
+            if x.dtype == flambeau.bool and not x.is_meta and not x.is_conj():
+                seen["bool bytes"] += bool((x.contiguous().view(flambeau.uint8) > 1).any())
+        both_real = not first.is_meta and not second.is_meta and first.numel() and second.numel()
+        if both_real:
+            seen["shared"] += first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert all(seen[f"flambeau.{dtype}"] for dtype in DTYPES)
+    kinds = {kind: count for kind, count in seen.items() if not kind.startswith("flambeau.")}
+    assert len(kinds) == 15 and min(kinds.values()) >= 20, kinds
 
 
 @pytest.mark.parametrize("way", WAYS)

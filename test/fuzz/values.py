@@ -1,175 +1,241 @@
-"""Values of the specification's types, mostly fitting, sometimes extreme or of another type."""
+"""Values of the specification's types, mostly fitting, sometimes extreme or of another type.
+
+How an argument is drawn is decided once per signature, so that a call costs little more than its tensors.
+"""
 
 from __future__ import annotations
 
-import math
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import flambeau
-from hypothesis import strategies as st
+import numpy
 
 from codegen.model import Argument, BaseType, ListType, OptionalType, Type
 from codegen.python_types import shown_type
+from codegen.signatures import Signature, is_factory, python_name
 
-DTYPES = (
-    "float32", "float64", "int64", "bool", "complex64", "complex128",
-    "bfloat16", "float16", "uint8", "int8", "int16", "int32", "uint16", "uint32", "uint64", "complex32",
-)  # fmt: skip
-SIZES = (0, 1, 2, 3, 5)
-SMALL = (0, 1, -1, 2, -2, 3, 4, 7)
+from .tensors import DTYPES, FLOATS, SIZES, SMALL, related, shape_of, tensor_of, with_history
+
 EXTREME = (2**31 - 1, -(2**31), 2**31, 2**62, 2**63 - 1, -(2**63), 2**64)
-LAYOUTS = ("plain", "plain", "plain", "transposed", "strided", "expanded", "channels last", "meta")
-CHANNELS_LAST = {4: flambeau.channels_last, 5: flambeau.channels_last_3d}
-FLOATS = (0.0, -0.0, 0.5, 1.0, -1.5, 2.0, 1e-45, 1e30, math.inf, -math.inf, math.nan)
 WORDS = (
     "none", "mean", "sum", "linear", "nearest", "trunc", "floor", "tanh", "amax", "amin", "prod",
     "reflect", "replicate", "circular", "cubic", "fro", "nuc", "ortho", "forward", "backward", "reduced",
     "complete", "ij", "left", "right", "L", "U", "higher", "", "é",
 )  # fmt: skip
-FLOATING = ("float32", "float64", "float32", "float64", "bfloat16", "float16", "complex64", "complex128")
-STRANGE = (None, "x", b"x", [], (), {}, object(), 1j, [None], [[1]], float, flambeau.float32)
+FITTING = (
+    "float32", "float64", "float32", "float64", "bfloat16", "float16", "complex64", "complex128",
+)  # fmt: skip
+STRANGE = (
+    None, "x", b"x", [], (), {}, object(), 1j, [None], [[1]], float, flambeau.float32,
+    numpy.float32(2), numpy.int64(1), numpy.ones((2, 3)), flambeau.tensor(1), range(2), ...,
+)  # fmt: skip
+LISTS = (ListType(BaseType("Tensor"), None), ListType(OptionalType(BaseType("Tensor")), None))
+DEGREE = "n"  # of a polynomial, whose time is proportional to it
+T = TypeVar("T")
 
 
-def shapes() -> st.SearchStrategy[list[int]]:
-    """Up to five dimensions, of which some are empty or 1; every other one is of a few equal dimensions."""
-    uneven = st.lists(st.sampled_from(SIZES), max_size=4)
-    even = st.builds(lambda n, dims: [n] * dims, st.sampled_from((1, 2, 3, 3, 4)), st.integers(0, 5))
-    return st.one_of(uneven, even)
+class Call:
+    """The arguments of one call: the same text gives the same ones. Most agree in shape and dtype."""
+
+    def __init__(self, text: str) -> None:
+        self.random = random.Random(text).random
+        self.is_plain = self.one_in(2)  # a call that is transformed may loop over a dimension
+        self.made: list[flambeau.Tensor] = []
+        self.agree(False)
+
+    def agree(self, may_be_huge: bool) -> None:
+        """Draw what most arguments have in common. Huge sizes are for calls that loop over no dimension."""
+        self.may_be_huge = may_be_huge and self.is_plain
+        self.shape = shape_of(self)
+        self.dtype = self.one_of(FITTING + DTYPES)
+        self.on_meta = self.one_in(12)
+
+    def below(self, n: int) -> int:
+        """A number from 0 to n - 1."""
+        return int(self.random() * n)
+
+    def one_of(self, values: Sequence[T]) -> T:
+        """Any of them."""
+        return values[int(self.random() * len(values))]
+
+    def one_in(self, n: int) -> bool:
+        """True once in n times."""
+        return self.random() * n < 1
+
+    def fitting_shape(self) -> list[int]:
+        """The call's shape mostly, a part of it, any other."""
+        drawn = self.below(20)
+        if drawn < 14:
+            return self.shape
+        if drawn < 17:
+            whole = self.shape
+            return self.one_of((whole[:1], whole[-1:], whole[:-1], whole[1:2], whole[-2:]))
+        return shape_of(self)
+
+    def tensor(self, dtype: str, kind: str = "numbers") -> flambeau.Tensor:
+        """A new tensor that mostly fits, or one that shares memory with another argument."""
+        if self.made and self.one_in(10):
+            result = related(self, self.one_of(self.made))
+        else:
+            dtype = self.one_of(DTYPES) if self.one_in(12) else dtype
+            result = tensor_of(self, self.fitting_shape(), dtype, kind)
+            result = with_history(self, result)
+        self.made.append(result)
+        return result
 
 
-@st.composite
-def tensors(
-    draw: st.DrawFn, shape: list[int] | None = None, name: str | None = None, values: tuple[int, ...] = SMALL
-) -> flambeau.Tensor:
-    """A tensor of any dtype or the one named, in any layout: transposed, strided, channels last, expanded."""
-    shape = list(draw(shapes()) if shape is None else shape)
-    dtype = getattr(flambeau, name or draw(st.sampled_from(DTYPES)))
-    layout = draw(st.sampled_from(LAYOUTS))
-    count = math.prod(shape)
-    if layout == "meta":
-        return flambeau.empty(shape, dtype=dtype, device="meta")
-    if layout == "expanded" and shape:
-        one = flambeau.tensor([draw(st.sampled_from(values))]).to(dtype)
-        return one.reshape([1] * len(shape)).expand(shape)
-    step = 2 if layout == "strided" else 1
-    numbers = draw(st.lists(st.sampled_from(values), min_size=5, max_size=5))
-    elements = (numbers * (count * step // 5 + 1))[: count * step]
-    result = flambeau.tensor(elements, dtype=flambeau.int64).to(dtype)[::step].reshape(shape)
-    if dtype.is_floating_point and count and draw(st.integers(0, 4)) == 0:
-        result.view(-1)[0] = draw(st.sampled_from(FLOATS)) if result.is_contiguous() else 0.0
-    if layout == "transposed" and len(shape) > 1:
-        result = result.transpose(0, -1).contiguous().transpose(0, -1)
-    if layout == "channels last" and len(shape) in CHANNELS_LAST:
-        result = result.contiguous(memory_format=CHANNELS_LAST[len(shape)])
-    wants_grad = dtype.is_floating_point or dtype.is_complex
-    return result.requires_grad_() if wants_grad and draw(st.integers(0, 3)) == 0 else result
+Maker = Callable[[Call], Any]
 
 
-def integers() -> st.SearchStrategy[int]:
-    """Small ones mostly."""
-    return st.one_of(st.sampled_from((1, 2, 3)), st.sampled_from(SMALL), st.sampled_from(SMALL + EXTREME))
+def integer(call: Call) -> int:
+    """A small one mostly."""
+    return call.one_of(call.one_of(((1, 2, 3), SMALL, SMALL + EXTREME)))
 
 
-def numbers() -> st.SearchStrategy[Any]:
-    """Python numbers of every kind."""
-    return st.one_of(integers(), st.sampled_from(FLOATS), st.booleans(), st.just(1 + 2j))
+def number(call: Call) -> Any:
+    """A Python number of any kind."""
+    drawn = call.below(8)
+    if drawn < 4:
+        return integer(call)
+    return call.one_of(FLOATS) if drawn < 6 else call.one_of((True, False, 1 + 2j, 0.25))
 
 
-SIMPLE: dict[str, st.SearchStrategy[Any]] = {
-    "int": integers(),
-    "SymInt": integers(),
-    "float": st.one_of(st.sampled_from(FLOATS), integers()),
-    "bool": st.booleans(),
-    "Scalar": numbers(),
-    "str": st.sampled_from(WORDS),
-    "ScalarType": st.sampled_from([getattr(flambeau, name) for name in DTYPES]),
-    "Layout": st.just(flambeau.strided),
-    "Device": st.sampled_from(("cpu", "cpu", flambeau.device("cpu"), "meta", "cuda", "nowhere")),
-    "MemoryFormat": st.sampled_from(
-        (flambeau.contiguous_format, flambeau.preserve_format, *CHANNELS_LAST.values())
+def any_of(*values: Any) -> Maker:
+    """Any of the values."""
+    return lambda call: call.one_of(values)
+
+
+SIMPLE: dict[str, Maker] = {
+    "int": integer,
+    "SymInt": integer,
+    "float": lambda call: call.one_of(FLOATS) if call.one_in(2) else integer(call),
+    "bool": any_of(True, False),
+    "Scalar": number,
+    "str": any_of(*WORDS),
+    "ScalarType": any_of(*(getattr(flambeau, name) for name in DTYPES)),
+    "Layout": any_of(flambeau.strided),
+    "Device": any_of("cpu", "cpu", flambeau.device("cpu"), "meta", "cuda", "nowhere"),
+    "MemoryFormat": any_of(
+        flambeau.contiguous_format,
+        flambeau.preserve_format,
+        flambeau.channels_last,
+        flambeau.channels_last_3d,
     ),
-    "Generator": st.just(flambeau.default_generator),
+    "Generator": any_of(flambeau.default_generator),
 }
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """What the arguments of one call have in common, so that calls get past the first checks."""
-
-    shape: list[int]
-    dtype: str
-
-    def shapes(self) -> st.SearchStrategy[list[int]]:
-        """The call's shape mostly, a part of it, any other."""
-        part = st.sampled_from(
-            (self.shape[:1], self.shape[-1:], self.shape[:-1], self.shape[1:2], self.shape[-2:])
-        )
-        return st.one_of(st.just(self.shape), st.just(self.shape), st.just(self.shape), part, shapes())
-
-    def tensors(self, name: str) -> st.SearchStrategy[flambeau.Tensor]:
-        """Tensors by what such an argument holds: positions, truth values, numbers."""
-        if any(word in name for word in ("index", "indices", "target", "lengths", "offsets")):
-            fitting = self.shapes().flatmap(lambda s: tensors(s, "int64", (0, 1, 1, 2, -1)))
-        elif "mask" in name or name == "condition":
-            fitting = self.shapes().flatmap(lambda s: tensors(s, "bool"))
-        else:
-            fitting = self.shapes().flatmap(lambda s: tensors(s, self.dtype))
-        return st.one_of(fitting, fitting, fitting, self.shapes().flatmap(tensors))
-
-    def integers(self, name: str) -> st.SearchStrategy[int]:
-        """Dimensions that exist, mostly, where one is asked for."""
-        dims = max(len(self.shape), 1)
-        if not name.startswith("dim"):
-            return integers()
-        return st.one_of(st.integers(-dims, dims - 1), st.integers(-dims, dims - 1), integers())
-
-    def lists(self, type_: ListType, name: str) -> st.SearchStrategy[list[Any]]:
-        """As long as the type says, as the shape or its last dimensions."""
-        lengths = st.sampled_from((type_.size or 1, len(self.shape), max(len(self.shape) - 2, 0), 1, 2, 3))
-        if "size" in name and type_.elem.name in ("int", "SymInt"):
-            return st.one_of(
-                st.just(self.shape), lengths.flatmap(lambda n: lists_of(st.sampled_from(SIZES), n))
-            )
-        return lengths.flatmap(lambda n: lists_of(of_type(type_.elem, self, name), n))
+def tensor_maker(name: str) -> Maker:
+    """Tensors by what such an argument holds: positions, truth values, numbers."""
+    if any(word in name for word in ("index", "indices", "target", "lengths", "offsets")):
+        return lambda call: call.tensor("int64", "positions")
+    if name == DEGREE:
+        return lambda call: call.tensor(call.dtype, "small")
+    if "mask" in name or name == "condition":
+        return lambda call: call.tensor("bool")
+    return lambda call: call.tensor(call.dtype)
 
 
-def lists_of(elements: st.SearchStrategy[Any], length: int) -> st.SearchStrategy[list[Any]]:
-    """Lists of one length."""
-    return st.lists(elements, min_size=length, max_size=length)
+def integer_maker(name: str) -> Maker:
+    """Dimensions that exist, mostly, where one is asked for."""
+    if not name.startswith("dim"):
+        return integer
+
+    def dimension(call: Call) -> int:
+        dims = max(len(call.shape), 1)
+        return integer(call) if call.one_in(4) else call.below(2 * dims) - dims
+
+    return dimension
 
 
-def of_type(type_: Type, fitting: Fitting, name: str) -> st.SearchStrategy[Any]:
-    """Values that fit a type and an argument's name."""
+def list_maker(type_: ListType, name: str) -> Maker:
+    """As long as the type says, as the shape or its last dimensions."""
+    element = maker(type_.elem, name)
+    is_size = "size" in name and type_.elem.name in ("int", "SymInt")
+
+    def drawn(call: Call) -> list[Any]:
+        if is_size and call.one_in(2):
+            return list(call.shape)
+        dims = len(call.shape)
+        length = call.one_of((type_.size or 1, dims, max(dims - 2, 0), 1, 2, 3))
+        return [call.one_of(SIZES) if is_size else element(call) for _ in range(length)]
+
+    return drawn
+
+
+def maker(type_: Type, name: str) -> Maker:
+    """How values are drawn that fit a type and an argument's name."""
     if isinstance(type_, OptionalType):
-        return st.one_of(st.none(), of_type(type_.elem, fitting, name))
+        inner = maker(type_.elem, name)
+        return lambda call: None if call.one_in(2) else inner(call)
     if isinstance(type_, ListType):
-        return fitting.lists(type_, name)
+        return list_maker(type_, name)
     if type_ == BaseType("Tensor"):
-        return fitting.tensors(name)
+        return tensor_maker(name)
     if type_.name in ("int", "SymInt"):
-        return fitting.integers(name)
+        return integer_maker(name)
+    if name == DEGREE and type_.name == "Scalar":
+        return any_of(*SMALL)
     try:
         return SIMPLE[type_.name]
     except KeyError:
         raise LookupError(f"values of type {shown_type(type_)} are not made yet") from None
 
 
-@st.composite
-def calls(
-    draw: st.DrawFn, args: tuple[Argument, ...], named: tuple[str, ...]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of one call; now and then one of them is of a type that does not belong there."""
-    fitting = Fitting(draw(shapes()), draw(st.sampled_from(FLOATING + DTYPES)))
-    strange = draw(st.integers(0, 9 * len(args))) if args else -1
-    positional: list[Any] = []
-    keywords: dict[str, Any] = {}
-    for i, (arg, name) in enumerate(zip(args, named, strict=True)):
-        if arg.default is not None and draw(st.booleans()):
-            continue
-        value = draw(st.sampled_from(STRANGE) if i == strange else of_type(arg.type, fitting, name))
-        if arg.kwarg_only or len(positional) < i:
-            keywords[name] = value
-        else:
-            positional.append(value)
-    return positional, keywords
+def _out(args: tuple[Argument, ...]) -> Maker | None:
+    """What is written to: of the call's shape or any other, or what shares memory with an argument."""
+    if not args:
+        return None
+
+    def one(call: Call) -> flambeau.Tensor:
+        if call.made and call.one_in(5):
+            return related(call, call.one_of(call.made))
+        dtype = call.one_of(DTYPES) if call.one_in(8) else call.dtype
+        return tensor_of(call, [0] if call.one_in(3) else call.fitting_shape(), dtype)
+
+    return one if len(args) == 1 else lambda call: tuple(one(call) for _ in args)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the arguments of one signature are drawn: name, maker, whether it may be left out, keyword only."""
+
+    args: tuple[tuple[str, Maker, bool, bool], ...]
+    out: Maker | None
+    factory: bool
+    has_lists: bool  # of tensors, one per entry of a dimension perhaps
+
+    @classmethod
+    def of(cls, signature: Signature, method: bool) -> Plan:
+        """The signature's plan."""
+        args = tuple(
+            (python_name(a, method), maker(a.type, a.name), a.default is not None, a.kwarg_only)
+            for a in signature.args
+        )
+        schema = signature.form.schema
+        lists = any(part.type in LISTS for part in (*schema.args, *schema.returns))
+        factory = not method and is_factory(signature.form)
+        return cls(args, _out(signature.out_args), factory, lists)
+
+    def draw(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments of one call; now and then one of them is of a type that does not belong there."""
+        call.agree(not self.has_lists)
+        strange = call.below(10 * len(self.args)) if self.args else -1
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for i, (name, make, optional, by_keyword) in enumerate(self.args):
+            if optional and call.one_in(2):
+                continue
+            value = call.one_of(STRANGE) if i == strange else make(call)
+            if by_keyword or len(positional) < i:
+                keywords[name] = value
+            else:
+                positional.append(value)
+        if self.out is not None and call.one_in(6):
+            keywords["out"] = self.out(call)
+        if self.factory and call.one_in(8):
+            keywords["requires_grad"] = call.one_of((True, False))
+        return positional, keywords

@@ -1,4 +1,4 @@
-"""Calls one operator many times: a line "NAMESPACE NAME EXAMPLES SEED" in, its verdict out."""
+"""Calls one operator many times: a line "NAMESPACE.NAME SEED FIRST COUNT TRACE" in, its verdict out."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import os
 import resource
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import flambeau
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 from workers import serve
 
 from codegen import signatures
 from codegen.load import load
 
 from .transformed import WAYS, call
-from .values import calls
+from .values import Call, Plan
 
 MEMORY = 2 << 30  # bytes of address space: what asks for more is refused instead of taking the machine
 LARGE = 10_000  # elements: larger results are not read
+TRANSFORMED = tuple(WAYS)
 # What a call may raise, besides giving a result.
 EXPECTED = (
     TypeError, ValueError, IndexError, RuntimeError, OverflowError, ZeroDivisionError, MemoryError,
@@ -43,67 +43,87 @@ def callables() -> dict[str, tuple[Callable[..., Any], signatures.Callable]]:
     return found
 
 
-def fuzz(
-    function: Callable[..., Any], item: signatures.Callable, examples: int, number: int, trace: int
-) -> dict[str, Any]:
-    """The first unexpected exception, "" if there was none, how many calls were made and gave a result."""
-    method = item.namespace is None
-    made = results = 0
-    named = [tuple(signatures.python_name(a, method) for a in s.args) for s in item.signatures]
+@dataclass(frozen=True)
+class Target:
+    """What is called, under which name, and how its arguments are drawn."""
 
-    @seed(number)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.data())
-    def run(data: st.DataObject) -> None:
-        nonlocal made, results
-        chosen = data.draw(st.integers(0, len(item.signatures) - 1))
-        args, kwargs = data.draw(calls(item.signatures[chosen].args, named[chosen]))
-        if "self" in kwargs:
-            return  # a method without its tensor
-        way = data.draw(st.one_of(st.just("plain"), st.sampled_from(tuple(WAYS))))
-        _note(trace, item, way, args, kwargs)
-        made += 1
+    name: str
+    function: Callable[..., Any]
+    plans: tuple[Plan, ...]
+
+    @classmethod
+    def of(cls, name: str, function: Callable[..., Any], item: signatures.Callable) -> Target:
+        """The target, with a plan per signature."""
+        return cls(name, function, tuple(Plan.of(s, item.namespace is None) for s in item.signatures))
+
+    def draw(self, seed: int, number: int) -> tuple[Call, str, list[Any], dict[str, Any]]:
+        """The call of this number: its source, the way it is taken, and its arguments."""
+        call = Call(f"{seed} {self.name} {number}")
+        way = "plain" if call.is_plain else call.one_of(TRANSFORMED)
+        return call, way, *call.one_of(self.plans).draw(call)
+
+    def make(self, drawn: tuple[Call, str, list[Any], dict[str, Any]]) -> Any:
+        """What the call gives, after it was read."""
+        source, way, args, kwargs = drawn
+        flambeau.default_generator.manual_seed(source.below(1000))
+        result = call(way, self.function, args, kwargs)
+        _read(source, result)
+        return result
+
+    def shown(self, seed: int, number: int) -> str:
+        """The call of this number as text."""
+        _, way, args, kwargs = self.draw(seed, number)
+        given = ", ".join([*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in kwargs.items())])
+        return f"{way}: {self.name}({given})"
+
+
+class Targets(dict[str, Target]):
+    """Every target by "NAMESPACE.NAME", made when it is first asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = callables()
+
+    def __missing__(self, name: str) -> Target:
+        self[name] = Target.of(name, *self.found[name])
+        return self[name]
+
+
+def fuzz(target: Target, seed: int, numbers: range, trace: int) -> dict[str, Any]:
+    """The first unexpected exception, "" if there was none, how many calls were made and gave a result."""
+    results = 0
+    for made, number in enumerate(numbers, 1):
+        os.pwrite(trace, b"%-20d" % number, 0)  # found there after a crash
+        drawn = target.draw(seed, number)
         try:
-            _read(call(way, function, args, kwargs))
+            target.make(drawn)
             results += 1
         except EXPECTED:
             pass
-
-    try:
-        run()
-    except Exception as error:
-        return {"failure": f"{type(error).__name__}: {error}"[:500], "calls": made, "results": results}
-    return {"failure": "", "calls": made, "results": results}
+        except Exception as error:
+            return {"failure": f"{type(error).__name__}: {error}"[:500], "calls": made, "results": results}
+    return {"failure": "", "calls": len(numbers), "results": results}
 
 
-def _read(result: Any) -> None:
-    """Touch every element, and the graph behind it."""
+def _read(source: Call, result: Any) -> None:
+    """Touch every element, and the graph behind it; show some of them."""
     if isinstance(result, tuple | list):
         for part in result:
-            _read(part)
+            _read(source, part)
     elif isinstance(result, flambeau.Tensor) and result.device.type == "cpu" and result.numel() < LARGE:
-        repr(result)
+        if source.one_in(20):
+            repr(result)
+        else:
+            result.detach().tolist()
         if result.requires_grad:
             result.abs().sum().backward()
 
 
-def _note(trace: int, item: signatures.Callable, way: str, args: Any, kwargs: Any) -> None:
-    """Leave the call where it is found after a crash."""
-    given = ", ".join([*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in kwargs.items())])
-    text = f"{way}: {item.name}({given})"
-    os.ftruncate(trace, 0)
-    os.pwrite(trace, text.encode(), 0)
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, flambeau.Tensor):
-        return f"<{value.dtype} {list(value.shape)} strides {list(value.stride())} on {value.device}>"
+        place = f"{list(value.shape)} strides {list(value.stride())} offset {value.storage_offset()}"
+        marks = " conj" * value.is_conj() + " neg" * value.is_neg() + " requires_grad" * value.requires_grad
+        return f"<{value.dtype} {place} on {value.device}{marks}>"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_shown, value)) + "]"
     return repr(value)
@@ -114,13 +134,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if "ASAN_OPTIONS" not in os.environ:  # its shadow memory alone takes terabytes of addresses
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    found = callables()
+    targets = Targets()
 
     def answer(line: str) -> dict[str, Any]:
-        name, examples, number, trace = line.split(maxsplit=3)
+        name, number, first, count, trace = line.split(maxsplit=4)
         file = os.open(Path(trace), os.O_CREAT | os.O_WRONLY, 0o644)
         try:
-            return fuzz(*found[name], int(examples), int(number), file)
+            return fuzz(targets[name], int(number), range(int(first), int(first) + int(count)), file)
         finally:
             os.close(file)
 
