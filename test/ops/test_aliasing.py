@@ -41,6 +41,10 @@ REFUSED = {
     "kthvalue": lambda: fb.kthvalue(x := fb.ones(2, 2), 1, out=(x, fb.empty(2, dtype=fb.int64))),
     "index_select": lambda: fb.index_select(x := fb.arange(3.0), 0, fb.tensor([2, 1, 0]), out=x),
     "a list": lambda: fb._foreach_add_([(x := fb.ones(4))[1:]], [x[:-1]]),
+    "diff": lambda: fb.diff(x := fb.arange(6.0), out=x),
+    "a part of what diff reads": lambda: fb.diff(x := fb.arange(6.0), out=x[1:]),
+    "kron": lambda: fb.kron((x := fb.arange(8.0))[:4], fb.ones(1), out=x[1:5]),
+    "kron that grows": lambda: fb.kron(x := fb.arange(4.0), fb.ones(2), out=x),
     "two results": lambda: fb.frexp(fb.ones(2), out=((x := fb.ones(2)), x)),
 }
 
