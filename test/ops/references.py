@@ -299,3 +299,14 @@ def mode(x: np.ndarray, dim: int, keepdim: bool) -> tuple[np.ndarray, np.ndarray
     at = np.expand_dims(np.apply_along_axis(place, dim, x), dim)
     found = np.take_along_axis(x, at, dim)
     return (found, at) if keepdim else (found.squeeze(dim), at.squeeze(dim))
+
+
+def compressed_rows(begins: np.ndarray, columns: np.ndarray, transpose: bool = False) -> np.ndarray:
+    """The indices of compressed rows, one row per dimension, counted entry by entry."""
+    found = []
+    for place in np.ndindex(columns.shape):
+        batch, entry = place[:-1], place[-1]
+        row = sum(entry >= end for end in begins[batch][1:])
+        pair = (columns[place], row) if transpose else (row, columns[place])
+        found.append((*batch, *pair))
+    return np.array(found).T

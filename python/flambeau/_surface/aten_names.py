@@ -28,27 +28,3 @@ def _grouped_mm(
 ) -> Tensor:
     """Return the products of groups of rows; see `flambeau.nn.functional.grouped_mm`."""
     return flambeau.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
-
-
-def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
-    """Return where each of `size` rows begins in a sorted vector of row indices, and its length."""
-    if self.dim() != 1:
-        raise RuntimeError(
-            f"_convert_indices_from_coo_to_csr: expected row indices as a vector, got {self.dim()} dimensions"
-        )
-    ends = flambeau.bincount(self, minlength=size).cumsum(0)
-    begins = flambeau.cat([ends.new_zeros(1), ends])
-    return begins.to(flambeau.int32 if out_int32 else flambeau.int64)
-
-
-def _convert_indices_from_csr_to_coo(
-    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
-) -> Tensor:
-    """Return indices with a row per dimension: batch, row and column (with `transpose`: column, row)."""
-    lengths = crow_indices.diff(dim=-1)
-    rows = flambeau.arange(lengths.shape[-1]).expand(lengths.shape)
-    row = rows.reshape(-1).repeat_interleave(lengths.reshape(-1)).reshape(col_indices.shape)
-    batch = col_indices.new_ones(col_indices.shape).nonzero().t()[:-1]
-    pair = (col_indices, row) if transpose else (row, col_indices)
-    found = flambeau.cat([batch, *(x.reshape(1, -1).to(flambeau.int64) for x in pair)])
-    return found.to(flambeau.int32 if out_int32 else flambeau.int64)

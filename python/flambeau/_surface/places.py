@@ -32,7 +32,6 @@ _custom_ops get_ctx=library impl_abstract=library
 . ScriptModule=jit
 . cond=_control_flow while_loop=_control_flow
 . _pin_memory=_surface.aten_names _shape_as_tensor=_surface.aten_names _grouped_mm=_surface.aten_names
-. _convert_indices_from_coo_to_csr=_surface.aten_names _convert_indices_from_csr_to_coo=_surface.aten_names
 . _sparse_addmm=_surface.aten_names
 _C._nn _parse_to=nn.modules._target:target_of
 _higher_order_ops cond=_control_flow while_loop=_control_flow associative_scan=_control_flow
