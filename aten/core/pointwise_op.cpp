@@ -64,9 +64,12 @@ DimVector ordered_strides(ArrayRef<Operand> operands, IntArrayRef sizes) {
   DimVector strides;
   strides.resize(sizes.size());
   int64_t step = 1;
+  bool overflow = false;
   for (const int64_t d : order) {
+    check(!overflow, "Stride calculation overflowed with sizes=", sizes);
+    const int64_t size = sizes[static_cast<size_t>(d)];
     strides[static_cast<size_t>(d)] = step;
-    step *= sizes[static_cast<size_t>(d)] > 1 ? sizes[static_cast<size_t>(d)] : 1;
+    overflow = __builtin_mul_overflow(step, size > 1 ? size : 1, &step);
   }
   return strides == contiguous_strides(sizes) ? DimVector() : strides;
 }

@@ -229,8 +229,10 @@ class NodeWriter:
             yield f"  gradients[{self._offset(name)}] = {text};"
             return
         yield f"  const auto computed = {text};"
-        place = f"gradients[{self._offset(name)} + i]"
-        yield f"  for (size_t i = 0; i < count_of_{name}; ++i) {place} = computed[i];"
+        count, place = f"count_of_{name}", f"gradients[{self._offset(name)} + i]"
+        expected = f'"expected a gradient for each of ", {count}, " tensors, got ", computed.size()'
+        yield f"  check(computed.size() == {count}, {expected});"
+        yield f"  for (size_t i = 0; i < {count}; ++i) {place} = computed[i];"
 
 
 def _needs_view(type_: OptionalType) -> bool:

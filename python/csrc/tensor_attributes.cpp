@@ -129,7 +129,9 @@ PyObject* list_of(const Tensor& t, int64_t dim, const char* data, int64_t edge) 
   const bool shortened = edge >= 0 && size > 2 * edge;
   const int64_t count = shortened ? 2 * edge : size;
   Ref list = Ref::checked(PyList_New(count));
-  const int64_t step = t.stride(dim) * static_cast<int64_t>(element_size(t.dtype()));
+  // Where nothing is stepped over, a stride may be any number.
+  const bool steps = size > 1 && t.numel() > 0;
+  const int64_t step = steps ? t.stride(dim) * static_cast<int64_t>(element_size(t.dtype())) : 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t place = shortened && i >= edge ? size - count + i : i;
     PyObject* entry = list_of(t, dim + 1, data + place * step, edge);

@@ -68,33 +68,43 @@ template <Integer T>
 // Shifts by a negative count or by the width and more push every bit out.
 template <Integer T>
 [[gnu::always_inline]] inline T left_shift(T x, same_t<T> count) {
-  constexpr int kBits = sizeof(T) * 8;
-  const bool out = (count < T(0)) | (static_cast<int64_t>(count) >= kBits);
+  constexpr uint64_t kBits = sizeof(T) * 8;
+  const bool out = static_cast<uint64_t>(count) >= kBits;
   return out ? T(0)
              : static_cast<T>(static_cast<uint64_t>(x) << (static_cast<uint64_t>(count) & 63));
 }
 template <Integer T>
 [[gnu::always_inline]] inline T right_shift(T x, same_t<T> count) {
-  constexpr int kBits = sizeof(T) * 8;
-  const bool out = (count < T(0)) | (static_cast<int64_t>(count) >= kBits);
-  return static_cast<T>(x >> (out ? (SignedInteger<T> ? kBits - 1 : 0) : static_cast<int>(count))) &
+  constexpr uint64_t kBits = sizeof(T) * 8;
+  const bool out = static_cast<uint64_t>(count) >= kBits;
+  return static_cast<T>(x >>
+                        (out ? (SignedInteger<T> ? int{kBits} - 1 : 0) : static_cast<int>(count))) &
          static_cast<T>(out && !SignedInteger<T> ? 0 : -1);
 }
 
+// Without a sign: the magnitude of the least integer does not fit into T.
 template <Integer T>
-[[gnu::always_inline]] inline T gcd(T a, same_t<T> b) {
-  T x = abs(a), y = abs(b);
-  while (y != T(0)) {
-    const T rest = static_cast<T>(x % y);
+[[gnu::always_inline]] inline uint64_t magnitude(T x) {
+  return x < T(0) ? 0 - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+}
+template <Integer T>
+[[gnu::always_inline]] inline uint64_t common_divisor(T a, T b) {
+  uint64_t x = magnitude(a), y = magnitude(b);
+  while (y != 0) {
+    const uint64_t rest = x % y;
     x = y;
     y = rest;
   }
   return x;
 }
 template <Integer T>
+[[gnu::always_inline]] inline T gcd(T a, same_t<T> b) {
+  return static_cast<T>(common_divisor(a, b));
+}
+template <Integer T>
 [[gnu::always_inline]] inline T lcm(T a, same_t<T> b) {
-  const T divisor = gcd(a, b);
-  return divisor == T(0) ? T(0) : abs(static_cast<T>(a / divisor * b));
+  const uint64_t divisor = common_divisor(a, b);
+  return divisor == 0 ? T(0) : abs(static_cast<T>(magnitude(a) / divisor * magnitude(b)));
 }
 
 }  // namespace FLAMBEAU_VEC_TARGET

@@ -1,5 +1,6 @@
 // Shape rules of the factories, with the checks of their arguments.
 #include <cmath>
+#include <limits>
 
 #include "aten/core/memory_format.h"
 #include "aten/core/messages.h"
@@ -55,7 +56,11 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
     const int64_t first = start.to_int64(), last = end.to_int64(), by = step.to_int64();
     check(up ? last >= first : last <= first,
           "expected bounds in the step's direction, got some inconsistent with step sign");
-    count = (last - first) / by + ((last - first) % by != 0);
+    int64_t span = 0;
+    const bool overflow = __builtin_sub_overflow(last, first, &span) ||
+                          (by == -1 && span == std::numeric_limits<int64_t>::min());
+    check(!overflow, "invalid size, possible overflow? got a range from ", first, " to ", last);
+    count = span / by + (span % by != 0);
   } else {
     const double span = end.to_double() - start.to_double();
     check(up ? span >= 0 : span <= 0,

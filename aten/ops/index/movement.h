@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/index/places.h"
 
 namespace flambeau::indexing {
@@ -15,10 +16,8 @@ template <typename T>
 T sum_of(T a, T b) {
   if constexpr (is_bool<T>) {
     return a || b;
-  } else if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   } else {
-    return T(a + b);
+    return wrapping_sum(a, b);
   }
 }
 
@@ -26,10 +25,8 @@ template <typename T>
 T product_of(T a, T b) {
   if constexpr (is_bool<T>) {
     return a && b;
-  } else if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   } else {
-    return T(a * b);
+    return wrapping_product(a, b);
   }
 }
 

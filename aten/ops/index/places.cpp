@@ -65,6 +65,7 @@ bool are_adjacent(TensorList indices, size_t* first) {
 // offsets[i] += stride * index[i], checked; the first index to come sets them.
 void add_positions(const Tensor& index, const Plan& plan, int64_t dim, int64_t size, int64_t stride,
                    Tensor* offsets) {
+  check_index(index.dtype() == ScalarType::Int64, "index: expected int64 positions, got ", index);
   Tensor wide = index;
   if (!(index.sizes() == plan.index_sizes.ref()) || !index.is_contiguous()) {
     wide = empty_tensor(plan.index_sizes, ScalarType::Int64);

@@ -59,7 +59,8 @@ void join(TensorList parts, size_t along, bool stacks, Tensor& result) {
     const int64_t width = stacks ? 1 : part.sizes()[along];
     const int64_t bytes = by_runs ? part.numel() / rows * item : 0;
     if (part.numel() == 0) continue;
-    if (by_runs && part.is_contiguous() && repays_runs(rows, bytes)) {
+    const bool as_it_is = part.is_contiguous() && part.dtype() == result.dtype();
+    if (by_runs && as_it_is && repays_runs(rows, bytes)) {
       runs.push_back({static_cast<const char*>(part.data()), bytes, first * step * item});
     } else {
       copy_into(columns_of(result, first, part.sizes(), strides, step), part);

@@ -186,10 +186,10 @@ void pivots_to_permutation_cpu(const Tensor& pivots, int64_t rows, Tensor& resul
     int64_t* order = result.data_as<int64_t>() + b * rows;
     for (int64_t i = 0; i < rows; ++i) order[i] = i;
     for (int64_t i = 0; i < k; ++i) {
-      const int64_t other = from.data_as<int>()[b * k + i] - 1;
-      check(other >= 0 && other < rows, "lu_unpack: expected pivots between 1 and ", rows, ", got ",
-            other + 1);
-      std::swap(order[i], order[other]);
+      const int64_t pivot = from.data_as<int>()[b * k + i];
+      check(pivot >= 1 && pivot <= rows, "lu_unpack: expected pivots between 1 and ", rows,
+            ", got ", pivot);
+      std::swap(order[i], order[pivot - 1]);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/matmul/onednn_matmul.h"
 #include "aten/ops/matmul/small_gemm.h"
 #include "c10/core/interrupt.h"
@@ -99,7 +100,9 @@ void plain(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulat
       for (int64_t p = 0; p < a.cols; ++p) {
         const Acc x = Acc(left[i * a.row_stride + p * a.col_stride]);
         for (int64_t j = 0; j < b.cols; ++j) {
-          row[static_cast<size_t>(j)] += x * Acc(right[p * b.row_stride + j * b.col_stride]);
+          Acc& sum = row[static_cast<size_t>(j)];
+          const Acc y = Acc(right[p * b.row_stride + j * b.col_stride]);
+          sum = wrapping_sum(sum, wrapping_product(x, y));
         }
       }
       for (int64_t j = 0; j < b.cols; ++j)

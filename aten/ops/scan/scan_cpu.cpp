@@ -17,6 +17,7 @@
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/scan/scan_loops.h"
 #include "c10/core/interrupt.h"
 #include "c10/core/isa.h"
@@ -115,7 +116,9 @@ struct SumStep {
   static constexpr int64_t kCost = 2;
   const T* in;
   static State<T> start() { return State<T>(0); }
-  State<T> operator()(State<T> state, int64_t at) const { return state + widen(in[at]); }
+  State<T> operator()(State<T> state, int64_t at) const {
+    return wrapping_sum(state, widen(in[at]));
+  }
 };
 
 // Contiguous rows of the types that have a loop in vectors.
@@ -148,7 +151,9 @@ struct ProductStep {
   static constexpr int64_t kCost = 2;
   const T* in;
   static State<T> start() { return State<T>(1); }
-  State<T> operator()(State<T> state, int64_t at) const { return state * widen(in[at]); }
+  State<T> operator()(State<T> state, int64_t at) const {
+    return wrapping_product(state, widen(in[at]));
+  }
 };
 
 template <typename T>
@@ -158,7 +163,7 @@ struct RecurrenceStep {
   const T* term;
   static State<T> start() { return State<T>(0); }
   State<T> operator()(State<T> state, int64_t at) const {
-    return widen(term[at]) + widen(factor[at]) * state;
+    return wrapping_sum(widen(term[at]), wrapping_product(widen(factor[at]), state));
   }
 };
 

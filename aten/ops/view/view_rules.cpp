@@ -1,6 +1,7 @@
 // View rules: the geometry of a view from its base and arguments. A rule checks its arguments and
 // never touches elements.
 #include <algorithm>
+#include <cstdlib>
 
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
@@ -15,6 +16,15 @@ ViewGeometry geometry_of(const Tensor& self) {
 }
 
 size_t at(int64_t dim) { return static_cast<size_t>(dim); }
+
+// Moves the view's first element by so many steps. Sizes and strides of empty tensors can be so
+// large that no number holds the way.
+void advance(ViewGeometry* g, const char* what, int64_t steps, int64_t stride) {
+  int64_t way = 0;
+  const bool overflow = __builtin_mul_overflow(steps, stride, &way) ||
+                        __builtin_add_overflow(g->storage_offset, way, &g->storage_offset);
+  check(!overflow, what, ": integer overflow in ", steps, " steps of ", stride, " elements");
+}
 
 }  // namespace
 
@@ -49,7 +59,7 @@ ViewGeometry view_as_dtype(const Tensor& self, ScalarType dtype) {
     check(!grows || count % ratio == 0, "self.", what, " must be divisible by ", ratio, " to view ",
           pytorch_name_of(self.dtype()), " as ", pytorch_name_of(dtype),
           " (different element sizes), but got ", count);
-    return grows ? count / ratio : count * ratio;
+    return grows ? count / ratio : product_of("view", count, ratio);
   };
   g.sizes.back() = convert(g.sizes.back(), "size(-1)");
   g.storage_offset = convert(g.storage_offset, "storage_offset()");
@@ -168,7 +178,7 @@ ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
   check_index(index >= -size && index < size, "select: index ", index,
               " out of range at dimension ", d, " of ", self);
   ViewGeometry g = geometry_of(self);
-  g.storage_offset += (index < 0 ? index + size : index) * self.stride(d);
+  advance(&g, "select", index < 0 ? index + size : index, self.stride(d));
   g.sizes.erase(at(d));
   g.strides.erase(at(d));
   return g;
@@ -185,7 +195,7 @@ ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start
   const int64_t first = clip(start.value_or(0), 0);
   const int64_t last = clip(end.value_or(size), first);
   ViewGeometry g = geometry_of(self);
-  g.storage_offset += first * self.stride(d);
+  advance(&g, "slice", first, self.stride(d));
   g.sizes[at(d)] = (last - first) / step + ((last - first) % step != 0);
   g.strides[at(d)] = product_of("slice", g.strides[at(d)], step);
   return g;
@@ -201,7 +211,7 @@ ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t leng
   check(length <= size - start, "start (", start, ") + length (", length,
         ") exceeds dimension size (", size, ").");
   ViewGeometry g = geometry_of(self);
-  g.storage_offset += start * self.stride(d);
+  advance(&g, "narrow", start, self.stride(d));
   g.sizes[at(d)] = length;
   return g;
 }
@@ -221,9 +231,9 @@ std::vector<ViewGeometry> split_with_sizes(const Tensor& self, IntArrayRef split
   pieces.reserve(split_sizes.size());
   ViewGeometry g = geometry_of(self);
   for (const int64_t s : split_sizes) {
+    if (!pieces.empty()) advance(&g, "split", g.sizes[at(d)], self.stride(d));
     g.sizes[at(d)] = s;
     pieces.push_back(g);
-    g.storage_offset += s * self.stride(d);
   }
   return pieces;
 }
@@ -268,9 +278,8 @@ ViewGeometry diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t 
   const int64_t rows = self.size(a) + std::max(std::min<int64_t>(offset, 0), -self.size(a));
   const int64_t columns = self.size(b) - (offset > 0 ? offset : 0);
   const int64_t size = std::max<int64_t>(std::min(rows, columns), 0);
-  if (size > 0)
-    g.storage_offset += offset >= 0 ? offset * self.stride(b) : -offset * self.stride(a);
-  const int64_t stride = self.stride(a) + self.stride(b);
+  if (size > 0) advance(&g, "diagonal", std::abs(offset), self.stride(offset >= 0 ? b : a));
+  const int64_t stride = sum_of("diagonal", self.stride(a), self.stride(b));
   for (const int64_t d : {std::max(a, b), std::min(a, b)}) {
     g.sizes.erase(at(d));
     g.strides.erase(at(d));
@@ -317,8 +326,8 @@ ViewGeometry view_as_real(const Tensor& self) {
         "other imaginary parts; call resolve_conj() first");
   ViewGeometry g = geometry_of(self);
   g.dtype = to_real_type(self.dtype());
-  for (int64_t& s : g.strides) s *= 2;
-  g.storage_offset *= 2;
+  for (int64_t& s : g.strides) s = product_of("view_as_real", s, 2);
+  g.storage_offset = product_of("view_as_real", g.storage_offset, 2);
   g.sizes.push_back(2);
   g.strides.push_back(1);
   return g;
