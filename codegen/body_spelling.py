@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import slots, spelling, tensor_spelling
+from codegen import number_spelling, slots, spelling, tensor_spelling
 from codegen.forms import is_tensor
 from codegen.inplace_views import changes_geometry, view_chain
 from codegen.loop_spelling import loop_name, widens
@@ -433,6 +433,20 @@ def batched_parts(model: Model, op: Operator, form: Form, rule: BatchRule, index
     return _signature(form, f"batched{index}", lines)
 
 
+def _sparse(op: Operator, form: Form) -> Iterator[str]:
+    """Call the function for sparse tensors, and store what it returns in the form's own results."""
+    call = f"ops::{slots.sparse_rule(op, form)}({number_spelling.tensor_arguments(op, form)})"
+    if form.kind is FormKind.FUNCTIONAL:
+        yield f"return {call};"
+        return
+    if form.kind is FormKind.OUT:
+        yield f"require_sparse({_shown_name(op)}, {number_spelling.operand_keys(op, form)});"
+    if slots.stores_sparse(op, form):
+        call = f"store_result({_shown_name(op)}, {_outs(form)[0]}, {call})"
+    yield f"{call};"
+    yield from (*_bump(form), _return_outs(form))
+
+
 def _as_tensors(op: Operator, form: Form) -> Iterator[str]:
     """A number overload of anything but a pointwise operator calls the tensor overload."""
     function = op.forms[0]
@@ -442,15 +456,14 @@ def _as_tensors(op: Operator, form: Form) -> Iterator[str]:
         yield f"auto result = ops::{spelling.struct_name(numbers.name)}::call({args});"
         yield from _assign(op, form, "result")
         return
-    names: list[str] = []
-    for arg in function.schema.args:
-        name = spelling.local(arg.name)
-        names.append(f"wrapped_number_tensor({name})" if arg.name in form.numbers else name)
-    yield f"return ops::{spelling.struct_name(function.name)}::call({', '.join(names)});"
+    args = number_spelling.tensor_arguments(op, form)
+    yield f"return ops::{spelling.struct_name(function.name)}::call({args});"
 
 
 def _lines(model: Model, op: Operator, form: Form, suffix: str) -> Iterator[str]:
     meta = suffix == "meta"
+    if suffix == "sparse":
+        return _sparse(op, form)
     if form.numbers and op.kind is not Kind.POINTWISE:
         return _as_tensors(op, form)
     match op.body:
@@ -468,7 +481,7 @@ def _lines(model: Model, op: Operator, form: Form, suffix: str) -> Iterator[str]
 
 def body_of(model: Model, op: Operator, form: Form, suffix: str) -> FunctionDecl:
     """Spell the function with this suffix (slots.backends) behind a dispatcher entry."""
-    sharing = () if suffix == "meta" else _sharing(op, form)
+    sharing = () if suffix in ("meta", "sparse") else _sharing(op, form)
     return _signature(form, suffix, (*_checks(model, op, form), *sharing, *_lines(model, op, form, suffix)))
 
 

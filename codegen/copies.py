@@ -22,6 +22,7 @@ _OWN = (
     "infix",
     "scalars",
     "view",
+    "sparse",
     "vmap",
     "composite",
     "cpp",

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from codegen import spelling
 from codegen.model import Body, Kernels, ListType, Rule, Schema, View
 
+Sparse = tuple[tuple[str, str], ...]  # Operator.sparse
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function; `role` is kernel, shape rule or view rule."""
+    """One function; `role` is kernel, sparse rule, shape rule or view rule."""
 
     role: str
     namespace: str  # below flambeau
@@ -27,6 +29,17 @@ class Function:
     def __str__(self) -> str:
         params = ", ".join(f"{type_} {name}" for type_, name in self.parameters)
         return f"{self.returns} {self.name}({params})"
+
+
+def sparse_functions(schema: Schema, sparse: Sparse) -> Iterator[Function]:
+    """Yield what `sparse:` names; a function that writes to its first argument returns nothing."""
+    params = tuple(_parameter(schema, arg.name) for arg in schema.args)
+    for key, name in sparse:
+        if key == "functional":
+            yield Function("sparse rule", "ops", name, spelling.return_type(schema.returns), params)
+        else:
+            written = (("Tensor&", params[0][1]), *params[1:])
+            yield Function("sparse rule", "ops", name, "void", written)
 
 
 def functions(schema: Schema, body: Body | None) -> Iterator[Function]:

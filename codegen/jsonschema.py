@@ -18,6 +18,7 @@ _NESTED = {
     "vmap": keys.VMAP,
     "check": keys.CHECK,
     "autocast": keys.AUTOCAST,
+    "sparse": keys.SPARSE,
 }
 
 Json = dict[str, object]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from codegen.context import Context
 from codegen.cpp_scan import Definition, definitions, normal_type
 from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
-from codegen.handwritten import Function, functions
+from codegen.handwritten import Function, Sparse, functions, sparse_functions
 from codegen.memory import Memory, digest
 from codegen.model import Body, Position
 from codegen.source import Text
+from codegen.sparse import texts as sparse_texts
 
 _BACKEND_SUFFIX = re.compile(r".*_(cpu|cuda)")
 
@@ -41,7 +42,8 @@ class Sources:
     def state(self, family: str) -> str:
         """Return a hash of all definitions among which the functions of a family's entries are looked for."""
         if family not in self._states:
-            found = (*self.family(family), _END, *self.family("view"), _END, *self.generic_rules())
+            everywhere = (*self.family("view"), _END, *self.family("sparse"), _END, *self.generic_rules())
+            found = (*self.family(family), _END, *everywhere)
             shown = (f"{d.namespace}::{d.name} {d.returns} {d.types}" for d in found)
             self._states[family] = digest(*shown).hex()
         return self._states[family]
@@ -61,14 +63,21 @@ class Sources:
         return self._scan(self.generic)
 
 
-def check_functions(draft: Draft, body: Body | None, sources: Sources, context: Context) -> bool:
+def check_functions(
+    draft: Draft, body: Body | None, sparse: Sparse, sources: Sources, context: Context
+) -> bool:
     """Report declared but undefined kernels and rules of one entry; return whether all are defined."""
     found = [
         _check(draft, function, text, sources, context)
-        for function in (functions(draft.schema, body) if draft.family else ())
+        for function in (_expected(draft, body, sparse) if draft.family else ())
         if (text := _declared_at(draft, function)) is not None
     ]
     return all(found)
+
+
+def _expected(draft: Draft, body: Body | None, sparse: Sparse) -> Iterator[Function]:
+    yield from functions(draft.schema, body)
+    yield from sparse_functions(draft.schema, sparse)
 
 
 def check_strays(
@@ -84,14 +93,15 @@ def _named(draft: Draft) -> set[str]:
     """Return the kernels that an entry names, under whichever key."""
     fields = draft.fields.map("kernels")
     values = [] if fields is None else [value for _, value in fields.node.items]
-    return {value.value for value in values if isinstance(value, Text)}
+    return {value.value for value in (*values, *sparse_texts(draft.fields)) if isinstance(value, Text)}
 
 
 def _declared_at(draft: Draft, function: Function) -> Text | None:
     if function.namespace != "ops":
         return draft.fields.scalar(function.namespace)
     fields = draft.fields.map("kernels")
-    values = [] if fields is None else [value for _, value in fields.node.items]
+    kernels = [] if fields is None else [value for _, value in fields.node.items]
+    values = sparse_texts(draft.fields) if function.role == "sparse rule" else kernels
     return next((v for v in values if isinstance(v, Text) and v.value == function.name), None)
 
 
@@ -101,6 +111,8 @@ def _in(found: Iterable[Definition], namespace: str) -> list[Definition]:
 
 def _visible(draft: Draft, function: Function, sources: Sources) -> list[Definition]:
     """Return the definitions among which a function is looked for."""
+    if function.role == "sparse rule":
+        return _in(sources.family("sparse"), "ops")
     found = list(sources.family(draft.family))
     if function.namespace == "shape":
         found += sources.generic_rules()
@@ -123,7 +135,8 @@ def _check(draft: Draft, function: Function, text: Text, sources: Sources, conte
     named = [d for d in found if d.name == function.name]
     if not named:
         suffix = "cu" if function.name.endswith("_cuda") else "cpp"
-        where = _PLACES[function.namespace].format(family=draft.family, suffix=suffix)
+        family = "sparse" if function.role == "sparse rule" else draft.family
+        where = _PLACES[function.namespace].format(family=family, suffix=suffix)
         guess = did_you_mean(function.name, [d.name for d in found])
         hint = f"{guess} define in namespace flambeau::{function.namespace}: {function}".strip()
         message = f"{function.role} '{function.name}' has no definition in {where}"

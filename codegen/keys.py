@@ -82,6 +82,12 @@ ENTRY: dict[str, Key] = {
     "kernels": Key("Handwritten kernels by backend: {CPU: name_cpu}.", "map"),
     "shape": Key("The shape rule, rule(args); or dynamic.", kinds=("kernels",)),
     "reason": Key("Why the shape is dynamic.", kinds=("kernels",)),
+    "sparse": Key(
+        "Functions for calls with a sparse tensor: the functional form's, or {functional: f, inplace: g}.",
+        "text|map",
+        (),
+        ("pointwise", "reduce", "view", "kernels"),
+    ),
     "dtype": Key("The rule that gives compute and result dtypes; default promote.", values=DTYPE_RULES),
     "dtypes": Key("The dtype categories that are accepted.", "list", CATEGORIES),
     "tags": Key("Properties of the results that tests and compilers must know.", "list", TAGS),
@@ -132,6 +138,11 @@ CHECK: dict[str, Key] = {
 SWITCH: dict[str, Key] = {
     "switch": Key("The str argument that chooses.", required=True),
     "cases": Key("Value -> scalar expression.", "map", required=True),
+}
+
+SPARSE: dict[str, Key] = {
+    "functional": Key("A function that takes the operator's arguments and returns its results."),
+    "inplace": Key("The same where the first argument, a Tensor&, is written to."),
 }
 
 # Beside these, `test` takes any argument's name with [low, high].

@@ -275,4 +275,5 @@ def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
         batching=reading.batching,
         checks=reading.checks,
         autocast=reading.autocast,
+        sparse=reading.sparse,
     )

@@ -467,6 +467,7 @@ class Operator:
     batching: tuple[BatchRule, ...] = ()  # those given by `vmap`; see codegen.batching for the derived
     checks: tuple[Check, ...] = ()
     autocast: tuple[tuple[str, str], ...] = ()  # device -> policy, of codegen.keys.CAST_POLICIES
+    sparse: tuple[tuple[str, str], ...] = ()  # key of codegen.keys.SPARSE -> function
 
     @property
     def name(self) -> str:

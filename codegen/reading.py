@@ -19,6 +19,7 @@ from codegen.lets import report_unused
 from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Kernels, Kind, TestSpec
 from codegen.recursion import called_in_any_case
 from codegen.returns import contradicts
+from codegen.sparse import read_sparse
 from codegen.test_spec import EMPTY, read_test
 
 
@@ -35,6 +36,7 @@ class Reading:
     batching: tuple[BatchRule, ...] = ()
     checks: tuple[Check, ...] = ()
     autocast: tuple[tuple[str, str], ...] = ()
+    sparse: tuple[tuple[str, str], ...] = ()
 
 
 class Reader:
@@ -82,7 +84,8 @@ class Reader:
         entry = self._entries.get(draft.name)
         check_inplace_view(draft, body, context)
         before = len(context.collector)
-        if not check_functions(draft, body, self._sources, context):
+        sparse = read_sparse(draft.fields, draft.schema.name.inplace)
+        if not check_functions(draft, body, sparse, self._sources, context):
             self._incomplete.add(draft.family)
         if isinstance(body, Kernels):
             self._families.add(draft.family)
@@ -94,7 +97,7 @@ class Reader:
         report_unused(draft, context, body)
         calls, has_body = called_in_any_case(body), body is not None
         autocast = read_autocast(draft.fields)
-        return Reading(dtype, calls, has_body, body, derivative, test, batching, checks, autocast)
+        return Reading(dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse)
 
     def check_strays(self) -> None:
         """Report kernels that no entry declares."""

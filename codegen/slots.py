@@ -18,6 +18,7 @@ from codegen.model import (
 )
 
 TENSOR = BaseType("Tensor")
+SPARSE_KEY = "PrivateUse3"  # flambeau::kSparseKey: a backend that no device has
 
 
 def is_tensor_like(type_: Type) -> bool:
@@ -95,7 +96,20 @@ def backends(op: Operator, form: Form) -> dict[str, str]:
         slots = {"CPU": "cpu", "Meta": "meta"}
     if is_wrapped(op, form):
         slots["Autograd"] = "autograd"
+    if sparse_rule(op, form) is not None:
+        slots[SPARSE_KEY] = "sparse"
     return slots
+
+
+def sparse_rule(op: Operator, form: Form) -> str | None:
+    """Return the function behind a form's calls with a sparse tensor: its own, or the functional form's."""
+    functions = dict(op.sparse)
+    return functions.get(form.kind.value) or functions.get(FormKind.FUNCTIONAL.value)
+
+
+def stores_sparse(op: Operator, form: Form) -> bool:
+    """Whether a form writes what the functional form's function returns."""
+    return form.kind is not FormKind.FUNCTIONAL and form.kind.value not in dict(op.sparse)
 
 
 def functional_form(op: Operator, form: Form) -> Form:

@@ -4,6 +4,7 @@
 #include "aten/autograd/operators.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
+#include "aten/core/sparse.h"
 
 namespace flambeau::autograd {
 
@@ -32,6 +33,8 @@ Tensor without_meta(Tensor&& t) {
 // The first gradient of a variable: taken over if only `holders` have it, else copied.
 Tensor first_grad(Tensor&& grad, const Tensor& variable, uint32_t holders) {
   if (thread_state.grad_enabled || grad.impl()->wrapper()) return operators::clone(grad);
+  if (is_sparse(grad))
+    return belongs_to(holders, grad) ? without_meta(std::move(grad)) : operators::clone(grad);
   if (belongs_to(holders, grad) && has_grad_layout(grad, variable))
     return without_meta(std::move(grad));
   Tensor copy =
@@ -58,7 +61,8 @@ void AccumulateGrad::accumulate(Tensor&& grad) {
     // Post hooks are shown the memory that has become .grad.
     const bool shown = extras() && !extras()->post_hooks.empty();
     sum = first_grad(std::move(grad), variable_, shown ? 2 : 1);
-  } else if (thread_state.grad_enabled || grad.impl()->wrapper()) {
+  } else if (thread_state.grad_enabled || grad.impl()->wrapper() ||
+             (is_sparse(sum) && !is_sparse(grad))) {
     sum = operators::add(sum, grad);
   } else {
     operators::add_inplace(sum, grad);

@@ -7,6 +7,7 @@
 #include "aten/autograd/operators.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "c10/core/interrupt.h"
 
 namespace flambeau::autograd {
@@ -129,6 +130,7 @@ namespace {
 bool may_add_into(const Tensor& sum, const Tensor& grad) {
   // Of a function transform's tensor nobody knows who else sees the value behind it.
   if (sum.impl()->wrapper() || grad.impl()->wrapper()) return false;
+  if (is_sparse(sum) || is_sparse(grad)) return false;
   return !thread_state.grad_enabled && sum.impl()->use_count() == 1 &&
          sum.storage()->use_count() == 1 && sum.dtype() == grad.dtype() &&
          sum.sizes() == grad.sizes() && sum.impl()->is_non_overlapping_and_dense();

@@ -2,6 +2,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "torchgen_out/aten/arithmetic_ops.h"
 #include "torchgen_out/aten/comparison_ops.h"
 #include "torchgen_out/aten/copy_ops.h"
@@ -39,6 +40,7 @@ Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides)
   return zeros;
 }
 bool has_nan(const Tensor& t) {
+  if (is_sparse(t)) return has_nan(sparse_parts("isnan", t).values);
   // A batch has no single answer.
   const bool is_batch = t.impl()->wrapper() && !t.storage()->data();
   return !t.is_meta() && !is_batch && item_of(ops::any::call(ops::isnan::call(t))).to_bool();

@@ -3,6 +3,7 @@
 #include "aten/autograd/accumulate_grad.h"
 #include "aten/autograd/operators.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "c10/core/small_blocks.h"
 
 namespace flambeau::autograd {
@@ -143,6 +144,8 @@ void detach_inplace(const Tensor& t) {
 void set_data(const Tensor& t, const Tensor& data) {
   check(!t.impl()->wrapper() && !data.impl()->wrapper(),
         "set_data: a tensor of a function transform cannot take over other memory");
+  check(is_sparse(t) == is_sparse(data), "set_data: expected data of the tensor's layout, got one ",
+        "strided and one sparse tensor");
   check(t.device().type == data.device().type || !requires_grad(t),
         "set_data: expected a tensor of the same device type, got ", data.device());
   check(!requires_grad(t) || is_differentiable_type(data.dtype()),

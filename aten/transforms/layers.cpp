@@ -5,6 +5,7 @@
 
 #include "aten/autograd/transform_hooks.h"
 #include "aten/autograd/variable.h"
+#include "aten/core/sparse.h"
 
 namespace flambeau::transforms {
 
@@ -98,7 +99,7 @@ void attach(const Tensor& t, const Tensor& value, int64_t batch_dim, const Layer
   TensorImpl& impl = *t.impl();
   take_geometry(impl, value, batch_dim);
   impl.set_wrapped_number(value.impl()->is_wrapped_number());
-  impl.add_keys(kFront | (value.keys() & kLazyKeys));
+  impl.add_keys(kFront | (value.keys() & (kLazyKeys | kSparseKey)));
   impl.set_wrapper(std::move(wrapper));
 }
 
@@ -151,6 +152,7 @@ Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
   check_index(batch_dim >= -value.dim() && batch_dim < value.dim(),
               "expected a batch dimension of a tensor of ", value.dim(), " dimensions, got ",
               batch_dim);
+  check(!is_sparse(value), "vmap: expected strided tensors, got one of layout sparse_coo");
   const Layer& layer = layer_at(level);
   check(layer.kind == LayerKind::Vmap, "transform level ", level, " is not a vmap");
   const int64_t dim = batch_dim < 0 ? batch_dim + value.dim() : batch_dim;

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from codegen import raw_cpp, slots
 from codegen.body_spelling import FunctionDecl, body_of, descriptors
-from codegen.handwritten import functions
+from codegen.handwritten import functions, sparse_functions
 from codegen.model import (
     Composite,
     Model,
@@ -63,7 +63,11 @@ def emit(model: Model) -> Iterator[File]:
             f"aten/{family}_impl.cpp",
             family=family,
             families=tuple(includes),
+            has_sparse=any(op.sparse for op in operators),
             descriptors=tuple(d for op in operators for d in descriptors(op)),
             functions=tuple(bodies),
         )
         yield render("kernels.h.j2", f"aten/{family}_kernels.h", rules=rules)
+    sparse = (f for op in model.operators for f in sparse_functions(op.schema, op.sparse))
+    declared = tuple(dict.fromkeys(RuleDecl(f.namespace, f"{f};") for f in sparse))
+    yield render("kernels.h.j2", "aten/sparse_rules.h", rules=declared)

@@ -378,9 +378,10 @@ std::optional<Layout> ParsedArgs::optional_layout(int i) const {
   if (!has(i)) return std::nullopt;
   const Layout given = reinterpret_cast<LayoutObject*>(object(i))->value;
   if (given != Layout::Strided) {
-    fail(ErrorKind::NotImplemented,
-         "expected layout strided, which all tensors have here, got a "
-         "sparse one");
+    fail(
+        ErrorKind::NotImplemented,
+        "expected layout strided, got a sparse one: sparse_coo_tensor(size) makes a tensor without "
+        "entries");
   }
   return given;
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/transforms.h"
@@ -198,6 +199,7 @@ PyObject* to_dlpack(PyObject* self, PyObject* args) {
           "DLPack: the tensor is a view with its conjugate or negative bit set; export its "
           "resolve_conj() or resolve_neg()");
     }
+    if (is_sparse(t)) fail_export("DLPack: sparse tensors have no memory; export to_dense()");
     if (!t.is_cpu()) fail_export("DLPack export is offered for tensors on the CPU");
     if (!versioned) return capsule_of(std::make_unique<Export<DLManagedTensor>>(t));
     auto held = std::make_unique<Export<DLManagedTensorVersioned>>(t);

@@ -5,6 +5,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/call_site.h"
@@ -222,6 +223,8 @@ PyObject* get_item(PyObject* self, PyObject* index) {
 int set_item(PyObject* self, PyObject* index, PyObject* value) {
   return guarded_int([&] {
     check_type(value != nullptr, "items of a Tensor cannot be deleted");
+    check_type(!is_sparse(tensor_of(self)),
+               "cannot assign to elements of a sparse tensor: make one ", "with sparse_coo_tensor");
     Indexer indexer(tensor_of(self));
     indexer.apply(index);
     Tensor& target = indexer.result;

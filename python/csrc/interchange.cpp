@@ -5,6 +5,7 @@
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "c10/core/thread_state.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
@@ -42,6 +43,8 @@ ScalarType from_array_type(PyObject* typestr) {
 void check_exportable(const Tensor& t, const char* what) {
   check(!thread_state.grad_enabled || !autograd::requires_grad(t), "Can't call ", what,
         " on Tensor that requires grad: call it on its detach()");
+  check_type(!is_sparse(t), "can't convert a tensor of layout sparse_coo for ", what,
+             ": it has no memory of its own; to_dense() makes a strided one");
   check(!t.is_conj(), "Can't call ", what,
         ": the tensor is a view with its conjugate bit set; call it on its resolve_conj()");
   check(!t.is_neg(), "Can't call ", what,

@@ -7,6 +7,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "aten/cpu/generator.h"
 #include "aten/cpu/parallel.h"
 #include "aten/dispatch/operator_entry.h"
@@ -102,6 +103,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
 // The whole storage as a tensor of bytes.
 PyObject* storage_bytes(PyObject*, PyObject* self) {
   return guarded([&]() -> PyObject* {
+    if (is_sparse(tensor_of(self)))
+      fail(ErrorKind::NotImplemented, "Cannot access the storage of a sparse tensor: it has none");
     check(!transforms::is_batched(tensor_of(self)),
           "Cannot access the storage of a tensor under vmap: it stands for a whole batch");
     const Storage& storage = tensor_of(self).storage();

@@ -4,6 +4,7 @@
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
+#include "aten/core/sparse.h"
 #include "aten/dispatch/lazy_views.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
@@ -11,6 +12,7 @@
 #include "python/csrc/indexing.h"
 #include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
+#include "torchgen_out/aten/copy_ops.h"
 
 namespace flambeau::python {
 namespace {
@@ -25,13 +27,20 @@ PyObject* get_dtype(PyObject* self, void*) { return wrap(tensor_of(self).dtype()
 PyObject* get_device(PyObject* self, void*) {
   return guarded([&] { return wrap_device(tensor_of(self).device()); });
 }
-PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
+PyObject* get_layout(PyObject* self, void*) {
+  return wrap_layout(is_sparse(tensor_of(self)) ? Layout::SparseCoo : Layout::Strided);
+}
+PyObject* get_is_sparse(PyObject* self, void*) { return wrap(is_sparse(tensor_of(self))); }
 PyObject* get_itemsize(PyObject* self, void*) {
   return wrap(static_cast<int64_t>(element_size(tensor_of(self).dtype())));
 }
 PyObject* get_nbytes(PyObject* self, void*) {
-  return wrap(tensor_of(self).numel() *
-              static_cast<int64_t>(element_size(tensor_of(self).dtype())));
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    check(!is_sparse(t), "nbytes: a sparse tensor has no bytes of its own; add those of its ",
+          "indices and values");
+    return wrap(t.numel() * static_cast<int64_t>(element_size(t.dtype())));
+  });
 }
 PyObject* get_is_cpu(PyObject* self, void*) { return wrap(tensor_of(self).is_cpu()); }
 PyObject* get_is_cuda(PyObject* self, void*) { return wrap(tensor_of(self).is_cuda()); }
@@ -76,8 +85,12 @@ PyObject* storage_offset(PyObject* self, PyObject*) {
 }
 PyObject* method_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
 PyObject* data_ptr(PyObject* self, PyObject*) {
-  const Tensor& t = tensor_of(self);
-  return PyLong_FromVoidPtr(t.storage()->data() ? t.data() : nullptr);
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    check(!is_sparse(t),
+          "data_ptr: a sparse tensor has no data pointer; its indices and values do");
+    return PyLong_FromVoidPtr(t.storage()->data() ? t.data() : nullptr);
+  });
 }
 PyObject* is_floating_point(PyObject* self, PyObject*) {
   return wrap(tensor_of(self).is_floating_point());
@@ -112,13 +125,30 @@ PyObject* storage_nbytes(PyObject* self, PyObject*) {
 PyObject* storage_id(PyObject* self, PyObject*) {
   return PyLong_FromVoidPtr(tensor_of(self).storage().get());
 }
+// Of a sparse tensor: sparse dimensions, dense dimensions, entries, whether it is coalesced.
+PyObject* sparse_info(PyObject* self, PyObject* name) {
+  return guarded([&] {
+    const char* const op = PyUnicode_AsUTF8(name);
+    if (!op) throw PythonError();
+    const Tensor& t = tensor_of(self);
+    const SparseParts parts = sparse_parts(op, transforms::bottom_of(t));
+    return Py_BuildValue("(LLLO)", static_cast<long long>(parts.sparse_dim()),
+                         static_cast<long long>(t.dim() - parts.sparse_dim()),
+                         static_cast<long long>(parts.count()),
+                         parts.is_coalesced ? Py_True : Py_False);
+  });
+}
 PyObject* is_conj(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_conj()); }
 PyObject* is_neg(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_neg()); }
+// A sparse tensor of one element may have any number of entries for it.
+Scalar number_of(const Tensor& t) {
+  return is_sparse(t) ? ops::_local_scalar_dense::call(t) : item_of(t);
+}
 PyObject* item(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = readable(self);
     check(t.numel() == 1, NotOneElement{t.numel()});
-    return wrap(item_of(t));
+    return wrap(number_of(t));
   });
 }
 
@@ -161,7 +191,7 @@ Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = readable(self);
   check(t.numel() == 1, "only one element can be converted to a Python ", what, ", got ",
         t.numel());
-  return item_of(t);
+  return number_of(t);
 }
 int tensor_bool(PyObject* self) {
   return guarded_int([&] {
@@ -173,7 +203,7 @@ int tensor_bool(PyObject* self) {
     check(!transforms::is_batched(t),
           "vmap: data-dependent control flow is not possible: the Tensor stands for a whole batch. "
           "flambeau.where chooses per entry.");
-    return item_of(t).to_bool() ? 1 : 0;
+    return number_of(t).to_bool() ? 1 : 0;
   });
 }
 PyObject* tensor_float(PyObject* self) {
@@ -191,7 +221,7 @@ PyObject* tensor_index(PyObject* self) {
     const Tensor& t = readable(self);
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
                "only an integer tensor of one element can be an index");
-    return wrap(item_of(t).to_int64());
+    return wrap(number_of(t).to_int64());
   });
 }
 PyObject* tensor_complex(PyObject* self, PyObject*) {
@@ -246,6 +276,7 @@ PyMethodDef handwritten_tensor_methods[] = {
     {"_shares_storage_with", is_same_storage, METH_O, nullptr},
     {"_storage_nbytes", storage_nbytes, METH_NOARGS, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
+    {"_sparse_info", sparse_info, METH_O, nullptr},
     {"item", item, METH_NOARGS, "The value of a one-element tensor as a Python number."},
     {"_nested", nested, METH_O, nullptr},
     {"tolist", tolist, METH_NOARGS, "The values as nested lists of Python numbers."},
@@ -267,7 +298,7 @@ PyGetSetDef handwritten_tensor_getset[] = {
     {"is_cpu", get_is_cpu, nullptr, "Whether it is on the CPU.", nullptr},
     {"is_cuda", get_is_cuda, nullptr, "Whether it is on a CUDA device.", nullptr},
     {"is_meta", get_is_meta, nullptr, "Whether it has a shape but no data.", nullptr},
-    {"is_sparse", get_false, nullptr, "Always False: tensors are strided.", nullptr},
+    {"is_sparse", get_is_sparse, nullptr, "Whether the layout is sparse_coo.", nullptr},
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

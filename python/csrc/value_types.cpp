@@ -47,7 +47,7 @@ constexpr NamedDtype kNamedDtypes[] = {
     {"quint8", "quint8", 1, Sign::Unknown},     {"qint32", "qint32", 4, Sign::Unknown},
     {"quint4x2", "quint4x2", 1, Sign::Unknown}, {"quint2x4", "quint2x4", 1, Sign::Unknown}};
 PyObject* named_dtypes[std::size(kNamedDtypes)];
-PyObject* strided;
+PyObject* layouts[6];
 PyObject* memory_formats[4];
 
 PyObject* text(const std::string& s) {
@@ -183,7 +183,7 @@ PyGetSetDef device_getset[] = {
 // --- layout, memory format
 // -------------------------------------------------------------------------
 
-// Tensors are strided. The other names exist to be compared with, and to be refused by name.
+// In the order of Layout. The compressed ones exist to be compared with, and to be refused by name.
 constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr",
                                     "sparse_csc", "sparse_bsr", "sparse_bsc"};
 
@@ -327,7 +327,7 @@ void add_dtypes(PyObject* module) {
 
 PyObject* wrap(ScalarType value) { return Py_NewRef(dtypes[index_of(value)]); }
 PyObject* wrap_device(Device device) { return make_constant<DeviceObject>(device_type, device); }
-PyObject* wrap_layout(Layout) { return Py_NewRef(strided); }
+PyObject* wrap_layout(Layout layout) { return Py_NewRef(layouts[static_cast<int>(layout)]); }
 PyObject* wrap_memory_format(MemoryFormat format) {
   return Py_NewRef(memory_formats[static_cast<int>(format)]);
 }
@@ -363,7 +363,7 @@ void add_value_types(PyObject* module) {
   add_dtypes(module);
   for (int i = 0; i < static_cast<int>(std::size(kLayouts)); ++i) {
     PyObject* constant = make_constant<LayoutObject>(layout_type, static_cast<Layout>(i));
-    if (i == 0) strided = constant;
+    layouts[i] = constant;
     checked(PyModule_AddObjectRef(module, kLayouts[i], constant));
   }
   for (int i = 0; i < 4; ++i) {

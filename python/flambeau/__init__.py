@@ -30,6 +30,7 @@ if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the exp
     from flambeau._inquiry import *  # noqa: F403
     from flambeau._linear_algebra import *  # noqa: F403
     from flambeau._size import *  # noqa: F403
+    from flambeau._sparse_tensor import *  # noqa: F403
     from flambeau._stft import *  # noqa: F403
     from flambeau._symbols import *  # noqa: F403
     from flambeau._windows import *  # noqa: F403
@@ -171,6 +172,20 @@ from flambeau._recurrent import (  # noqa: E402
     rnn_relu_cell,
     rnn_tanh,
     rnn_tanh_cell,
+)
+from flambeau._sparse_tensor import (  # noqa: E402
+    dsmm,
+    hsmm,
+    hspmm,
+    smm,
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_compressed_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    spmm,
+    sspaddmm,
 )
 from flambeau._stft import istft, stft  # noqa: E402
 from flambeau._symbols import (  # noqa: E402

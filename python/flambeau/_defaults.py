@@ -34,7 +34,36 @@ class TensorType(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         """Whether it is a tensor of this dtype on the CPU."""
-        return isinstance(instance, Tensor) and instance.dtype == cls.dtype and instance.is_cpu
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype == cls.dtype
+            and instance.is_cpu
+            and not instance.is_sparse
+        )
+
+
+class SparseTensorType(TensorType):
+    """The type of sparse tensors of one dtype, such as ``sparse.FloatTensor``."""
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Make a sparse tensor from indices, values and sizes, or from sizes alone."""
+        from flambeau._sparse_tensor import sparse_coo_tensor
+
+        if len(args) < 2 or isinstance(args[0], int):
+            sizes = args if not args or isinstance(args[0], int) else tuple(args[0])
+            return sparse_coo_tensor(sizes, dtype=cls.dtype)
+        return sparse_coo_tensor(*args, dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """Whether it is a sparse tensor of this dtype."""
+        return isinstance(instance, Tensor) and instance.is_sparse and instance.dtype == cls.dtype
+
+
+def sparse_types() -> dict[str, Any]:
+    """Return the names of `flambeau.sparse` for types of sparse tensors."""
+    named = ((f"{kind}Tensor", dtype) for kind, dtype in _TYPES.items())
+    where = {"__module__": "flambeau.sparse"}
+    return {name: SparseTensorType(name, (), {"dtype": dtype, **where}) for name, dtype in named}
 
 
 TENSOR_TYPES = {f"{k}Tensor": TensorType(f"{k}Tensor", (), {"dtype": v}) for k, v in _TYPES.items()}

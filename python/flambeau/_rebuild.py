@@ -24,6 +24,8 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     geometry = (tuple(tensor.shape), tensor.stride())
     if tensor.is_meta:
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, *geometry, tensor.requires_grad)
+    if tensor.is_sparse:
+        return _rebuild_sparse_tensor, sparse_parts(tensor)
     views = {"conj": tensor.is_conj(), "neg": tensor.is_neg()}
     pending = {name: True for name, is_pending in views.items() if is_pending}
     place: tuple[Any, ...] = (tensor.storage_offset(), *geometry, tensor.requires_grad, OrderedDict())
@@ -91,6 +93,22 @@ def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires
     """Return a tensor without elements."""
     out = _C._functions.empty_strided(size, stride, dtype=dtype, device="meta")
     return out.requires_grad_() if requires_grad else out
+
+
+def sparse_parts(tensor: Any) -> tuple[Any, ...]:
+    """Return what makes a sparse tensor again: its layout and its parts."""
+    return tensor.layout, (tensor._indices(), tensor._values(), tensor.shape, tensor.is_coalesced())
+
+
+def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
+    """Return a sparse tensor of its indices, values, sizes and whether it is coalesced."""
+    from flambeau._sparse_tensor import sparse_coo_tensor
+
+    if layout != _C.sparse_coo:
+        raise NotImplementedError(f"rebuilding a sparse tensor: expected layout sparse_coo, got {layout}")
+    indices, values, size, *flag = data
+    is_coalesced = bool(flag and flag[0])
+    return sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced, check_invariants=True)
 
 
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: tuple[Any, ...], state: Any) -> Any:

@@ -10,6 +10,7 @@ from flambeau._C import Tensor, device, dtype
 from flambeau._function_state import DisableTorchFunctionSubclass
 from flambeau._lazy import attributes
 from flambeau._overridable import offer_members
+from flambeau._sparse_tensor import SparseMethods
 from flambeau._surface.absence import absent_function
 from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
@@ -159,7 +160,8 @@ class _TensorMethods:
     def type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the name of the type, or convert to another dtype."""
         if dtype is None:
-            return f"{_naming.root}.{_typed.NAMES[_naming.short(self.dtype)]}Tensor"
+            space = f"{_naming.root}.sparse" if self.is_sparse else _naming.root
+            return f"{space}.{_typed.NAMES[_naming.short(self.dtype)]}Tensor"
         return self.to(_typed.dtype_of(dtype))
 
     def type_as(self: Any, other: Tensor) -> Tensor:
@@ -216,18 +218,6 @@ class _TensorMethods:
             data, self.dtype if dtype is None else dtype, self.device if device is None else device
         )
         return out.requires_grad_() if requires_grad else out
-
-    def dense_dim(self: Any) -> int:
-        """Return the number of dimensions: all are dense."""
-        return self.dim()
-
-    def sparse_dim(self: Any) -> int:
-        """Return 0: no dimension is sparse."""
-        return 0
-
-    def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-        """Return the tensor, which is dense already, or convert it to `dtype`."""
-        return self if dtype is None else self.to(dtype)
 
     def is_pinned(self: Any, device: Any = None) -> bool:
         """Whether the memory is pinned for copies to a device; never, here."""
@@ -313,11 +303,13 @@ class _TensorMethods:
             return memo[id(self)]
         import copy
 
-        if self.is_meta:
+        if self.is_meta or self.is_sparse:
             from flambeau._rebuild import reduced
 
-            function, arguments = reduced(self)
+            function, arguments = reduced(self.detach().clone() if self.is_sparse else self)
             memo[id(self)] = function(*arguments)
+            if self.is_sparse and self.requires_grad:
+                memo[id(self)].requires_grad_()
             return memo[id(self)]
         storage = copy.deepcopy(self.untyped_storage(), memo)
         geometry = (self.storage_offset(), tuple(self.shape), self.stride())
@@ -456,7 +448,7 @@ _ABSENT = {
 
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
-    written = (_TensorMethods, ExchangeMethods, MemoryMethods)
+    written = (_TensorMethods, ExchangeMethods, MemoryMethods, SparseMethods)
     for name, value in (item for methods in written for item in vars(methods).items()):
         replaces = name.startswith("__") or name in _EXTENDED
         if name not in own and (replaces or name not in vars(Tensor)):

@@ -212,6 +212,25 @@ def _add_suffixes(tensor_str: str, suffixes: Iterable[str], indent: int, force_n
     return out + ")"
 
 
+def _sparse(tensor: Any, prefix: str) -> str:
+    """The parts of a sparse tensor, each on lines of its own, and its sizes."""
+    indent = " " * len(prefix)
+    lines = []
+    for name, part in (("indices", tensor._indices()), ("values", tensor._values())):
+        start = f"{name}=tensor("
+        text = start + _elements(part, len(prefix + start))
+        if part.numel() == 0:
+            text += f", size={tuple(part.shape)}"
+        lines.append(text + ")")
+    last = [f"size={tuple(tensor.shape)}, nnz={tensor._nnz()}"]
+    default = _C.get_default_dtype()
+    if tensor.dtype not in (default, default.to_complex(), _C.int64, _C.bool):
+        last.append(f"dtype={tensor.dtype}")
+    last.append(f"layout={_naming.root}.{_naming.short(tensor.layout)}")
+    last += [suffix for suffix in _suffixes(tensor) if not suffix.startswith(("size=", "dtype="))]
+    return prefix + (",\n" + indent).join([*lines, ", ".join(last)]) + ")"
+
+
 def show(tensor: Tensor, contents: str | None = None) -> str:
     """Return what `repr` says about a tensor.
 
@@ -225,6 +244,8 @@ def show(tensor: Tensor, contents: str | None = None) -> str:
         return _wrapped(tensor, level)
     plain = type(tensor) is Tensor or type(tensor).__name__ == "Parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
+    if tensor.is_sparse and contents is None:
+        return _sparse(tensor, prefix)
     body = contents if contents is not None else "..." if tensor.is_meta else _elements(tensor, len(prefix))
     out = _add_suffixes(prefix + body, _suffixes(tensor), len(prefix))
     if plain:

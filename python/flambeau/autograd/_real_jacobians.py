@@ -86,7 +86,9 @@ def numerical(
 
 
 def gradient_or_zeros(grad: Tensor | None, x: Tensor) -> Tensor:
-    return real(flambeau.zeros_like(x) if grad is None else grad)
+    if grad is None:
+        return real(flambeau.zeros_like(x))
+    return real(grad.to_dense() if grad.is_sparse else grad)
 
 
 def backward_rows(output: Tensor, xs: Sequence[Tensor]) -> list[Tensor]:

@@ -8,6 +8,7 @@ from flambeau.optim.lbfgs import LBFGS
 from flambeau.optim.muon import Muon
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.sgd import ASGD, SGD, Rprop
+from flambeau.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
@@ -25,6 +26,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
 ]

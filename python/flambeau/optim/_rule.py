@@ -95,6 +95,11 @@ def descend(p: Value, rate: Any, direction: Value, over: Value = None) -> None:
         p.addcdiv_(direction, over, value=-rate)
 
 
+def with_values(entries: Tensor, values: Tensor) -> Tensor:
+    """Return a coalesced tensor with other values in its entries."""
+    return flambeau.sparse_coo_tensor(entries._indices(), values, entries.shape, is_coalesced=True)
+
+
 def average_(mean: Value, beta: Any, a: Value, b: Value) -> Value:
     """Mean = beta * mean + (1 - beta) * a * b, in place."""
     if isinstance(beta, Tensor):
@@ -143,6 +148,7 @@ class RuleOptimizer(Optimizer):
 
     scalars: tuple[str, ...] = ("step",)
     decoupled = False
+    takes_sparse = False  # whether the rule is for sparse gradients as well
 
     def __init__(self, params: Iterable[Any], given: Group) -> None:
         defaults = {k: v for k, v in given.items() if k not in ("self", "params", "__class__")}
@@ -198,6 +204,11 @@ class RuleOptimizer(Optimizer):
         if not pairs:
             return
         tensors, grads = [p for p, _ in pairs], [g for _, g in pairs]
+        sparse = [g.is_sparse for g in grads]
+        if any(sparse) and not self.takes_sparse:
+            raise RuntimeError(
+                f"{type(self).__name__} does not support sparse gradients: SGD, Adagrad and SparseAdam do"
+            )
         if group.get("capturable") and not all(p.is_cuda for p in tensors):
             raise AssertionError(
                 f"{type(self).__name__}: capturable=True needs parameters on supported devices: cuda; "
@@ -211,7 +222,7 @@ class RuleOptimizer(Optimizer):
                 places = [i for i, is_first in enumerate(first) if is_first is new]
                 states = [self.state[tensors[i]] if slots else {} for i in places]
                 self.fused([tensors[i] for i in places], [grads[i] for i in places], states, numbers, new)
-        elif group.get("foreach") and not group.get("differentiable"):
+        elif group.get("foreach") and not group.get("differentiable") and not any(sparse):
             for key, members in self._buckets(tensors, first).items():
                 self._move(members, key[-1], numbers)
         else:
@@ -234,7 +245,9 @@ class RuleOptimizer(Optimizer):
         """Whether one operator does the step: when asked for, or when left open and possible."""
         if "fused" not in group or group.get("differentiable") or group.get("foreach"):
             return False
-        if group["fused"] is False:
+        if group["fused"] is False or any(g.is_sparse for g in grads):
+            if group["fused"]:
+                raise RuntimeError("`fused=True` is for strided gradients, got a sparse one")
             return False
         dtypes = {p.dtype for p in tensors}
         alike = len(dtypes) == 1 and dtypes == {g.dtype for g in grads}

@@ -17,6 +17,7 @@ from flambeau.optim._rule import (
     count,
     descend,
     gradient_of,
+    with_values,
     zeros,
 )
 
@@ -35,8 +36,12 @@ class Adagrad(RuleOptimizer):
         initial_accumulator_value: first value of v.
         eps: added to the denominator.
         foreach, maximize, differentiable, fused: as for `SGD`.
+    Sparse gradients move the rows that they have entries for.
+
     Source: Duchi et al. 2011, "Adaptive subgradient methods".
     """
+
+    takes_sparse = True
 
     def __init__(
         self,
@@ -68,8 +73,14 @@ class Adagrad(RuleOptimizer):
 
     def rule(self, p: Value, g: Value, s: State, group: Group) -> None:
         """Add the squared gradient and step."""
-        s.sum.addcmul_(g, g, value=1)
         rate = group["lr"] / (1 + (s.step - 1) * group["lr_decay"])
+        if getattr(g, "is_sparse", False):
+            entries = g.coalesce()
+            s.sum.add_(with_values(entries, entries._values().square()))
+            over = s.sum.sparse_mask(entries)._values().sqrt().add_(group["eps"])
+            p.add_(with_values(entries, entries._values() / over), alpha=-rate)
+            return
+        s.sum.addcmul_(g, g, value=1)
         descend(p, rate, g, s.sum.sqrt().add(group["eps"]))
 
     def fused(

@@ -31,6 +31,7 @@ class SGD(RuleOptimizer):
     """
 
     scalars = ()
+    takes_sparse = True
 
     def __init__(
         self,
@@ -59,7 +60,9 @@ class SGD(RuleOptimizer):
         momentum = group["momentum"]
         if momentum != 0:
             b = s.momentum_buffer
-            if s.first:
+            if s.first and getattr(g, "is_sparse", False):
+                b.zero_().add_(g)
+            elif s.first:
                 b.copy_(g)
             else:
                 b.mul_(momentum).add_(g, alpha=1 - group["dampening"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau import _C, _naming
 from flambeau._C import Tensor
+from flambeau._rebuild import _rebuild_sparse_tensor
 from flambeau._size import Size
 from flambeau._tensor import _rebuild_tensor
 from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
@@ -65,6 +66,15 @@ def _tensor(storage: TypedStorage, dtype: Any, geometry: Any, requires_grad: Any
     return out.requires_grad_() if requires_grad is True else out
 
 
+def sparse_tensor(layout: Any, data: Any) -> Tensor:
+    """Return a sparse tensor of parts that are checked."""
+    _expect(isinstance(layout, _C.layout) and isinstance(data, tuple) and len(data) in (3, 4), "sparse parts")
+    _expect(all(isinstance(part, Tensor) for part in data[:2]), "tensors of indices and values")
+    _expect(isinstance(data[2], tuple), "sizes as a tuple")
+    _integers(data[2])
+    return _rebuild_sparse_tensor(layout, data)
+
+
 _PENDING: dict[str, Any] = {"conj": Tensor.conj, "neg": Tensor.neg}
 
 
@@ -89,7 +99,10 @@ def parameter_with_state(data: Any, requires_grad: Any, _: Any, state: Any) -> A
 
 def tensor_with_state(function: Any, cls: Any, args: Any, state: Any) -> Any:
     """Return a tensor with attributes."""
-    _expect(function in (tensor_v2, tensor_v3) and isinstance(args, tuple), "a function that makes a tensor")
+    _expect(
+        function in (tensor_v2, tensor_v3, sparse_tensor) and isinstance(args, tuple),
+        "a function that makes a tensor",
+    )
     _expect(
         isinstance(cls, type) and (cls in (Tensor, _parameter_class()) or is_safe(cls)), "a class of tensors"
     )
@@ -107,9 +120,9 @@ def as_bytes(text: Any, encoding: Any) -> bytes:
 
 
 def layout(name: Any) -> Any:
-    """Return a layout, of which there is one."""
-    _expect(name == "torch.strided", "torch.strided")
-    return _C.strided
+    """Return one of the two layouts that tensors have."""
+    _expect(name in ("torch.strided", "torch.sparse_coo"), "torch.strided or torch.sparse_coo")
+    return _C.strided if name == "torch.strided" else _C.sparse_coo
 
 
 def _pairs(items: Any) -> Any:
@@ -153,6 +166,7 @@ def _allowed() -> dict[tuple[str, str], Any]:
     return {
         ("torch._utils", "_rebuild_tensor_v2"): tensor_v2,
         ("torch._utils", "_rebuild_tensor_v3"): tensor_v3,
+        ("torch._utils", "_rebuild_sparse_tensor"): sparse_tensor,
         ("torch._utils", "_rebuild_parameter"): parameter,
         ("torch._utils", "_rebuild_parameter_with_state"): parameter_with_state,
         ("torch._tensor", "_rebuild_from_type_v2"): tensor_with_state,
@@ -181,6 +195,7 @@ _CALLS: dict[Any, Any] = {
             tensor_v1,
             tensor_v2,
             tensor_v3,
+            sparse_tensor,
             parameter,
             parameter_with_state,
             tensor_with_state,

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from flambeau import _C, _naming
 from flambeau._C import Tensor
-from flambeau._rebuild import state_of
+from flambeau._rebuild import sparse_parts, state_of
 from flambeau._size import Size
 from flambeau._storage import Storage
 from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
@@ -33,6 +33,7 @@ _REBUILD_UNTYPED = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
+_REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
 _TENSOR = _Global("torch", "Tensor")
 # The format has no class of storages for other dtypes: it says the dtype beside the bytes.
 _STORAGE_CLASSES = {dtype: _Global("torch", name) for dtype, name in CLASS_OF_DTYPE.items()}
@@ -92,6 +93,8 @@ class Pickler(pickle._Pickler):
 
 def _parts(tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
     """Return what makes a tensor, and from what."""
+    if tensor.is_sparse:
+        return _REBUILD_SPARSE, sparse_parts(tensor)
     plain = tensor.detach().cpu()
     pending = {name: True for name, on in (("conj", plain.is_conj()), ("neg", plain.is_neg())) if on}
     storage = TypedStorage(wrap_storage=plain.untyped_storage(), dtype=plain.dtype)

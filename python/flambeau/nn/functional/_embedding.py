@@ -94,7 +94,7 @@ def embedding_bag(
         norm_type: order of that norm.
         scale_grad_by_freq: divide a row's gradient by its count in `input`.
         mode: sum, mean or max.
-        sparse: has no effect, gradients are dense.
+        sparse: make the gradient of `weight` a sparse tensor; for sum and mean.
         per_sample_weights: scale of each row, of input's shape; for mode sum.
         include_last_offset: whether offsets end with the number of indices.
         padding_idx: this index counts nothing.
@@ -107,6 +107,8 @@ def embedding_bag(
         raise ValueError(f"embedding_bag: expected max, mean or sum as mode, got {mode!r}")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("embedding_bag: scale_grad_by_freq is for sum and mean, got mode='max'")
+    if mode == "max" and sparse:
+        raise ValueError("embedding_bag: sparse gradients are for sum and mean, got mode='max'")
     if max_norm is not None:
         with flambeau.no_grad():
             flambeau.embedding_renorm_(weight, indices, max_norm, norm_type)

@@ -170,7 +170,7 @@ class EmbeddingBag(Table):
         norm_type: order of that norm.
         scale_grad_by_freq: divide gradients by how often an index occurs (not for max).
         mode: sum, mean or max.
-        sparse: only False is offered; gradients are dense.
+        sparse: make gradients of the table sparse tensors of the rows looked up; for sum and mean.
         include_last_offset: whether the last offset is the end of the last bag.
         padding_idx: index that counts in no bag.
     Shape: indices ``(bags, length)``, or ``(total)`` with offsets ``(bags)``, to ``(bags, embedding_dim)``.
@@ -238,7 +238,7 @@ class EmbeddingBag(Table):
             self.norm_type,
             self.scale_grad_by_freq,
             self.mode,
-            False,
+            self.sparse,
             per_sample_weights,
             self.include_last_offset,
             self.padding_idx,

@@ -166,8 +166,7 @@ class Table(Module):
         self, sizes: tuple[int, int], padding_idx: int | None, sparse: bool, weight: Tensor | None, place: Any
     ) -> None:
         count, _ = sizes
-        if sparse:
-            raise ValueError(f"{type(self).__name__}: expected sparse=False, got True; gradients are dense")
+        self.sparse = sparse
         if padding_idx is not None and not -count <= padding_idx < count:
             raise AssertionError("padding_idx must be within num_embeddings")
         self.num_embeddings, self.embedding_dim = sizes
@@ -204,7 +203,7 @@ class Embedding(Table):
         max_norm: vectors looked up are first shortened to this norm, in place.
         norm_type: order of that norm.
         scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
-        sparse: only False is offered; gradients are dense.
+        sparse: make gradients of the table sparse tensors of the rows looked up.
     Shape: ``(*)`` integers to ``(*, embedding_dim)``.
     Raises: IndexError if an index is outside [0, num_embeddings).
     """
@@ -256,7 +255,13 @@ class Embedding(Table):
     def forward(self, input: Tensor) -> Tensor:
         """Look up."""
         return F.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
         )
 
     def extra_repr(self) -> str:
@@ -265,6 +270,8 @@ class Embedding(Table):
             parts.append(f"padding_idx={self.padding_idx}")
         if self.max_norm is not None:
             parts.append(f"max_norm={self.max_norm}")
+        if self.sparse:
+            parts.append("sparse=True")
         return ", ".join(parts)
 
 

@@ -1,0 +1,309 @@
+"""Tensors of layout sparse_coo: how they are made, and the methods that only they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor
+from flambeau._lazy import attributes
+
+_functions = _C._functions
+_COMPRESSED = "compressed sparse layouts (csr, csc, bsr, bsc) do not exist here; to_sparse() gives sparse_coo"
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any = None,
+    size: Sequence[int] | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Tensor:
+    """Make a sparse tensor: element ``indices[:, i]`` is ``values[i]``, entries of one place add up.
+
+    Indices are always checked to lie within `size`, whatever `check_invariants` says.
+
+    Args:
+        indices: integers, (sparse dimensions, entries). Sizes in their place make a tensor without entries.
+        values: (entries, dense sizes...).
+        size: sizes of the tensor; None: the smallest that hold the indices.
+        dtype: of the values; None: theirs.
+        device: only the CPU has sparse tensors.
+        pin_memory: accepted for PyTorch's programs.
+        requires_grad: make the result a leaf that asks for gradients.
+        check_invariants: also check that entries are in order where is_coalesced=True says so.
+        is_coalesced: whether entries are known to be in ascending order without duplicates.
+    Raises: IndexError for an index out of range, RuntimeError for shapes that do not fit.
+    """
+    if values is None:  # sparse_coo_tensor(size)
+        size = tuple(indices)
+        indices = _functions.empty((len(size), 0), dtype=_C.int64)
+        values = _functions.empty((0,), dtype=dtype)
+    given = indices if isinstance(indices, Tensor) else _C.tensor(indices, None, None)
+    columns = given.to(_C.int64)
+    if columns.dim() == 1 and columns.numel() == 0:
+        columns = columns.reshape(0 if size is None else len(size), 0)
+    entries = values if isinstance(values, Tensor) else _C.tensor(values, dtype, None)
+    if requires_grad:
+        entries = entries.detach()
+    if dtype is not None:
+        entries = entries.to(dtype)
+    if device is not None:
+        entries, columns = entries.to(device), columns.to(device)
+    if size is None:
+        size = _smallest(columns, entries)
+    if entries.dim() == 0:
+        entries = entries.expand(columns.shape[-1])
+    out = _functions._sparse_coo_tensor(columns, entries, tuple(size), bool(is_coalesced))
+    if check_invariants and is_coalesced:
+        _check_order(columns, tuple(size))
+    return out.requires_grad_() if requires_grad else out
+
+
+def _smallest(indices: Tensor, values: Tensor) -> tuple[int, ...]:
+    if indices.dim() != 2 or indices.shape[1] == 0:
+        raise RuntimeError("sparse_coo_tensor: expected size where there are no entries to infer it from")
+    if int(indices.min()) < 0:
+        raise RuntimeError("sparse_coo_tensor: found negative index, expected indices of at least 0")
+    return (*(int(n) + 1 for n in indices.max(1)[0]), *values.shape[1:])
+
+
+def _check_order(indices: Tensor, size: tuple[int, ...]) -> None:
+    ones = _functions.ones((indices.shape[1],))
+    sparse = size[: indices.shape[0]]
+    sorted_indices = _functions._indices(
+        _functions._coalesce(_functions._sparse_coo_tensor(indices, ones, sparse))
+    )
+    if sorted_indices.shape != indices.shape or not bool((sorted_indices == indices).all()):
+        raise RuntimeError(
+            "sparse_coo_tensor: expected ascending indices without duplicates, as is_coalesced=True says"
+        )
+
+
+class SparseMethods:
+    """Methods of Tensor about its layout."""
+
+    __slots__ = ()
+
+    def to_sparse(
+        self: Any,
+        sparse_dim: int | None = None,
+        *,
+        layout: Any = None,
+        blocksize: Any = None,
+        dense_dim: int | None = None,
+    ) -> Tensor:
+        """Return the elements that are not 0 as a coalesced tensor of layout sparse_coo.
+
+        Args:
+            sparse_dim: how many leading dimensions are sparse; None: all.
+            layout: only sparse_coo is offered.
+            blocksize: of block layouts; None here.
+            dense_dim: of compressed layouts; None here.
+        """
+        if layout not in (None, _C.sparse_coo) or blocksize is not None or dense_dim is not None:
+            raise NotImplementedError(f"to_sparse: {_COMPRESSED}")
+        if self.is_sparse and sparse_dim in (None, self.sparse_dim()):
+            return self
+        return _functions._to_sparse(self, self.dim() if sparse_dim is None else sparse_dim)
+
+    def to_sparse_coo(self: Any) -> Tensor:
+        """Return the tensor in layout sparse_coo."""
+        return self.to_sparse()
+
+    def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """Return a strided tensor of the same elements, the tensor itself if it is strided.
+
+        Args:
+            dtype: of the result.
+            masked_grad: whether the gradient of a sparse tensor has its entries alone; None: yes.
+        """
+        out = _functions._to_dense(self, masked_grad is not False) if self.is_sparse else self
+        return out if dtype is None else out.to(dtype)
+
+    def coalesce(self: Any) -> Tensor:
+        """Return the tensor with entries in ascending order and values of one place added up."""
+        return self if self.is_sparse and self.is_coalesced() else _functions._coalesce(self)
+
+    def is_coalesced(self: Any) -> bool:
+        """Whether entries are known to be in ascending order without duplicates."""
+        return bool(self._sparse_info("is_coalesced")[3])
+
+    def indices(self: Any) -> Tensor:
+        """Return the indices of a coalesced tensor's entries, (sparse dimensions, entries)."""
+        _require_coalesced(self, "indices")
+        return _functions._indices(self)
+
+    def values(self: Any) -> Tensor:
+        """Return the values of a coalesced tensor's entries; gradients flow through."""
+        _require_coalesced(self, "values")
+        return _functions._sparse_values(self)
+
+    def _nnz(self: Any) -> int:
+        """Return the number of entries."""
+        return int(self._sparse_info("_nnz")[2])
+
+    def sparse_dim(self: Any) -> int:
+        """Return the number of sparse dimensions: 0 for strided tensors."""
+        return int(self._sparse_info("sparse_dim")[0]) if self.is_sparse else 0
+
+    def dense_dim(self: Any) -> int:
+        """Return the number of dense dimensions: all of strided tensors."""
+        return int(self._sparse_info("dense_dim")[1]) if self.is_sparse else self.dim()
+
+    def _dimI(self: Any) -> int:
+        """Return `sparse_dim()`."""
+        return self.sparse_dim()
+
+    def _dimV(self: Any) -> int:
+        """Return `dense_dim()`."""
+        return self.dense_dim()
+
+    def sparse_mask(self: Any, mask: Tensor) -> Tensor:
+        """Return the elements at the entries of the sparse tensor `mask`, as a sparse tensor."""
+        return _functions._sparse_mask(self, mask)
+
+    def smm(self: Any, mat: Tensor) -> Tensor:
+        """Return the product with a matrix in layout sparse_coo."""
+        return _functions.mm(self, mat).to_sparse()
+
+    def sspaddmm(self: Any, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+        """Return ``beta * self + alpha * (mat1 @ mat2)`` in layout sparse_coo."""
+        return sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+    def sparse_resize_(self: Any, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
+        """Give a sparse tensor other sizes; entries stay where they are.
+
+        Args:
+            size: of the tensor; sizes of a tensor with entries may only grow, in sparse dimensions.
+            sparse_dim: number of sparse dimensions; that of a tensor with entries stays.
+            dense_dim: number of dense dimensions; the same.
+        """
+        size = tuple(size)
+        if self._nnz() == 0:
+            return self.sparse_resize_and_clear_(size, sparse_dim, dense_dim)
+        if (sparse_dim, dense_dim) != (self.sparse_dim(), self.dense_dim()):
+            raise RuntimeError(
+                f"sparse_resize_: a tensor with entries keeps its {self.sparse_dim()} sparse and "
+                f"{self.dense_dim()} dense dimensions, got {sparse_dim} and {dense_dim}"
+            )
+        grows = len(size) == self.dim() and all(new >= old for new, old in zip(size, self.shape, strict=True))
+        if not grows or size[sparse_dim:] != tuple(self.shape[sparse_dim:]):
+            raise RuntimeError(
+                f"sparse_resize_: sparse sizes of a tensor with entries can only grow, from "
+                f"{tuple(self.shape)}, got {size}"
+            )
+        return _replaced(self, self._indices(), self._values(), size, self.is_coalesced())
+
+    def sparse_resize_and_clear_(self: Any, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
+        """Give a sparse tensor other sizes and no entry.
+
+        Args:
+            size: of the tensor.
+            sparse_dim: number of sparse dimensions.
+            dense_dim: number of dense dimensions.
+        """
+        size = tuple(size)
+        if sparse_dim < 0 or dense_dim < 0 or sparse_dim + dense_dim != len(size):
+            raise RuntimeError(
+                f"sparse_resize_and_clear_: expected sparse_dim + dense_dim to be {len(size)}, "
+                f"got {sparse_dim} and {dense_dim}"
+            )
+        indices = _functions.empty((sparse_dim, 0), dtype=_C.int64)
+        values = _functions.empty((0, *size[sparse_dim:]), dtype=self.dtype)
+        return _replaced(self, indices, values, size, True)
+
+    def _coalesced_(self: Any, coalesced: bool) -> Tensor:
+        """Claim that entries are, or are not, in ascending order without duplicates."""
+        return _replaced(self, self._indices(), self._values(), self.shape, coalesced)
+
+
+def _replaced(
+    tensor: Any, indices: Tensor, values: Tensor, size: Sequence[int], is_coalesced: bool
+) -> Tensor:
+    parts = _functions._sparse_coo_tensor(indices, values, tuple(size), is_coalesced)
+    return tensor.copy_(parts)
+
+
+def _require_coalesced(tensor: Any, name: str) -> None:
+    if not tensor._sparse_info(name)[3]:
+        raise RuntimeError(
+            f"{name}: an uncoalesced tensor may have several values in a place; call .coalesce() first"
+        )
+
+
+def _refusing(name: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{name}: {_COMPRESSED}")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Raise NotImplementedError: compressed layouts do not exist here."
+    return method
+
+
+for _name in "to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc".split():
+    setattr(SparseMethods, _name, _refusing(_name))
+for _name in "crow_indices col_indices ccol_indices row_indices".split():
+    setattr(SparseMethods, _name, _refusing(_name))
+
+
+def _factory(name: str) -> Any:
+    def make(*args: Any, **kwargs: Any) -> Tensor:
+        raise NotImplementedError(f"{name}: {_COMPRESSED}")
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = "Raise NotImplementedError: compressed layouts do not exist here."
+    return make
+
+
+sparse_csr_tensor = _factory("sparse_csr_tensor")
+sparse_csc_tensor = _factory("sparse_csc_tensor")
+sparse_bsr_tensor = _factory("sparse_bsr_tensor")
+sparse_bsc_tensor = _factory("sparse_bsc_tensor")
+sparse_compressed_tensor = _factory("sparse_compressed_tensor")
+
+
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """Return the product of a sparse and a strided matrix in layout sparse_coo."""
+    return input.smm(mat)
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of a sparse and a strided matrix."""
+    from flambeau.sparse import mm
+
+    return mm(input, mat2)
+
+
+dsmm = spmm
+
+
+def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of a sparse and a strided matrix as a tensor with sparse rows."""
+    return _functions._to_sparse(_functions.mm(mat1, mat2), 1)
+
+
+hsmm = hspmm
+
+
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` in layout sparse_coo.
+
+    Args:
+        input: sparse matrix (n, m).
+        mat1: sparse matrix (n, k).
+        mat2: strided matrix (k, m).
+        beta: scale of `input`.
+        alpha: scale of the product.
+    """
+    product = _functions._to_sparse(_functions.mm(mat1, mat2), 2)
+    return (input * beta).add(product, alpha=alpha)
+
+
+__getattr__, __dir__ = attributes(__name__)

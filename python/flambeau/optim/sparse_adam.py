@@ -1,0 +1,91 @@
+"""Adam for sparse gradients: only the rows that have entries move, and their states with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau._lazy import attributes
+from flambeau.optim._rule import check_hyperparameters, gradient_of, with_values, zeros
+from flambeau.optim.optimizer import Optimizer
+
+
+class SparseAdam(Optimizer):
+    r"""Adam in which an entry of the gradient changes the moments and the parameter in its place alone.
+
+    .. math:: m \leftarrow m + (1 - \beta_1)(g - m), \quad v \leftarrow v + (1 - \beta_2)(g^2 - v), \quad
+        p \leftarrow p - \gamma \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t} \frac{m}{\sqrt v + \epsilon}
+
+    where g has an entry. The moments in other places do not decay, so that a step costs as much as the
+    gradient has entries.
+
+    Args:
+        params: strided parameters, or groups of them.
+        lr: step size gamma.
+        betas: beta_1 and beta_2.
+        eps: added to the denominator.
+        maximize: ascend instead.
+    Source: Kingma and Ba 2015, "Adam"; entries without a gradient are left out of the update.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        for name, value in (("learning rate", lr), ("epsilon value", eps)):
+            if not value > 0:
+                raise ValueError(f"Invalid {name}: expected more than 0, got {value}")
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
+        check_hyperparameters(defaults)
+        super().__init__(params, defaults)
+        dense = [not p.is_sparse for group in self.param_groups for p in group["params"]]
+        if not all(dense):
+            places = [i for i, is_dense in enumerate(dense) if not is_dense]
+            raise ValueError(f"SparseAdam requires dense parameters, got sparse ones at indices {places}")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient, which must be sparse.
+
+        Args:
+            closure: recomputes the loss, its gradients too, and returns it.
+        """
+        loss = self._loss(closure)
+        with flambeau.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self._move(p, group)
+        return loss
+
+    def _move(self, p: Tensor, group: dict[str, Any]) -> None:
+        grad = gradient_of(p)
+        if not grad.is_sparse:
+            raise RuntimeError("SparseAdam does not support dense gradients: Adam takes them")
+        state = self.state[p]
+        if not state:
+            state.update(step=0, exp_avg=zeros(p, group), exp_avg_sq=zeros(p, group))
+        state["step"] += 1
+        entries = (grad.neg() if group["maximize"] else grad).coalesce()
+        if entries._nnz() == 0:
+            return
+        beta1, beta2 = group["betas"]
+        g = entries._values()
+        mean = state["exp_avg"].sparse_mask(entries)._values()
+        square = state["exp_avg_sq"].sparse_mask(entries)._values()
+        mean_change = g.sub(mean).mul_(1 - beta1)
+        square_change = g.square().sub_(square).mul_(1 - beta2)
+        state["exp_avg"].add_(with_values(entries, mean_change))
+        state["exp_avg_sq"].add_(with_values(entries, square_change))
+        direction = mean.add_(mean_change) / square.add_(square_change).sqrt_().add_(group["eps"])
+        step = state["step"]
+        rate = float(group["lr"]) * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        p.add_(with_values(entries, direction), alpha=-rate)
+
+
+__getattr__, __dir__ = attributes(__name__)
