@@ -91,6 +91,10 @@ int runnable_key(const OperatorEntry& op, DispatchKeySet keys) {
 
 [[noreturn]] void fail_lookup(const OperatorEntry& op, DispatchKeySet keys) {
   const DispatchKeySet backends = keys & kBackendKeys;
+  for (const DeviceType t : {DeviceType::CUDA, DeviceType::PrivateUse1}) {
+    if (backends.has(backend_key(t)) && !has_allocator(t))
+      fail_no_backend(t, ErrorKind::NotImplemented);
+  }
   std::string supported;
   for (int key = 0; key < kNumDispatchKeys; ++key) {
     if (!op.kernels[key] || !kBackendKeys.has(static_cast<DispatchKey>(key))) continue;

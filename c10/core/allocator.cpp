@@ -206,7 +206,6 @@ class CpuAllocator final : public Allocator {
   std::atomic<int64_t> peak_{0};
 };
 
-constexpr int kNumDeviceTypes = static_cast<int>(DeviceType::PrivateUse3) + 1;
 std::atomic<Allocator*> registered[kNumDeviceTypes];
 
 }  // namespace
@@ -220,9 +219,13 @@ Allocator* allocator_of(DeviceType t) {
   Allocator* a = registered[static_cast<int>(t)].load(std::memory_order_acquire);
   if (a) [[likely]]
     return a;
-  check(t == DeviceType::CPU, "no allocator is registered for device type ", name_of(t));
+  if (t != DeviceType::CPU) fail_no_backend(t, ErrorKind::Runtime);
   set_allocator(t, cpu_allocator());
   return cpu_allocator();
+}
+
+bool has_allocator(DeviceType t) {
+  return t == DeviceType::CPU || registered[static_cast<int>(t)].load(std::memory_order_acquire);
 }
 
 void set_allocator(DeviceType t, Allocator* allocator) {

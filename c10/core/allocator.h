@@ -31,6 +31,7 @@ class Allocator {
 Allocator* cpu_allocator();
 // The allocator of a device type; Error(Runtime) naming the device if none is registered.
 Allocator* allocator_of(DeviceType t);
+bool has_allocator(DeviceType t);
 void set_allocator(DeviceType t, Allocator* allocator);
 
 }  // namespace flambeau::c10

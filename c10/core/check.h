@@ -20,7 +20,9 @@ enum class ErrorKind : uint8_t {
   NotImplemented,
   ZeroDivision,
   OutOfMemory,
-  LinearAlgebra
+  LinearAlgebra,
+  Assertion,
+  ModuleNotFound
 };
 
 class Error : public std::exception {

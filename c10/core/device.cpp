@@ -5,8 +5,9 @@
 namespace flambeau::c10 {
 namespace {
 
-constexpr const char* kDeviceNames[] = {"cpu",         "cuda",        "meta",
-                                        "privateuse1", "privateuse2", "privateuse3"};
+constexpr const char* kDeviceNames[kNumDeviceTypes] = {
+    "cpu", "cuda", "meta", "privateuseone", "ipu", "xpu",  "mkldnn", "opengl", "opencl", "ideep",
+    "hip", "ve",   "fpga", "maia",          "xla", "lazy", "vulkan", "mps",    "hpu",    "mtia"};
 constexpr const char* kFormatNames[] = {"contiguous_format", "preserve_format", "channels_last",
                                         "channels_last_3d"};
 
@@ -24,6 +25,31 @@ int parse_index(std::string_view text) {
 }  // namespace
 
 const char* name_of(DeviceType t) { return kDeviceNames[static_cast<int>(t)]; }
+
+void fail_no_backend(DeviceType t, ErrorKind otherwise) {
+  switch (t) {
+    case DeviceType::CUDA:
+      fail(ErrorKind::Assertion, "flambeau is not compiled with CUDA enabled");
+    case DeviceType::XPU:
+      fail(ErrorKind::Assertion, "flambeau is not compiled with XPU enabled");
+    case DeviceType::MTIA:
+      fail(ErrorKind::Assertion, "flambeau is not compiled with MTIA enabled");
+    case DeviceType::HPU:
+    case DeviceType::PrivateUse1:
+      fail(ErrorKind::ModuleNotFound, "No module named 'flambeau.", name_of(t),
+           "': this build has no backend for the device");
+    case DeviceType::MKLDNN:
+    case DeviceType::OpenGL:
+    case DeviceType::OpenCL:
+    case DeviceType::IDEEP:
+      otherwise = ErrorKind::Runtime;
+      [[fallthrough]];
+    default:
+      fail(otherwise, "device ", name_of(t),
+           ": this build has no backend for it; tensors are on cpu or meta");
+  }
+}
+
 const char* name_of(MemoryFormat f) { return kFormatNames[static_cast<int>(f)]; }
 
 Device Device::parse(std::string_view text) {

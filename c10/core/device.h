@@ -8,8 +8,35 @@
 
 namespace flambeau::c10 {
 
-enum class DeviceType : int8_t { CPU, CUDA, Meta, PrivateUse1, PrivateUse2, PrivateUse3 };
+// Those up to PrivateUse1 have a dispatch key of their own. The others are names that programs
+// compare and store; no tensor can be made there.
+enum class DeviceType : int8_t {
+  CPU,
+  CUDA,
+  Meta,
+  PrivateUse1,
+  IPU,
+  XPU,
+  MKLDNN,
+  OpenGL,
+  OpenCL,
+  IDEEP,
+  HIP,
+  VE,
+  FPGA,
+  MAIA,
+  XLA,
+  Lazy,
+  Vulkan,
+  MPS,
+  HPU,
+  MTIA
+};
+inline constexpr int kNumDeviceTypes = static_cast<int>(DeviceType::MTIA) + 1;
 const char* name_of(DeviceType t);
+// Raises what PyTorch raises for tensors on a device that a build lacks: some have an exception of
+// their own, the rest raises `otherwise`.
+[[noreturn]] void fail_no_backend(DeviceType t, ErrorKind otherwise);
 
 struct Device {
   DeviceType type = DeviceType::CPU;
@@ -26,7 +53,7 @@ struct Device {
 };
 void append_text(std::string& out, Device d);
 
-enum class Layout : int8_t { Strided };
+enum class Layout : int8_t { Strided, SparseCoo };
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 const char* name_of(MemoryFormat f);
 inline void append_text(std::string& out, MemoryFormat f) { out.append(name_of(f)); }

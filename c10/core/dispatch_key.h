@@ -8,7 +8,7 @@
 namespace flambeau::c10 {
 
 enum class DispatchKey : uint8_t {
-  // Backends, in DeviceType's order.
+  // Backends, in DeviceType's order; kAbsentKey and sparse tensors have the last two.
   CPU,
   CUDA,
   Meta,
@@ -63,7 +63,11 @@ class DispatchKeySet {
   uint64_t bits_ = 0;
 };
 
-constexpr DispatchKey backend_key(DeviceType t) { return static_cast<DispatchKey>(t); }
+// The key of devices that no backend exists for.
+inline constexpr DispatchKey kAbsentKey = DispatchKey::PrivateUse2;
+constexpr DispatchKey backend_key(DeviceType t) {
+  return t <= DeviceType::PrivateUse1 ? static_cast<DispatchKey>(t) : kAbsentKey;
+}
 // What a view says about its memory: kernels below see such tensors only where they pass them on.
 inline constexpr DispatchKeySet kLazyKeys =
     DispatchKeySet(DispatchKey::Conjugate) | DispatchKeySet(DispatchKey::Negative);

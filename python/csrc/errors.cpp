@@ -23,6 +23,10 @@ PyObject* type_for(ErrorKind kind) {
       return PyExc_ZeroDivisionError;
     case ErrorKind::LinearAlgebra:
       return linalg_error ? linalg_error : PyExc_RuntimeError;
+    case ErrorKind::Assertion:
+      return PyExc_AssertionError;
+    case ErrorKind::ModuleNotFound:
+      return PyExc_ModuleNotFoundError;
     case ErrorKind::Runtime:
     case ErrorKind::OutOfMemory:
       return PyExc_RuntimeError;
