@@ -77,6 +77,9 @@ struct GroupLoops {
   // `vectors` vectors of interleaved numbers to parts, and back, times scale.
   void (*split)(const T* in, int64_t vectors, T* re, T* im);
   void (*join)(const T* re, const T* im, int64_t vectors, T scale, T* out);
+  // In place, the transforms of `count` vectors of each of `rows` sequences that follow each other,
+  // where one butterfly is all; false where it is not.
+  bool (*down)(int64_t rows, int64_t count, T* re, T* im);
   // Transforms across the lanes of `rows` sequences of `count` vectors: those of sequence r go to
   // out_re, out_im + r * (count + 1) * lanes, element k + count * t for k < count and t < lanes.
   // What lies behind its last element is overwritten. twiddles: as RowLoops, in the same order for

@@ -72,14 +72,17 @@ RowGroup<T>::RowGroup(int64_t n)
 
 template <typename T>
 auto RowGroup<T>::execute(int64_t rows, Parts in, Parts work) const -> Parts {
-  Parts lane = in, spare = work;
-  for (int64_t r = 0; r < rows; ++r) {
-    lane = {in.re + r * n_, in.im + r * n_};
-    spare = {work.re + r * n_, work.im + r * n_};
-    down_->execute(lane.re, lane.im, spare.re, spare.im);
+  const GroupLoops<T>& table = group_loops<T>();
+  if (!table.down(rows, count_, in.re, in.im)) {
+    Parts lane = in, spare = work;
+    for (int64_t r = 0; r < rows; ++r) {
+      lane = {in.re + r * n_, in.im + r * n_};
+      spare = {work.re + r * n_, work.im + r * n_};
+      down_->execute(lane.re, lane.im, spare.re, spare.im);
+    }
+    if (lane.re != in.re + (rows - 1) * n_) std::swap(in, work);
   }
-  if (lane.re != in.re + (rows - 1) * n_) std::swap(in, work);
-  group_loops<T>().across(in.re, in.im, count_, rows, twiddles_.data(), work.re, work.im);
+  table.across(in.re, in.im, count_, rows, twiddles_.data(), work.re, work.im);
   return work;
 }
 

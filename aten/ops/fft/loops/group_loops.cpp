@@ -59,6 +59,34 @@ void join(const T* re, const T* im, int64_t vectors, T scale, T* out) {
     store_numbers<false>(scaled(load<T>(re + k, im + k), scale), out + 2 * k);
 }
 
+// Transforms of the lanes where one butterfly is all, in place.
+template <typename T, int... I>
+[[gnu::always_inline]] inline void one_butterfly(int64_t rows, T* re, T* im, Pack<I...>) {
+  constexpr int64_t n = kLanes<T>, count = sizeof...(I);
+  for (int64_t r = 0; r < rows; ++r, re += count * n, im += count * n) {
+    Value<Vector<T>> v[count] = {load<T>(re + I * n, im + I * n)...};
+    Butterfly<static_cast<int>(count)>::apply(v);
+    (store<T>(v[I], re + I * n, im + I * n), ...);
+  }
+}
+template <typename T>
+bool down(int64_t rows, int64_t count, T* re, T* im) {
+  switch (count) {
+    case 4:
+      return one_butterfly(rows, re, im, typename Indices<4>::Type()), true;
+    case 5:
+      return one_butterfly(rows, re, im, typename Indices<5>::Type()), true;
+    case 7:
+      return one_butterfly(rows, re, im, typename Indices<7>::Type()), true;
+    case 8:
+      return one_butterfly(rows, re, im, typename Indices<8>::Type()), true;
+    case 16:
+      return one_butterfly(rows, re, im, typename Indices<16>::Type()), true;
+    default:
+      return false;
+  }
+}
+
 // v[t]: output t of the transforms across the lanes of kLanes vectors, times the twiddles. Vectors
 // behind `last` count as that one.
 template <typename T, int... I>
@@ -78,6 +106,20 @@ template <typename T, int... I>
   Butterfly<static_cast<int>(n)>::apply(v);
 }
 
+// The lower or upper half of the lanes.
+template <int kHalf, typename T, int... I>
+[[gnu::always_inline]] inline void store_lanes(Vector<T> v, T* out, Pack<I...>) {
+  constexpr int n = static_cast<int>(sizeof...(I));
+  typedef T Stored __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));
+  *reinterpret_cast<Stored*>(out) = __builtin_shufflevector(v, v, (kHalf * n + I)...);
+}
+template <int kHalf, typename T>
+[[gnu::always_inline]] inline void store_half(Value<Vector<T>> v, T* re, T* im) {
+  constexpr typename Indices<static_cast<int>(kLanes<T>) / 2>::Type half;
+  store_lanes<kHalf, T>(v.re, re, half);
+  store_lanes<kHalf, T>(v.im, im, half);
+}
+
 // Sequences of fewer vectors than there are lanes, in one block. What is stored behind an output's
 // last element belongs to the next output, which follows.
 template <typename T, int... I>
@@ -87,6 +129,13 @@ void across_short(const T* re, const T* im, int64_t count, int64_t rows, const T
   typedef __typeof__(Vector<T>{} < Vector<T>{}) Places;
   Value<Vector<T>> v[n];
   across_lanes(re, im, twiddles, static_cast<int>(rows * count - 1), v, each);
+  if (2 * count == n) {
+    (store_half<0>(v[I], out_re + I * count, out_im + I * count), ...);
+    out_re += (count + 1) * n;
+    out_im += (count + 1) * n;
+    if (rows == 2) (store_half<1>(v[I], out_re + I * count, out_im + I * count), ...);
+    return;
+  }
   for (int64_t r = 0; r < rows; ++r) {
     const Places from = (Places{I...} + static_cast<element_t<Places>>(r * count)) & (n - 1);
     const int64_t first = r * (count + 1) * n;
@@ -167,7 +216,7 @@ void pack(int64_t half, const T* roots, const T* in, T* re, T* im) {
 
 template <typename T>
 constexpr fft::GroupLoops<T> table() {
-  return {&split<T>, &join<T>, &across<T>, &unpack<T>, &pack<T>};
+  return {&split<T>, &join<T>, &down<T>, &across<T>, &unpack<T>, &pack<T>};
 }
 
 }  // namespace
