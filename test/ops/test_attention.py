@@ -95,3 +95,16 @@ def test_nan_spreads_over_its_row_only():
 def test_errors(call, message):
     with pytest.raises(RuntimeError, match=message):
         call(fb.zeros(4, 4, dtype=fb.float64))
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64])
+@pytest.mark.parametrize("keys", [1, 5, 16, 17, 70])
+def test_scores_that_are_not_numbers_spread_from_any_place(keys: int, dtype: fb.dtype):
+    fb.manual_seed(0)
+    q, k, v = fb.randn(3, 4, dtype=dtype), fb.randn(keys, 4, dtype=dtype), fb.randn(keys, 2, dtype=dtype)
+    for place in {0, keys // 2, keys - 1}:
+        bias = fb.zeros(3, keys, dtype=dtype)
+        bias[1, place] = float("nan")
+        result = fb.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        assert result.isnan().all(dim=1).tolist() == [False, True, False]
+        assert not result[[0, 2]].isnan().any()

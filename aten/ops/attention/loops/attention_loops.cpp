@@ -31,12 +31,13 @@ FLAMBEAU_WIDE_VECTORS void mask_row(const Block& b, int64_t r, T* s) {
 
 template <typename T>
 FLAMBEAU_WIDE_VECTORS T largest(const T* s, int64_t n) {
+  // As wide as the elements: a bool would keep the loop from becoming vectors.
+  std::conditional_t<sizeof(T) == 4, int32_t, int64_t> has_nan = 0;
   T top = -T(__builtin_inf());
-  bool has_nan = false;
 #pragma omp simd reduction(max : top) reduction(| : has_nan)
   for (int64_t j = 0; j < n; ++j) {
     top = s[j] > top ? s[j] : top;
-    has_nan |= s[j] != s[j];
+    has_nan |= s[j] != s[j] ? -1 : 0;
   }
   return has_nan ? T(__builtin_nan("")) : top;
 }
