@@ -190,6 +190,7 @@ def small_questions(torch):
         hasattr(torch.nn.MultiheadAttention(2, 1), "reset_parameters"),
         torch.nn.MultiheadAttention(2, 1)._reset_parameters(),
         [m.name for m in module(torch, "utils.mobile_optimizer").LintCode],
+        list(module(torch, "utils.mobile_optimizer").MobileOptimizerType.__members__),
     ]
 
 

@@ -105,6 +105,37 @@ nn.quantized FloatFunctional
 package PackageExporter PackageImporter
 profiler profile record_function ProfilerActivity
 autograd.profiler record_function profile
+_compile _disable_dynamo
+_guards TracingContext CompileContext detect_fake_mode active_fake_mode
+_logging getArtifactLogger set_logs warning_once LazyString trace_structured
+_lowrank svd_lowrank pca_lowrank get_approximate_basis
+_ops OpOverload OpOverloadPacket
+_sources get_source_lines_and_file normalize_source_lines parse_def ParsedDef SourceContext
+_vmap_internals vmap
+_weights_only_unpickler _add_safe_globals _get_safe_globals _clear_safe_globals
+accelerator.memory memory_allocated max_memory_allocated empty_cache get_memory_info
+ao.quantization.fx prepare fuse convert
+classes load_library
+cuda.comm broadcast gather scatter reduce_add
+export._trace _export
+masked MaskedTensor masked_tensor is_masked_tensor as_masked_tensor
+masked.maskedtensor MaskedTensor is_masked_tensor
+masked.maskedtensor.core MaskedTensor is_masked_tensor
+masked.maskedtensor.creation masked_tensor as_masked_tensor
+monitor Event Stat Aggregation EventHandlerHandle TensorboardEventHandler data_value_t log_event
+multiprocessing.reductions StorageWeakRef init_reductions reduce_tensor reduce_storage rebuild_cuda_tensor
+optim._muon Muon
+profiler.profiler _default_schedule_fn
+quasirandom SobolEngine
+utils._foreach_utils _group_tensors_by_device_and_dtype _has_foreach_support
+utils._triton has_triton has_triton_package
+utils.backend_registration rename_privateuse1_backend generate_methods_for_privateuse1_backend
+utils.data.datapipes.iter.fileopener FileOpenerIterDataPipe
+utils.data.datapipes.utils.common StreamWrapper
+utils.mkldnn to_mkldnn MkldnnLinear
+utils.mobile_optimizer optimize_for_mobile MobileOptimizerType LintCode generate_mobile_module_lints
+utils.model_dump get_model_info hierarchical_pickle burn_in_info
+utils.show_pickle FakeObject FakeClass DumpUnpickler main
 """
 LINES = [line.split() for line in IMPORTS.splitlines() if line]
 

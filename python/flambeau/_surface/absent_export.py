@@ -83,6 +83,9 @@ export.graph_signature
       OutputSpec=export.exported_program SymBoolArgument=export.exported_program
       SymFloatArgument=export.exported_program SymIntArgument=export.exported_program
       TensorArgument=export.exported_program TokenArgument=export.exported_program
+export._trace
+  class ExportArtifact
+  def _export _export_to_torch_ir
 export.dynamic_shapes
   def refine_dynamic_shapes_from_suggested_fixes
   from AdditionalInputs=export Dim=export ExportedProgram=export ShapesCollection=export dims=export

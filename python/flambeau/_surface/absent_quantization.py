@@ -65,6 +65,9 @@ ao.quantization.observer
       default_debug_observer=ao.quantization default_placeholder_observer=ao.quantization
       default_reuse_input_observer=ao.quantization get_block_size=ao.quantization
       get_observer_state_dict=ao.quantization load_observer_state_dict=ao.quantization
+ao.quantization.fx
+  class ObservedGraphModule
+  def convert fuse prepare
 ao.quantization.fake_quantize
   class default_affine_fixed_qparams_fake_quant default_dynamic_fake_quant default_embedding_fake_quant
       default_embedding_fake_quant_4bit default_fake_quant default_fixed_qparams_range_0to1_fake_quant

@@ -58,24 +58,43 @@ _top.storages
   class StorageWeakRef
 """,
     "flambeau is not compiled with CUDA enabled": """
+cuda.comm
+  def broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter
+cuda.green_contexts
+  class GreenContext
 _top.events
   def rebuild_cuda_tensor rebuild_event reduce_event
+""",
+    "flambeau has no compiler": """
+_top.compiled
+  def load_compiled_function
+""",
+    "flambeau has no backends that are written elsewhere": """
+utils.backend_registration
+  def generate_methods_for_privateuse1_backend rename_privateuse1_backend
+""",
+    "flambeau keeps no layout of oneDNN": """
+utils.mkldnn
+  class MkldnnBatchNorm MkldnnConv1d MkldnnConv2d MkldnnConv3d MkldnnLinear MkldnnPrelu
+  def to_mkldnn
 """,
     "flambeau does not optimize models for phones": """
 utils.mobile_optimizer
   enum LintCode BUNDLED_INPUT REQUIRES_GRAD DROPOUT BATCHNORM
   enum MobileOptimizerType CONV_BN_FUSION INSERT_FOLD_PREPACK_OPS REMOVE_DROPOUT FUSE_ADD_RELU
-      HOIST_CONV_PACKED_PARAMS CONV_1D_TO_2D VULKAN_AUTOMATIC_GPU_TRANSFER
+      HOIST_CONV_PACKED_PARAMS VULKAN_AUTOMATIC_GPU_TRANSFER
   def optimize_for_mobile generate_mobile_module_lints
 """,
     "flambeau has no masked tensors; flambeau.masked has reductions over masks": """
-masked.maskedtensor
+_top.masked
   class MaskedTensor
   def as_masked_tensor is_masked_tensor masked_tensor
+masked.maskedtensor
+  from MaskedTensor=_top.masked is_masked_tensor=_top.masked
 masked.maskedtensor.core
-  from MaskedTensor=masked.maskedtensor is_masked_tensor=masked.maskedtensor
+  from MaskedTensor=_top.masked is_masked_tensor=_top.masked
 masked.maskedtensor.creation
-  from as_masked_tensor=masked.maskedtensor masked_tensor=masked.maskedtensor
+  from as_masked_tensor=_top.masked masked_tensor=_top.masked
 """,
     "flambeau has no accelerator": """
 _top.devices

@@ -66,7 +66,16 @@ _utils _rebuild_parameter=serialization._allowed:parameter
 _utils _rebuild_parameter_with_state=serialization._allowed:parameter_with_state
 _utils_internal _utils
 _C _functorch=_surface.functorch
+_C _top.script
+_C _set_math_sdp_allow_fp16_bf16_reduction=_surface.written
+_C _get_math_sdp_allow_fp16_bf16_reduction=_surface.written
 _guards _surface.guards
+_ops OpOverload=ops:Overload OpOverloadPacket=ops:OverloadPacket _OpNamespace=ops:Namespace
+compiler load_compiled_function=_top.compiled
+masked _top.masked
+utils generate_methods_for_privateuse1_backend=utils.backend_registration
+utils rename_privateuse1_backend=utils.backend_registration
+utils._triton has_triton=_surface.written has_triton_package=_surface.written
 _lowrank get_approximate_basis=_linear_algebra
 _lowrank pca_lowrank=_linear_algebra svd_lowrank=_linear_algebra
 _logging._internal _logging
@@ -80,8 +89,6 @@ _weights_only_unpickler _safe_globals=serialization:safe_globals
 autograd _profiler_enabled=_surface.written kineto_available=profiler
 autograd _enable_profiler=_top.profiler _disable_profiler=_top.profiler
 accelerator.memory accelerator
-multiprocessing.pool Pool=multiprocessing
-multiprocessing.queue Queue=multiprocessing SimpleQueue=multiprocessing
 multiprocessing.reductions init_reductions=_shared_memory:register reduce_tensor=_shared_memory
 multiprocessing.reductions reduce_storage=_shared_memory
 multiprocessing.reductions rebuild_cuda_tensor=_top.events rebuild_event=_top.events
@@ -164,6 +171,11 @@ utils.data.datapipes.iter.grouping utils.data.datapipes.iter
 utils.data.datapipes.iter.selecting utils.data.datapipes.iter
 utils.data.datapipes.iter.sharding utils.data.datapipes.iter
 utils.data.datapipes.iter.utils utils.data.datapipes.iter
+utils.data.datapipes.iter.filelister utils.data.datapipes.iter
+utils.data.datapipes.iter.fileopener utils.data.datapipes.iter
+utils.data.datapipes.iter.streamreader utils.data.datapipes.iter
+utils.data.datapipes.utils
+utils.data.datapipes.utils.common StreamWrapper=utils.data.datapipes.iter._files
 utils.data.datapipes IterDataPipe=utils.data.datapipes.datapipe MapDataPipe=utils.data.datapipes.datapipe
 utils.data.distributed DistributedSampler=utils.data.sampler
 utils.data._utils

@@ -13,6 +13,7 @@ import os
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import flambeau
@@ -59,6 +60,30 @@ class SDPAParams(NamedTuple):
     dropout: float
     is_causal: bool
     enable_gqa: bool
+
+
+_reduced_sums = False
+
+
+def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
+    """Set whether attention on CUDA devices may keep sums in half types; there is no device."""
+    global _reduced_sums
+    _reduced_sums = enabled
+
+
+def _get_math_sdp_allow_fp16_bf16_reduction() -> bool:
+    """Return what was set."""
+    return _reduced_sums
+
+
+def has_triton() -> bool:
+    """Whether there is a device that Triton compiles for: no."""
+    return False
+
+
+def has_triton_package() -> bool:
+    """Whether Triton is installed."""
+    return find_spec("triton") is not None
 
 
 def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:

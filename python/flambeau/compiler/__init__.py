@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from flambeau._lazy import attributes
 from flambeau.compiler import config
 
 __all__ = [
@@ -177,3 +178,6 @@ class set_stance:
 
     def __call__(self, fn: F) -> F:
         return fn
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -1,5 +1,6 @@
 """Operators on the unmasked elements of tensors: those where a mask is True; None: all of them."""
 
+from flambeau._lazy import attributes
 from flambeau.masked._ops import (
     amax,
     amin,
@@ -26,3 +27,5 @@ __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean",
     "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
+
+__getattr__, __dir__ = attributes(__name__)
