@@ -20,6 +20,7 @@ import flambeau
 from flambeau.utils.data.collate import default_collate
 from flambeau.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
 from flambeau.utils.data.datapipes.iter._divided import Demultiplexer, Forker
+from flambeau.utils.data.datapipes.iter._files import FileLister, FileOpener, StreamReader
 from flambeau.utils.data.sampler import Sampler as _Sampler
 from flambeau.utils.data.sampler import SequentialSampler
 from flambeau.utils.data.worker import get_worker_info
@@ -29,6 +30,8 @@ __all__ = [
     "Collator",
     "Concater",
     "Demultiplexer",
+    "FileLister",
+    "FileOpener",
     "Filter",
     "Forker",
     "Grouper",
@@ -38,6 +41,7 @@ __all__ = [
     "Sampler",
     "ShardingFilter",
     "Shuffler",
+    "StreamReader",
     "UnBatcher",
     "Zipper",
 ]
@@ -387,4 +391,9 @@ IterableWrapperIterDataPipe, MapperIterDataPipe, FilterIterDataPipe = IterableWr
 ShufflerIterDataPipe, ShardingFilterIterDataPipe, BatcherIterDataPipe = Shuffler, ShardingFilter, Batcher
 CollatorIterDataPipe, SamplerIterDataPipe, GrouperIterDataPipe = Collator, Sampler, Grouper
 ConcaterIterDataPipe, ZipperIterDataPipe, MultiplexerIterDataPipe = Concater, Zipper, Multiplexer
+FileListerIterDataPipe, FileOpenerIterDataPipe, StreamReaderIterDataPipe = (
+    FileLister,
+    FileOpener,
+    StreamReader,
+)
 ForkerIterDataPipe, DemultiplexerIterDataPipe, UnBatcherIterDataPipe = Forker, Demultiplexer, UnBatcher
