@@ -266,16 +266,45 @@ def tensordot(
     of_a, of_b = ([side] if isinstance(side, int) else list(side) for side in dims)
     if len(of_a) != len(of_b):
         raise RuntimeError(f"tensordot: expected equally many dims of both operands, got {of_a} and {of_b}")
+    of_a, of_b = _places(a, of_a), _places(b, of_b)
     for d, e in zip(of_a, of_b, strict=True):
         if a.size(d) != b.size(e) and 1 not in (a.size(d), b.size(e)):
             raise RuntimeError(
                 f"tensordot: contracted dimensions need to match: got size {a.size(d)} in dim {d} and "
                 f"{b.size(e)} in dim {e} of {described(a)} and {described(b)}"
             )
-    term_a, term_b = [f"a{d}" for d in range(a.dim())], [f"b{d}" for d in range(b.dim())]
-    for d, e in zip(of_a, of_b, strict=True):
-        term_b[e] = term_a[d]
-    shared = {term_a[d] for d in of_a}
-    free = [n for n in (*term_a, *term_b) if n not in shared]
-    result = _contract([a, b], [term_a, term_b], free)
+    result = _summed_product(a, b, of_a, of_b)
     return result if out is None else _C._functions.mul(result, 1, out=out)
+
+
+def _places(tensor: Tensor, dims: list[int]) -> list[int]:
+    """Return dimensions as counted from the first; IndexError outside of the range, RuntimeError if twice."""
+    count = tensor.dim()
+    for d in dims:
+        if not -count <= d < count:
+            raise IndexError(f"tensordot: Dimension out of range: got {d} for {count} dimensions")
+    found = [d % count for d in dims]
+    if len(set(found)) < len(found):
+        raise RuntimeError(f"tensordot: a dimension appears multiple times in the list of dims {dims}")
+    return found
+
+
+def _summed_product(a: Tensor, b: Tensor, of_a: list[int], of_b: list[int]) -> Tensor:
+    """Return the product of two tensors, summed over pairs of dimensions.
+
+    It is a matrix product, but for a single number the dot product of vectors; autocast tells them apart.
+    """
+    for d, e in zip(of_a, of_b, strict=True):
+        if a.size(d) != b.size(e):  # one of them is 1
+            a, b = (a, b.sum(e, keepdim=True)) if a.size(d) == 1 else (a.sum(d, keepdim=True), b)
+    free_a = [d for d in range(a.dim()) if d not in of_a]
+    free_b = [e for e in range(b.dim()) if e not in of_b]
+    sizes = [a.size(d) for d in free_a], [b.size(e) for e in free_b]
+    summed = math.prod(a.size(d) for d in of_a)
+    left, right = a.permute([*free_a, *of_a]), b.permute([*of_b, *free_b])
+    rows, columns = map(math.prod, sizes)
+    if rows == columns == 1:
+        product = _C._functions.dot(left.reshape([summed]), right.reshape([summed]))
+    else:
+        product = _C._functions.mm(left.reshape([rows, summed]), right.reshape([summed, columns]))
+    return product.reshape([*sizes[0], *sizes[1]])

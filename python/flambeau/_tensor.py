@@ -440,6 +440,7 @@ _ABSENT = {
         "q_zero_point qscheme"
     ),
     "flambeau has no nested tensors": "to_padded_tensor",
+    "flambeau has no first-class dimensions": "index",
     "flambeau keeps no layout of oneDNN": "to_mkldnn",
     "it was removed from PyTorch; linalg has it": "eig lstsq solve symeig",
     "it was removed from PyTorch; distributions have it": "reinforce",

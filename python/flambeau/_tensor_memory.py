@@ -14,6 +14,24 @@ class MemoryMethods:
 
     __slots__ = ()
 
+    @property
+    def grad_dtype(self: Any) -> Any:
+        """The dtype of the gradient that a leaf can have: its own. Another one is refused."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors")
+        return self.dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self: Any, value: Any) -> None:
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors")
+        if value is not None and not isinstance(value, _C.dtype):
+            raise RuntimeError(f"grad_dtype must be a dtype or None, got {type(value).__name__}")
+        if value != self.dtype:
+            raise RuntimeError(
+                f"grad_dtype: flambeau keeps gradients in the tensor's dtype, {self.dtype}, alone"
+            )
+
     def set_(
         self: Any,
         source: Any = None,

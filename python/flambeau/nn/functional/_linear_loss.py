@@ -15,6 +15,7 @@ __all__ = ["LinearCrossEntropyOptions", "linear_cross_entropy"]
 
 _POLICIES = ("accurate", "balanced", "compact", "auto")
 _RATIO = "aspect_ratio:"
+_Given = tuple[Tensor, Tensor | None, Tensor | None, int, float]
 
 
 @dataclass
@@ -86,15 +87,23 @@ def linear_cross_entropy(
         reduction: mean, sum or none.
         ignore_index: class index that counts nothing; None: -100.
         label_smoothing: as for `cross_entropy`.
-        options: whether to take the batch in chunks, whose scores are computed again in backward.
+        options: whether to take the batch in chunks, whose scores are computed again in backward. The result
+            has the dtype of `input` then, also under autocast.
     """
     _check_linear(input, linear_weight, target, linear_bias, ignore_index)
     ignored = -100 if ignore_index is None else ignore_index
     given = (linear_weight, linear_bias, weight, ignored, label_smoothing)
+    if options is None:
+        return _loss_of(input, target, *given, reduction)
+    return _shared_out(input, target, given, reduction, options).to(input.dtype)
+
+
+def _shared_out(input: Tensor, target: Tensor, given: _Given, reduction: str, options: Any) -> Tensor:
+    linear_weight, _, weight, ignored, _ = given
     classes = linear_weight.shape[:-1].numel()
     batch = input.shape[0] if input.dim() == 2 else 1
     # Under function transforms nothing is computed again in backward, and chunks would save nothing.
-    whole = options is None or _C._transform_depth() > 0
+    whole = _C._transform_depth() > 0
     rows = batch if whole else _rows(options, batch, input.shape[-1], classes)
     if rows >= batch or reduction not in ("mean", "sum", "none"):
         return _loss_of(input, target, *given, reduction)
