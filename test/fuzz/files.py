@@ -20,7 +20,7 @@ from flambeau.serialization._archive import Writer
 from flambeau.serialization._opcodes import _ACTIONS
 
 # What a damaged file may raise.
-ORDINARY = (pickle.UnpicklingError, RuntimeError, EOFError, MemoryError)
+ORDINARY = (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, MemoryError)
 
 
 def archive_of(records: Mapping[str, bytes]) -> bytes:

@@ -18,7 +18,7 @@ DTYPES = (
 )  # fmt: skip
 FRACTIONAL = {"float32", "float64", "bfloat16", "float16", "complex64", "complex128", "complex32"}
 SMALL = (0, 1, -1, 2, -2, 3, 4, 7)
-POSITIONS = (0, 1, 1, 2, -1)
+KINDS = {"positions": (0, 1, 1, 2, -1), "degrees": (0, 1, 2, 3, 7)}
 SIZES = (0, 1, 2, 3, 5)
 LONG = (7, 16, 17, 33, 65, 130, 257, 1030)  # around whole vectors, and with a rest
 HUGE = (2**31, 2**32, 2**40)  # on the meta device, whose kernels loop over nothing
@@ -32,7 +32,7 @@ PATTERN = 8192  # elements
 
 @functools.cache
 def pattern(dtype: str, kind: str) -> flambeau.Tensor:
-    """A row of elements: small numbers, positions, fractions, bytes, or what is special about the dtype."""
+    """A row of elements: small ones, KINDS, fractions, bytes, or what is special about the dtype."""
     source = random.Random(f"{dtype} {kind}")
     as_dtype = getattr(flambeau, dtype)
     if kind == "bytes":  # a bool in memory is any byte
@@ -44,7 +44,7 @@ def pattern(dtype: str, kind: str) -> flambeau.Tensor:
     if kind == "special":
         limits = flambeau.iinfo(as_dtype)
         return flambeau.tensor(source.choices((0, 1, 2, limits.min, limits.max), k=PATTERN), dtype=as_dtype)
-    numbers = source.choices(POSITIONS if kind == "positions" else SMALL, k=PATTERN)
+    numbers = source.choices(KINDS.get(kind, SMALL), k=PATTERN)
     return flambeau.tensor(numbers, dtype=flambeau.int64).to(as_dtype)
 
 
@@ -62,7 +62,8 @@ def shape_of(call: Call) -> list[int]:
     if drawn < 0.93:
         return [call.one_of((1, 2, 3, 3, 4))] * call.below(6)
     if drawn < 0.985 or not call.may_be_huge:
-        return [call.one_of(LONG) for _ in range(1 + call.below(2))]
+        others = LONG if call.is_plain else SIZES  # a transform may make a tensor of each element
+        return [call.one_of(LONG), call.one_of(others)][: 1 + call.below(2)]
     return [*(call.one_of(SIZES) for _ in range(call.below(3))), call.one_of(HUGE)][:: call.one_of((1, -1))]
 
 

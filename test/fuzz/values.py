@@ -133,7 +133,7 @@ def tensor_maker(name: str) -> Maker:
     if any(word in name for word in ("index", "indices", "target", "lengths", "offsets")):
         return lambda call: call.tensor("int64", "positions")
     if name == DEGREE:
-        return lambda call: call.tensor(call.dtype, "small")
+        return lambda call: call.tensor(call.dtype, "degrees")
     if "mask" in name or name == "condition":
         return lambda call: call.tensor("bool")
     return lambda call: call.tensor(call.dtype)

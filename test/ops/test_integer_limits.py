@@ -71,6 +71,19 @@ def test_parts_of_softmax_refuse_gradients_of_another_shape():
             backward(fb.ones(2, 1), fb.ones(1, 2, 1), 0)
 
 
+def test_repeats_whose_sum_overflows_are_refused():
+    # The first sum is 5 modulo 2 ** 64: so many places were made, and 2 ** 60 were written to.
+    for repeats in ([2**60] * 16 + [5], [2**62] * 3 + [2**62 + 5], [MOST, 2]):
+        with pytest.raises(RuntimeError, match="overflow"):
+            fb.repeat_interleave(fb.tensor(repeats))
+
+
+def test_transposed_convolutions_of_integers_wrap():
+    weight = fb.tensor([[[1, 1]]])
+    assert fb.conv_transpose1d(fb.tensor([[[LEAST, MOST]]]), weight).tolist() == [[[LEAST, -1, MOST]]]
+    assert fb.conv_transpose1d(fb.full((1, 1, 3), MOST), weight).tolist() == [[[MOST, -2, -2, MOST]]]
+
+
 def test_ranges_whose_length_overflows_are_refused():
     for bounds in ((LEAST, 2), (LEAST, MOST, 2**62), (MOST, LEAST, -(2**62)), (0, LEAST, -1)):
         with pytest.raises(RuntimeError, match="overflow"):

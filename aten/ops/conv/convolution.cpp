@@ -10,6 +10,7 @@
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/matmul/gemm.h"
 
 namespace flambeau::conv {
@@ -91,7 +92,7 @@ void roll(const Windows& w, int64_t channels, const T* columns, T* input) {
       T* plane = input + c * w.in_size;
       for (int64_t i = 0; i < w.in_size; ++i) plane[i] = T(0);
       for_each_place(w, [&](int64_t k, int64_t o, int64_t i) {
-        plane[i] = static_cast<T>(plane[i] + rows[k * w.out_size + o]);
+        plane[i] = wrapping_sum(plane[i], rows[k * w.out_size + o]);
       });
     }
   });

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
 #include "torchgen_out/aten/view_kernels.h"
 
 namespace flambeau::ops {
@@ -16,7 +17,7 @@ Tensor repeat_interleave_cpu(const Tensor& repeats, std::optional<int64_t> outpu
   int64_t total = 0;
   for (int64_t i = 0; i < counts.numel(); ++i) {
     check(count[i] >= 0, "repeats can not be negative");
-    total += count[i];
+    total = sum_of("repeat_interleave", total, count[i]);
   }
   check(!output_size || *output_size == total, "repeat_interleave: expected output_size ", total,
         ", got ", output_size.value_or(0));

@@ -10,6 +10,7 @@
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/copy.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/wrapping.h"
 #include "torchgen_out/aten/view_kernels.h"
 
 namespace flambeau::ops {
@@ -30,7 +31,7 @@ void add_at(void* target, IntArrayRef sizes, IntArrayRef strides, const Tensor& 
     DimVector index(sizes.size());
     int64_t offset = 0;
     for (int64_t i = 0; i < values.numel(); ++i) {
-      out[offset] = static_cast<T>(out[offset] + in[i]);
+      out[offset] = wrapping_sum(out[offset], in[i]);
       for (size_t d = sizes.size(); d-- > 0;) {
         offset += strides[d];
         if (++index[d] < sizes[d]) break;
