@@ -110,7 +110,8 @@ def _param(arg: Argument, method: bool, numbers: bool) -> str:
     core = _core(arg.type)
     size = (core.size or 0) if isinstance(core, ListType) else 0
     items = isinstance(core, ListType) and isinstance(core.elem, OptionalType)
-    flags = (isinstance(arg.type, OptionalType), arg.default is not None, arg.kwarg_only)
+    takes_none = isinstance(arg.type, OptionalType) or (isinstance(core, ListType) and arg.default == "[]")
+    flags = (takes_none, arg.default is not None, arg.kwarg_only)
     cells = [
         spelling.quoted(python_name(arg, method)),
         f"ParamKind::{python_spelling.param_kind(arg.type)}",

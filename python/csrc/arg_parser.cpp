@@ -190,6 +190,9 @@ bool ParsedArgs::match(const Signature& s, PyObject* self, PyObject* const* args
         *why = text_of("argument '", p.name, "' has the wrong type ", shown_type(values_[i]));
       return false;
     }
+    // None for a list that is empty by default.
+    if (values_[i] == Py_None && p.kind == ParamKind::IntList && p.has_default)
+      values_[i] = nullptr;
   }
   signature_ = &s;
   return true;

@@ -45,6 +45,8 @@ PyObject* get_requires_grad(PyObject* self, void*) {
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && PyBool_Check(value), "requires_grad must be a bool");
+    check(autograd::is_leaf(tensor_of(self)),
+          "requires_grad can be assigned on leaf variables only; detach() gives one");
     autograd::set_requires_grad(tensor_of(self), value == Py_True);
     return 0;
   });

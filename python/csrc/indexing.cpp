@@ -195,7 +195,13 @@ Tensor without_leading_ones(const Tensor& value, int64_t dims) {
 
 Tensor value_like(const Tensor& self, PyObject* value) {
   if (is_tensor(value)) return tensor_of(value);
-  if (is_number(value)) return scalar_tensor(scalar_from(value), self.dtype(), self.device());
+  if (is_number(value)) {
+    const Scalar number = scalar_from(value);
+    check(!number.is_complex() || is_complex_type(self.dtype()) || number.to_complex().imag() == 0,
+          "__setitem__: a complex value cannot be converted to ", self.dtype(),
+          " without overflow of its imaginary part");
+    return scalar_tensor(number, self.dtype(), self.device());
+  }
   return tensor_from_data(value, self.dtype(), self.device());
 }
 

@@ -189,8 +189,8 @@ PyObject* nested(PyObject* self, PyObject* edge) {
 
 Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = readable(self);
-  check(t.numel() == 1, "only one element can be converted to a Python ", what, ", got ",
-        t.numel());
+  check_value(t.numel() == 1, "only one element can be converted to a Python ", what, ", got ",
+              t.numel());
   return number_of(t);
 }
 int tensor_bool(PyObject* self) {

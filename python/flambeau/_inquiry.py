@@ -108,8 +108,16 @@ def result_type(*args: Any, **kwargs: Any) -> dtype:
 
 
 def typename(obj: Any) -> str:
-    """Return the name of an object's type; for tensors with the dtype's."""
-    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"
+    """Return the name of an object's type with its module; for tensors with the dtype's.
+
+    Classes and functions, which have a name, give their own.
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    named = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__name__") else type(obj)
+    name = getattr(named, "__qualname__", None) or named.__name__
+    module = getattr(named, "__module__", None)
+    return name if module in (None, "", "builtins") else f"{module}.{name}"
 
 
 def get_file_path(*path_components: str) -> str:

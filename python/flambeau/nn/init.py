@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return gains[nonlinearity]
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, int | float):
+            raise ValueError(f"leaky_relu: expected a number as negative slope, got {slope!r}")
         return math.sqrt(2.0 / (1 + slope**2))
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
@@ -140,6 +143,11 @@ def trunc_normal_(
     proportion to the density. Each round draws for every element, accepted or not, as PyTorch does:
     equal seeds give equal numbers.
     """
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "trunc_normal_: mean is more than 2 std from [a, b], so the result may be badly distributed",
+            stacklevel=2,
+        )
 
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0

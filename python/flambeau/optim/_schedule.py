@@ -90,6 +90,7 @@ class LRScheduler:
             self.last_epoch += 1
             self._apply(self.get_lr())
             return
+        warnings.warn("step: the argument epoch is deprecated; call step() once per epoch", stacklevel=2)
         self.last_epoch = epoch
         self._apply((getattr(self, "_get_closed_form_lr", None) or self.get_lr)())
 

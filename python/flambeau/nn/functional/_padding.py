@@ -52,7 +52,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return flambeau.constant_pad_nd(input, pad, 0.0 if value is None else value)
     if value is not None and value != 0:
-        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+        raise RuntimeError(f"Padding mode '{mode}' doesn't take in value argument")
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     _check_edges(input, pad, mode)

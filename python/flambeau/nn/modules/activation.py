@@ -99,7 +99,9 @@ class Hardtanh(FunctionalLayer):
         for name in self.unused:  # the older names
             older = vars(self).pop(name)
             if older is not None:
-                warnings.warn(f"keyword argument `{name}` is deprecated: use `{name[:7]}`", stacklevel=2)
+                warnings.warn(
+                    f"keyword argument `{name}` is deprecated: use `{name[:7]}`", FutureWarning, stacklevel=2
+                )
                 setattr(self, name[:7], older)
         if not self.max_val > self.min_val:
             raise AssertionError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import flambeau
@@ -97,6 +98,8 @@ class Bilinear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"Bilinear: expected in1_features > 0, got {in1_features}")
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
@@ -148,6 +151,8 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
+        if not isinstance(unflattened_size, Sequence) or isinstance(unflattened_size, str):
+            raise TypeError(f"Unflatten: expected a tuple of sizes, got {unflattened_size!r}")
         self.dim = dim
         self.unflattened_size = unflattened_size
 
@@ -169,6 +174,8 @@ class Table(Module):
         self.sparse = sparse
         if padding_idx is not None and not -count <= padding_idx < count:
             raise AssertionError("padding_idx must be within num_embeddings")
+        if weight is not None and tuple(weight.shape) != tuple(sizes):
+            raise AssertionError(f"_weight: expected shape {tuple(sizes)}, got {tuple(weight.shape)}")
         self.num_embeddings, self.embedding_dim = sizes
         self.padding_idx = None if padding_idx is None else padding_idx % count
         self.weight = Parameter(flambeau.empty(sizes, **place) if weight is None else weight)

@@ -20,7 +20,7 @@ class Dataset(Generic[Sample]):
     """Samples by index: subclasses define ``__getitem__`` and, for most samplers, ``__len__``."""
 
     def __getitem__(self, index: Any) -> Sample:
-        raise TypeError(f"{type(self).__name__} must define __getitem__")
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
 
     def __add__(self, other: Dataset[Any]) -> ConcatDataset:
         return ConcatDataset([self, other])
@@ -59,7 +59,15 @@ class Subset(Dataset[Any]):
         self.indices = indices
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):  # the data set indexes by lists itself
+            return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return several samples, by one call of the data set if it offers that."""
+        wanted = [self.indices[i] for i in indices]
+        many = getattr(self.dataset, "__getitems__", None)
+        return many(wanted) if callable(many) else [self.dataset[i] for i in wanted]
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -89,7 +97,9 @@ class ConcatDataset(Dataset[Any]):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> Any:
-        if not -len(self) <= index < len(self):
+        if index < -len(self):
+            raise ValueError(f"index {index} is beyond {len(self)} samples")
+        if index >= len(self):
             raise IndexError(f"index {index} is beyond {len(self)} samples")
         index %= len(self)
         which = bisect_right(self.cumulative_sizes, index)
@@ -169,6 +179,9 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
         sizes = [math.floor(total * fraction) for fraction in lengths]
         for i in range(total - sum(sizes)):
             sizes[i % len(sizes)] += 1
+        for i, size in enumerate(sizes):
+            if not size:
+                warnings.warn(f"random_split: part {i} is empty", stacklevel=2)
     else:
         sizes = [int(length) for length in lengths]
     if sum(sizes) != total:

@@ -60,6 +60,9 @@ def _context_of(choice: Any, num_workers: int) -> Any:
     return choice
 
 
+_FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persistent_workers".split())
+
+
 class DataLoader(Generic[Sample]):
     """Iterate over batches.
 
@@ -127,6 +130,11 @@ class DataLoader(Generic[Sample]):
         self._streams = isinstance(self.dataset, IterableDataset)
         self._choose_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.collate_fn = collate_fn or (_unbatched if self._is_unbatched else default_collate)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "collate_fn" in vars(self):  # the last one of the constructor
+            raise ValueError(f"{name} of a {type(self).__name__} should not be set after it was made")
+        super().__setattr__(name, value)
 
     def _choose_order(
         self, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool

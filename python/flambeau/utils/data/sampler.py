@@ -16,7 +16,7 @@ class Sampler(Generic[Index]):
     """Yields indices; subclasses define ``__iter__`` and, if they know it, ``__len__``."""
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError(f"{type(self).__name__} must define __iter__")
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
 
 class SequentialSampler(Sampler[int]):
@@ -52,6 +52,8 @@ class RandomSampler(Sampler[int]):
         num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
+        if not isinstance(replacement, bool):
+            raise TypeError(f"RandomSampler: expected replacement to be a bool, got {replacement!r}")
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -105,6 +107,8 @@ class BatchSampler(Sampler[list[int]]):
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"batch_size: expected an int above 0, got {batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last: expected a bool, got {drop_last!r}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -189,7 +193,7 @@ class DistributedSampler(Sampler[Any]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError("DistributedSampler: no process group to ask; give num_replicas and rank")
+            raise ValueError("DistributedSampler: no process group to ask; give num_replicas and rank")
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}: expected 0 to {num_replicas - 1}")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank

@@ -1,0 +1,61 @@
+"""Numbers from tensors, numbers into tensors, and None for lists that are empty by default, as in PyTorch."""
+
+from sides import Scenarios, raised
+
+scenario = Scenarios()
+
+
+@scenario
+def several_elements_are_no_number(torch):
+    pair = torch.ones(2)
+    return [raised("", convert, pair)[0] for convert in (int, float, complex, torch.Tensor.item)]
+
+
+@scenario
+def a_complex_number_does_not_fit_into_real_elements(torch):
+    found = []
+    for index in (0, slice(None), [0], torch.tensor([True, False]), Ellipsis):
+        for dtype in (torch.float32, torch.int64):
+            target = torch.zeros(2, dtype=dtype)
+            found.append(raised("without overflow", target.__setitem__, index, 1j))
+            found.append(target)
+    whole, wide = torch.zeros(2), torch.zeros(2, dtype=torch.complex64)
+    whole[0], wide[0] = 3 + 0j, 1j
+    return [found, whole, wide]
+
+
+@scenario
+def flags_of_computed_tensors_stay(torch):
+    computed = torch.ones(1, requires_grad=True) * 2
+    return [
+        [raised("leaf variables", setattr, computed, "requires_grad", flag) for flag in (True, False)],
+        computed.requires_grad_(True) is computed,
+    ]
+
+
+@scenario
+def none_is_an_empty_list_of_dimensions(torch):
+    table = torch.arange(6.0).view(2, 3)
+    image = torch.arange(16.0).view(1, 1, 4, 4)
+    return [
+        table.amax(None),
+        torch.amin(table, dim=None, keepdim=True),
+        torch.roll(table, 1, None),
+        torch.nn.functional.avg_pool2d(image, 2, None),
+        torch.max_pool2d(image, 2, None),
+        raised("", torch.flip, table, None)[0],
+        raised("", torch.max_pool2d, image, 2, 2, None)[0],
+        raised("", torch.max_pool2d, image, None)[0],
+    ]
+
+
+@scenario
+def names_of_types(torch):
+    class Own:
+        pass
+
+    things = (3, "a", None, [1], int, len, Own().__class__.__name__, torch.ones(1))
+    return [torch.typename(thing).replace("flambeau", "torch") for thing in things]
+
+
+test_as_in_pytorch = scenario.test()
