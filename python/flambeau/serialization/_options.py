@@ -67,8 +67,8 @@ class set_default_mmap_options:
 
     Args:
         flags: ``mmap.MAP_PRIVATE``: what is written to the tensors stays in memory. ``mmap.MAP_SHARED``: it
-            is written to the file, which must be writable. Its checksums stay those of the old values, so that
-            such a file can be read only with ``mmap=True`` again.
+            is written to the file, which must be writable. Its checksums stay those of the old values, so
+            that only ``load(mmap=True)`` reads it again.
     Raises: ValueError for other flags.
     """
 
