@@ -44,12 +44,17 @@ template <typename V, int... I>
 
 // Bytes: the next sequence is on its way while this one is transformed.
 constexpr int64_t kAhead = 2048;
+template <typename T>
+[[gnu::always_inline]] inline void ask_ahead(const T* in) {
+  const char* const ahead = reinterpret_cast<const char*>(in) + kAhead;
+  __builtin_prefetch(ahead);
+  __builtin_prefetch(ahead + kVectorBytes);
+}
 
 template <typename T>
 void split(const T* in, int64_t vectors, T* re, T* im) {
   for (int64_t k = 0; k < vectors * kLanes<T>; k += kLanes<T>) {
-    __builtin_prefetch(reinterpret_cast<const char*>(in + 2 * k) + kAhead);
-    __builtin_prefetch(reinterpret_cast<const char*>(in + 2 * k) + kAhead + kVectorBytes);
+    ask_ahead(in + 2 * k);
     store<T>(load_numbers<false>(in + 2 * k), re + k, im + k);
   }
 }
@@ -204,6 +209,8 @@ void pack(int64_t half, const T* roots, const T* in, T* re, T* im) {
   each_pair(
       half, roots,
       [=](int64_t k, int64_t other, auto& a, auto& b) {
+        ask_ahead(in + 2 * k);
+        ask_ahead(in + 2 * other);
         a = load_numbers<false>(in + 2 * k);
         b = load_numbers<true>(in + 2 * other);
       },
