@@ -65,11 +65,13 @@ inline void convert_run(int64_t n, const Half* in, float* out) {
   int64_t i = 0;
 #ifdef __AVX512F__
   for (; i + 16 <= n; i += 16) {
+    __builtin_prefetch(in + i + vec::kWidenedAhead);
     const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
     _mm512_storeu_ps(out + i, _mm512_maskz_cvtph_ps(kAll, packed));
   }
 #endif
   for (; i + 8 <= n; i += 8) {
+    __builtin_prefetch(in + i + vec::kWidenedAhead);
     const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
     _mm256_storeu_ps(out + i, _mm256_cvtph_ps(packed));
   }

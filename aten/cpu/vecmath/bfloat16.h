@@ -34,12 +34,17 @@ template <int... I>
   *reinterpret_cast<StoredHalfLanes*>(out) = __builtin_shufflevector(low, high, (2 * I + 1)...);
 }
 
+// Elements of half types that are asked for early: drivers convert the next tile of an array after
+// those of others, and prefetchers lose track.
+inline constexpr int64_t kWidenedAhead = 2048;
+
 // Back, which is exact. As wide as the instruction set allows, though other loops over memory
 // prefer less: half of each vector is what is read.
 [[gnu::always_inline]] inline void widen_run(int64_t n, const c10::BFloat16* in, float* out) {
   typedef uint16_t Stored __attribute__((vector_size(kVectorBytes / 2), aligned(2), may_alias));
   int64_t i = 0;
   for (; i + kRoundedLanes <= n; i += kRoundedLanes) {
+    __builtin_prefetch(in + i + kWidenedAhead);
     const auto bits = __builtin_convertvector(*reinterpret_cast<const Stored*>(in + i), BitLanes);
     *reinterpret_cast<StoredFloatLanes*>(out + i) = reinterpret_cast<FloatLanes>(bits << 16);
   }
