@@ -260,8 +260,7 @@ void transform_to_real(const T* in, T* real_out, Sequences s, T scale) {
   const Blocks<T> blocks(s);
   const auto roots = even ? real_roots<T>(s.n) : nullptr;
   for_blocks(blocks, std::max(plan->capacity(), given), [&](int64_t b, LaneBuffers<T>& lane) {
-    const int64_t width = loops<T>().lanes;
-    const int64_t lanes = blocks.lanes(b);
+    const int64_t width = loops<T>().lanes, lanes = blocks.lanes(b);
     loops<T>().gather(in + 2 * blocks.base(b, given), blocks.layout(given), given, lanes, lane.re,
                       lane.im);
     T *re = lane.re, *im = lane.im, *work_re = lane.work_re, *work_im = lane.work_im;
