@@ -20,9 +20,11 @@ void StridedLoop::add(void* base, IntArrayRef array_sizes, IntArrayRef array_str
   const int a = arrays++;
   data[a] = static_cast<char*>(base);
   const int own = static_cast<int>(array_sizes.size());
+  // Strides of what has no elements may be any numbers.
+  const bool empty = std::find(array_sizes.begin(), array_sizes.end(), 0) != array_sizes.end();
   for (int d = 0; d < ndim; ++d) {
     const size_t from = static_cast<size_t>(own - 1 - d);
-    const bool steps = d < own && array_sizes[from] != 1;
+    const bool steps = !empty && d < own && array_sizes[from] != 1;
     strides[a][d] = steps ? array_strides[from] * element_bytes : 0;
   }
 }

@@ -52,7 +52,9 @@ def test_sums_and_products_wrap():
 def test_strides_where_nothing_is_stepped_over_may_be_any_number():
     x = fb.tensor([1.5, 2.5])
     assert x.as_strided([1], [MOST]).tolist() == [1.5]
-    assert x.as_strided([2, 0], [MOST, 1]).tolist() == [[], []]
+    empty = x.as_strided([2, 0], [MOST, 1])
+    assert empty.tolist() == [[], []]
+    assert empty.sum() == 0 and (empty + 1).shape == (2, 0)
 
 
 def test_results_whose_strides_overflow_are_refused():
@@ -82,6 +84,14 @@ def test_transposed_convolutions_of_integers_wrap():
     weight = fb.tensor([[[1, 1]]])
     assert fb.conv_transpose1d(fb.tensor([[[LEAST, MOST]]]), weight).tolist() == [[[LEAST, -1, MOST]]]
     assert fb.conv_transpose1d(fb.full((1, 1, 3), MOST), weight).tolist() == [[[MOST, -2, -2, MOST]]]
+
+
+def test_circular_padding_that_cuts_everything_off_is_refused():
+    x = fb.arange(3.0).reshape(1, 1, 3)
+    for padding in ((1, -3), (-3, 2), (-2, -1), (-5, 3)):
+        with pytest.raises(RuntimeError, match="empty dimension"):
+            fb.nn.functional.pad(x, padding, mode="circular")
+    assert fb.nn.functional.pad(x, (-1, 1), mode="circular").tolist() == [[[1, 2, 1]]]
 
 
 def test_ranges_whose_length_overflows_are_refused():
