@@ -231,11 +231,25 @@ void generator_dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
 }
+// A seed has 64 bits, signed or not; negative ones count from 2**64.
+uint64_t seed_from(PyObject* o) {
+  check(PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o), "manual_seed: expected an int, got ",
+        Py_TYPE(o)->tp_name);
+  const Ref index = Ref::checked(PyNumber_Index(o));
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+  if (overflow == 0) return static_cast<uint64_t>(value);
+  const unsigned long long wide = overflow > 0 ? PyLong_AsUnsignedLongLong(index.get()) : 0;
+  const bool fits = overflow > 0 && PyErr_Occurred() == nullptr;
+  if (!fits) PyErr_Clear();
+  check_value(fits, "manual_seed: overflow: expected an integer of 64 bits");
+  return wide;
+}
 PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
   return guarded([&] {
-    const int64_t value = integer_from(seed);
+    const uint64_t value = seed_from(seed);
     const std::lock_guard lock(generator_of(self).mutex());
-    generator_of(self).set_seed(static_cast<uint64_t>(value));
+    generator_of(self).set_seed(value);
     return Py_NewRef(self);
   });
 }

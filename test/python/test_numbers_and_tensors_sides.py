@@ -50,6 +50,17 @@ def none_is_an_empty_list_of_dimensions(torch):
 
 
 @scenario
+def seeds_that_do_not_fit(torch):
+    wrong = (2**64, -(2**63) - 1)
+    fitting = (2**64 - 1, -(2**63), -1, 1.5)
+    seeds = [torch.manual_seed(seed).initial_seed() for seed in fitting]
+    own = torch.Generator()
+    kinds = [raised("", own.manual_seed, seed)[0] for seed in (*wrong, "a", 1.5, True, torch.tensor(3))]
+    seeds.append(own.manual_seed(2**64 - 1).initial_seed())
+    return [[raised("overflow", torch.manual_seed, seed) for seed in wrong], kinds, seeds]
+
+
+@scenario
 def names_of_types(torch):
     class Own:
         pass
