@@ -49,6 +49,12 @@ PyObject* get_false(PyObject*, void*) { return wrap(false); }
 
 // --- methods -------------------------------------------------------------------------------------
 
+// Operators take a scalar's dimension 0 and -1; there is no size or stride to read at either.
+int64_t existing_dim(const char* op, const Tensor& t, int64_t dim) {
+  check_index(t.dim() > 0, NoDimension{op});
+  return wrap_dim(dim, t.dim());
+}
+
 PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     static constexpr Param params[] = {
@@ -59,7 +65,7 @@ PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject
     p.parse(overloads, nullptr, args, nargs, kwnames);
     const Tensor& t = tensor_of(self);
     if (!p.has(0)) return wrap_sizes(t.sizes());
-    return wrap(t.size(wrap_dim(p.integer(0), t.dim())));
+    return wrap(t.size(existing_dim("size", t, p.integer(0))));
   });
 }
 PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -71,7 +77,7 @@ PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
     ParsedArgs p;
     p.parse(overloads, nullptr, args, nargs, kwnames);
     const Tensor& t = tensor_of(self);
-    if (p.has(0)) return wrap(t.stride(wrap_dim(p.integer(0), t.dim())));
+    if (p.has(0)) return wrap(t.stride(existing_dim("stride", t, p.integer(0))));
     Ref tuple = Ref::checked(PyTuple_New(t.dim()));
     for (int64_t d = 0; d < t.dim(); ++d)
       PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t.stride(d)));

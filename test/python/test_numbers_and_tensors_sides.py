@@ -12,6 +12,13 @@ def several_elements_are_no_number(torch):
 
 
 @scenario
+def scalars_have_no_size_and_no_stride(torch):
+    scalars = (torch.tensor(2.0), torch.ones(3, 4)[1, 2], torch.ones(2, 2, 2).sum())
+    asked = [(name, dim) for name in ("size", "stride") for dim in (0, -1, 1)]
+    return [[raised("imension", getattr(x, name), dim)[0] for name, dim in asked] for x in scalars]
+
+
+@scenario
 def a_complex_number_does_not_fit_into_real_elements(torch):
     found = []
     for index in (0, slice(None), [0], torch.tensor([True, False]), Ellipsis):
