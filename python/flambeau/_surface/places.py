@@ -174,6 +174,7 @@ utils.data.datapipes.iter.utils utils.data.datapipes.iter
 utils.data.datapipes.iter.filelister utils.data.datapipes.iter
 utils.data.datapipes.iter.fileopener utils.data.datapipes.iter
 utils.data.datapipes.iter.streamreader utils.data.datapipes.iter
+utils.data.datapipes.utils
 utils.data.datapipes.utils.common StreamWrapper=utils.data.datapipes.iter._files
 utils.data.datapipes IterDataPipe=utils.data.datapipes.datapipe MapDataPipe=utils.data.datapipes.datapipe
 utils.data.distributed DistributedSampler=utils.data.sampler
