@@ -164,7 +164,8 @@ void place_memory(const Places& places, IValue& value, BatchRole role) {
     auto& strides = value.get<std::vector<int64_t>>();
     strides.insert(strides.begin(), places.memory.stride(0));
   } else if (!value.is_none()) {
-    value = IValue(Scalar(value.get<Scalar>().to<int64_t>() + places.memory.storage_offset()));
+    const int64_t offset = value.get<Scalar>().to<int64_t>();
+    value = IValue(Scalar(sum_of("as_strided", offset, places.memory.storage_offset())));
   }
 }
 

@@ -136,3 +136,32 @@ def test_parts_of_fourier_transforms_refuse_tensors_without_dimensions():
 def test_positions_of_another_integer_type_are_refused():
     with pytest.raises(IndexError, match="int64"):
         fb._C._functions._index(fb.arange(4), [fb.tensor([1], dtype=fb.int32)])
+
+
+def test_gather_from_a_dimension_without_elements_is_an_index_error():
+    for rows in (1, 3):
+        with pytest.raises(IndexError, match="index"):
+            fb.zeros(0, 5).gather(0, fb.zeros(rows, 3, dtype=fb.int64))
+        with pytest.raises(IndexError, match="index"):
+            fb.zeros(4, 0, 5).gather(1, fb.zeros(rows, 3, 2, dtype=fb.int64))
+
+
+@pytest.mark.parametrize("edges", [(LEAST, 0), (0, LEAST), (LEAST, LEAST), (LEAST, 2), (-3, -3)])
+def test_circular_padding_that_cuts_too_much_is_refused(edges: tuple[int, int]):
+    with pytest.raises(RuntimeError, match="pad"):
+        fb.nn.functional.pad(fb.ones(1, 1, 4), edges, mode="circular")
+
+
+def test_sizes_and_offsets_of_batches_that_overflow_are_refused():
+    with pytest.raises(RuntimeError, match="overflow"):
+        fb.kron(fb.empty(2**40, device="meta"), fb.empty(2**40, device="meta"))
+    base = fb.arange(12.0).view(3, 4)
+    with pytest.raises(RuntimeError, match="overflow"):
+        fb.vmap(lambda row: row.as_strided((2,), (1,), MOST))(base[1:])
+
+
+def test_many_differences_of_nothing_end_at_once():
+    assert fb.empty(2**40, 0).diff(n=MOST, dim=0).shape == (0, 0)
+    assert fb.empty(2**40, 0).diff(n=5, dim=0).shape == (2**40 - 5, 0)
+    assert fb.empty(2**40, device="meta").diff(n=3).shape == (2**40 - 3,)
+    assert fb.ones(3).diff(n=MOST).shape == (0,)

@@ -91,7 +91,8 @@ void gather_cpu(const Tensor& self, int64_t dim, const Tensor& index, bool, Tens
   TileShape shape = buffered_tile_shape(nest);
   if (nest.ndim > 1 && steps.from == item && steps.along > item) {
     // Columns of lines that stay in the second-level cache while all rows pick from them.
-    const int64_t lines = std::max<int64_t>(1, kCacheBytes / (steps.size * kLineBytes));
+    const int64_t lines =
+        std::max<int64_t>(1, kCacheBytes / (std::max<int64_t>(1, steps.size) * kLineBytes));
     shape.columns = std::min(nest.sizes[0], lines * kLineBytes / item);
     shape.rows = std::min(nest.sizes[1], kBlock);
   }

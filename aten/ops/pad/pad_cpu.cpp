@@ -217,8 +217,9 @@ int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t afte
   } else if (mode == "circular") {
     check(before <= n && after <= n, "circular pad: wrapping around more than once: padding (",
           before, ", ", after, ") at dimension ", dim, " of shape ", sizes);
-    const int64_t cut = std::max<int64_t>(0, -before) + std::max<int64_t>(0, -after);
-    check(n == 0 || cut < n, "circular pad: Negative padding leaves an empty dimension: input ",
+    const int64_t kept =
+        sum_of("pad", n, sum_of("pad", std::min<int64_t>(0, before), std::min<int64_t>(0, after)));
+    check(n == 0 || kept > 0, "circular pad: Negative padding leaves an empty dimension: input ",
           sizes, ", padding (", before, ", ", after, ") at dimension ", dim);
   }
   const bool copies_nothing = n == 0 && before <= 0 && after <= 0;
