@@ -113,6 +113,7 @@ def copies(module):
     yield "pickle", pickle.loads(pickle.dumps(module))
     file = io.BytesIO()
     fb.save(module, file)
+    file.seek(0)
     yield "file", fb.load(file, weights_only=False)
     yield "traced again", symbolic_trace(module)
     yield "transformed", Transformer(module).transform()

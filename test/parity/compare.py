@@ -52,6 +52,12 @@ def _same_tensor(ours: Any, theirs: torch.Tensor, where: str, values: bool) -> N
         raise Different(f"{where}: dtype {ours.dtype} in place of {theirs.dtype}")
     if ours.shape != theirs.shape:
         raise Different(f"{where}: shape {list(ours.shape)} in place of {list(theirs.shape)}")
+    if ours.layout != theirs.layout:
+        raise Different(f"{where}: layout {ours.layout} in place of {theirs.layout}")
+    if theirs.layout == torch.sparse_coo:
+        a, b = ours.detach().coalesce(), theirs.detach().coalesce()
+        _same_tensor(a.indices(), b.indices(), f"indices of {where}", values)
+        return _same_tensor(a.values(), b.values(), f"values of {where}", values)
     if values and theirs.device.type == "cpu" and theirs.numel():
         _close(ours.detach(), theirs.detach().resolve_conj().resolve_neg(), where)
 

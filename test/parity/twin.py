@@ -229,6 +229,9 @@ def _tensor_to_torch(value: flambeau.Tensor) -> torch.Tensor:
     dtype = to_torch(value.dtype)
     if value.device.type != "cpu":
         return torch.empty(tuple(value.shape), dtype=dtype, device=value.device.type)
+    if value.is_sparse:
+        parts = _tensor_to_torch(value._indices()), _tensor_to_torch(value._values())
+        return torch.sparse_coo_tensor(*parts, tuple(value.shape), is_coalesced=value.is_coalesced())
     if value.numel() == 0:
         return torch.empty(tuple(value.shape), dtype=dtype)
     return torch.from_dlpack(value.detach().resolve_conj().resolve_neg().contiguous()).clone()

@@ -8,6 +8,7 @@
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/order_key.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/scatter/scatter_nest.h"
 #include "torchgen_out/aten/scatter_kernels.h"
 
@@ -39,7 +40,7 @@ struct Add {
     if constexpr (is_bool<T>) {
       to = to || from;
     } else {
-      to = static_cast<T>(to + from);
+      to = wrapping_sum(to, from);
     }
   }
 };
@@ -50,7 +51,7 @@ struct Multiply {
     if constexpr (is_bool<T>) {
       to = to && from;
     } else {
-      to = static_cast<T>(to * from);
+      to = wrapping_product(to, from);
     }
   }
 };
