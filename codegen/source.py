@@ -203,20 +203,20 @@ class Mapping:
     items: tuple[tuple[Text, Node], ...]
     position: Position
     following: Mapping | None = None  # an entry whose '- ' is missing
-    _values: dict[str, Node] = field(init=False, compare=False, repr=False)
+    _by_key: dict[str, Node] = field(init=False, compare=False, repr=False)
     _repaired: set[str] = field(init=False, compare=False, repr=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_values", {text.value: node for text, node in self.items})
+        object.__setattr__(self, "_by_key", {text.value: node for text, node in self.items})
 
     def get(self, key: str) -> Node | None:
         """Return the value of `key`."""
-        return self._values.get(key)
+        return self._by_key.get(key)
 
     def repair(self, wrong: str, meant: str, value: Node) -> None:
         """Let the value of a misspelt key, which has been reported, be found under the right one."""
         self._repaired.add(wrong)
-        self._values.setdefault(meant, value)
+        self._by_key.setdefault(meant, value)
 
     def is_repaired(self, key: str) -> bool:
         """Whether the key was misspelt and has been reported."""

@@ -173,3 +173,15 @@ def test_scattered_sums_and_products_wrap():
     assert x.scatter_add(0, at, by).tolist() == [LEAST, MOST]
     assert x.index_add(0, at, by).tolist() == [LEAST, MOST]
     assert x.scatter_reduce(0, at, fb.tensor([2, 2]), "prod").tolist() == [-2, 0]
+
+
+def test_extents_of_pooling_windows_that_overflow_are_refused():
+    for dilation in (2**62, MOST):
+        with pytest.raises(RuntimeError, match="overflow"):
+            fb.nn.functional.max_pool2d(fb.ones(2, 5, 3), 3, 1, 1, (dilation, 2))
+
+
+def test_a_permutation_backwards_names_each_dimension_once():
+    x = fb.ones(3, 3, 3, 3, 3)
+    with pytest.raises(RuntimeError, match="dim"):
+        fb._C._functions._permute_back(x, [-4, 3, -3, 4, 3])

@@ -38,7 +38,8 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
     check(stride[d] > 0, op, ": expected a positive stride, got ", stride);
     check(dilation[d] > 0, op, ": expected a positive dilation, got ", dilation);
     check(padding[d] >= 0, op, ": expected padding of 0 or more, got ", padding[d]);
-    check(padding[d] <= (dilation[d] * (kernel[d] - 1) + 1) / 2, op,
+    const int64_t extent = sum_of(op, product_of(op, dilation[d], kernel[d] - 1), 1);
+    check(padding[d] <= extent / 2, op,
           ": expected padding of at most half the kernel's extent, got padding=", padding[d],
           ", kernel_size=", kernel[d], " and dilation=", dilation[d]);
     const int64_t in = input[input.size() - dims + d];

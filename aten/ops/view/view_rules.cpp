@@ -17,6 +17,21 @@ ViewGeometry geometry_of(const Tensor& self) {
 
 size_t at(int64_t dim) { return static_cast<size_t>(dim); }
 
+// Every dimension once, counted from the front.
+DimVector permutation(const char* op, const Tensor& self, IntArrayRef dims) {
+  check(static_cast<int64_t>(dims.size()) == self.dim(), op, ": expected one dim for each of ",
+        self.dim(), " dimensions, got ", dims.size());
+  DimVector wrapped(dims.size(), 0);
+  DimVector seen(dims.size(), 0);  // a tensor may have more dimensions than a word has bits
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t d = wrap_dim(dims[i], self.dim());
+    check(!seen[at(d)], op, ": expected every dimension once, got duplicate dims: ", dims);
+    seen[at(d)] = 1;
+    wrapped[i] = d;
+  }
+  return wrapped;
+}
+
 // Moves the view's first element by so many steps. Sizes and strides of empty tensors can be so
 // large that no number holds the way.
 void advance(ViewGeometry* g, const char* what, int64_t steps, int64_t stride) {
@@ -82,28 +97,21 @@ ViewGeometry transpose_matrix(const Tensor& self) {
 }
 
 ViewGeometry permute(const Tensor& self, IntArrayRef dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "permute: expected one dim for each of ",
-        self.dim(), " dimensions, got ", dims.size());
-  ViewGeometry g{DimVector(dims.size()), DimVector(dims.size()), self.storage_offset()};
-  DimVector seen(dims.size(), 0);  // a tensor may have more dimensions than a word has bits
+  const DimVector sources = permutation("permute", self, dims);
+  ViewGeometry g = geometry_of(self);
   for (size_t i = 0; i < dims.size(); ++i) {
-    const int64_t d = wrap_dim(dims[i], self.dim());
-    check(!seen[at(d)], "permute: expected every dimension once, got duplicate dims: ", dims);
-    seen[at(d)] = 1;
-    g.sizes[i] = self.size(d);
-    g.strides[i] = self.stride(d);
+    g.sizes[i] = self.size(sources[i]);
+    g.strides[i] = self.stride(sources[i]);
   }
   return g;
 }
 
 ViewGeometry permute_back(const Tensor& self, IntArrayRef dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "_permute_back: expected ", self.dim(),
-        " dims, got ", dims);
+  const DimVector targets = permutation("_permute_back", self, dims);
   ViewGeometry g = geometry_of(self);
   for (size_t i = 0; i < dims.size(); ++i) {
-    const size_t d = at(wrap_dim(dims[i], self.dim()));
-    g.sizes[d] = self.sizes()[i];
-    g.strides[d] = self.strides()[i];
+    g.sizes[at(targets[i])] = self.sizes()[i];
+    g.strides[at(targets[i])] = self.strides()[i];
   }
   return g;
 }
