@@ -38,7 +38,8 @@ def packed() -> bytes:
         bits.append(f"{inner:0{degree - 1}b}" if degree > 1 else "")
         bits.extend(f"{numbers[i] >> 1:0{i}b}" for i in range(1, degree))
     stream = np.frombuffer("".join(bits).encode(), dtype=np.uint8) - ord("0")
-    return np.packbits(stream).tobytes()
+    content: bytes = np.packbits(stream).tobytes()
+    return content
 
 
 if __name__ == "__main__":

@@ -169,9 +169,9 @@ class SparseMethods:
         """Return the elements at the entries of the sparse tensor `mask`, as a sparse tensor."""
         return _functions._sparse_mask(self, mask)
 
-    def smm(self: Any, mat: Tensor) -> Tensor:
+    def smm(self: Any, mat2: Tensor) -> Tensor:
         """Return the product with a matrix in layout sparse_coo."""
-        return _functions.mm(self, mat).to_sparse()
+        return _functions.mm(self, mat2).to_sparse()
 
     def sspaddmm(self: Any, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """Return ``beta * self + alpha * (mat1 @ mat2)`` in layout sparse_coo."""
@@ -269,9 +269,9 @@ sparse_bsc_tensor = _factory("sparse_bsc_tensor")
 sparse_compressed_tensor = _factory("sparse_compressed_tensor")
 
 
-def smm(input: Tensor, mat: Tensor) -> Tensor:
+def smm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of a sparse and a strided matrix in layout sparse_coo."""
-    return input.smm(mat)
+    return input.smm(mat2)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -289,7 +289,9 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     return _functions._to_sparse(_functions.mm(mat1, mat2), 1)
 
 
-hsmm = hspmm
+def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of a sparse and a strided matrix as a tensor with sparse rows."""
+    return hspmm(input, mat2)
 
 
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
