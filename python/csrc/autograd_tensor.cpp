@@ -46,7 +46,7 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && PyBool_Check(value), "requires_grad must be a bool");
     check(autograd::is_leaf(tensor_of(self)),
-          "requires_grad can be assigned on leaf variables only; detach() gives one");
+          "only requires_grad flags of leaf variables can be assigned; detach() gives a leaf");
     autograd::set_requires_grad(tensor_of(self), value == Py_True);
     return 0;
   });

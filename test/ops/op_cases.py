@@ -255,9 +255,10 @@ def to_tensor(value: Any, dtype: str) -> Any:
 
 
 def to_array(value: Any) -> Any:
-    """Tensors become NumPy arrays; halves become float32."""
+    """Tensors become NumPy arrays; halves become float32, sparse tensors strided."""
     if isinstance(value, fb.Tensor):
-        plain = value.detach().resolve_conj().resolve_neg()
+        strided = value.to_dense() if value.is_sparse else value
+        plain = strided.detach().resolve_conj().resolve_neg()
         wider = {fb.bfloat16: fb.float32, fb.float16: fb.float32, fb.complex32: fb.complex64}
         return plain.to(wider.get(plain.dtype, plain.dtype)).numpy()
     return value
@@ -293,10 +294,10 @@ def run(op: Op, arguments: dict[str, Any]) -> Any:
 
 
 def flat(result: Any) -> list[Any]:
-    """The results of an operator as a list."""
+    """The results of an operator as a list, sparse ones as strided tensors."""
     if isinstance(result, list | tuple) and not isinstance(result, fb.Size):
         return [item for part in result for item in flat(part)]
-    return [result]
+    return [result.to_dense() if is_tensor(result) and result.is_sparse else result]
 
 
 def is_tensor(value: Any) -> bool:
