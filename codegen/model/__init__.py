@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from codegen.hashing import Hashed, hashed_once
+from codegen.model.hashing import Hashed, hashed_once
 
 
 @dataclass(frozen=True, slots=True)
