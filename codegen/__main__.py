@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
             print(f"  {name:<10} {summary}")
         return 0
     if argv[0] not in COMMANDS:
-        from codegen.diagnostics import did_you_mean
+        from codegen.source.diagnostics import did_you_mean
 
         hint = did_you_mean(argv[0], COMMANDS, "commands")
         print(f"codegen: unknown command '{argv[0]}'; {hint}", file=sys.stderr)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from codegen import keys
 from codegen.fields import Fields, check_keys
-from codegen.source import Text
+from codegen.source.nodes import Text
 
 
 def read_autocast(fields: Fields) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from codegen import keys
 from codegen.context import Context
-from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
 from codegen.forms import tensor_args
@@ -22,7 +21,8 @@ from codegen.model import (
     Type,
 )
 from codegen.overloads import plain
-from codegen.source import Node, Text
+from codegen.source.diagnostics import did_you_mean
+from codegen.source.nodes import Node, Text
 from codegen.tensor_expr import TensorParser, unknown
 
 Place = tuple[str, str, int]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from codegen import keys, raw_cpp
 from codegen.context import Context
-from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys, is_identifier
 from codegen.forms import TENSOR
@@ -33,8 +32,9 @@ from codegen.model import (
 from codegen.overloads import plain
 from codegen.pyexpr import names_in
 from codegen.scalar_expr import DOMAINS, ScalarParser, domains, is_condition
-from codegen.source import Mapping as MapNode
-from codegen.source import Text
+from codegen.source.diagnostics import did_you_mean
+from codegen.source.nodes import Mapping as MapNode
+from codegen.source.nodes import Text
 from codegen.tensor_expr import TensorParser, unknown
 
 NUMBERS = ("Scalar", "int", "SymInt", "float", "bool")

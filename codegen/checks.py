@@ -20,7 +20,7 @@ from codegen.lets import parse_with_lets
 from codegen.model import BaseType, Check, Expr, ListType, OptionalType, Prop, Var
 from codegen.overloads import BOOL, TENSOR, show, type_of
 from codegen.pyexpr import children
-from codegen.source import Text
+from codegen.source.nodes import Text
 
 _SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Tensor")
 

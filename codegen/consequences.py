@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from codegen.diagnostics import Diagnostic
 from codegen.model import Position
+from codegen.source.diagnostics import Diagnostic
 
 # Mistakes in an entry that leave its schema, forms and kernels what they are.
 _LOCAL = ("FB0110", "FB0111", "FB0112", "FB0113", "FB0308", "FB0309", "FB0310", "FB0311")

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codegen.diagnostics import Collector
 from codegen.entries import Draft
-from codegen.memory import Memory
 from codegen.model import Expr, ExprType, Primitive
 from codegen.oracle_names import Oracles
 from codegen.overloads import Forms
 from codegen.scalar_expr import InfixTable
-from codegen.source import Text
+from codegen.source.diagnostics import Collector
+from codegen.source.memory import Memory
+from codegen.source.nodes import Text
 from codegen.tensor_expr import Scope
 from codegen.unusable import Unusable
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from codegen.model import Argument, ListType, Schema
 from codegen.schema import show_schema
-from codegen.source import Mapping, Node, Sequence, Text
+from codegen.source.nodes import Mapping, Node, Sequence, Text
 
 # What the copy does not share with its view.
 _OWN = (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.memory import Memory, digest
 from codegen.model import Position
+from codegen.source.memory import Memory, digest
 
 # A definition begins in the first column: `void softmax_cpu(`; a declaration ends with `;`.
 _HEAD = re.compile(r"^([\w:<>,*&\[\] ]+[ &*>])?([A-Za-z_]\w*)\(", re.MULTILINE)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from codegen import keys
 from codegen.context import Context
-from codegen.diagnostics import closest, did_you_mean
 from codegen.entries import Draft
 from codegen.fields import Fields
 from codegen.forms import tensor_args
@@ -27,9 +26,10 @@ from codegen.model import (
     Type,
 )
 from codegen.overloads import TENSOR, has_tensor, plain
-from codegen.source import Mapping as MapNode
-from codegen.source import Node, Text
-from codegen.source import Sequence as Items
+from codegen.source.diagnostics import closest, did_you_mean
+from codegen.source.nodes import Mapping as MapNode
+from codegen.source.nodes import Node, Text
+from codegen.source.nodes import Sequence as Items
 from codegen.tensor_expr import TensorParser, unknown
 
 _BOOLEAN_RULES = ("compare", "logical", "integral")

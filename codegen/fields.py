@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from codegen import keys
-from codegen.diagnostics import Collector, closest, did_you_mean
 from codegen.model import Position
 from codegen.schema import DTYPE_NAMES, FOREIGN_DTYPES
-from codegen.source import Mapping as Node
-from codegen.source import Sequence, Text
+from codegen.source.diagnostics import Collector, closest, did_you_mean
+from codegen.source.nodes import Mapping as Node
+from codegen.source.nodes import Sequence, Text
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CATEGORY = {"integral": ("int", "uint"), "floating": ("float", "bfloat"), "complex": ("complex",)}

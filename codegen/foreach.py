@@ -15,8 +15,8 @@ from codegen.foreach_spelling import loop
 from codegen.forms import inplace_schema, with_numbers
 from codegen.model import Alias, Argument, BaseType, ListType, OperatorName, Return, Schema, Type
 from codegen.schema import SchemaError, parse, show_schema
-from codegen.source import Mapping, Node, Text
-from codegen.source import Sequence as Items
+from codegen.source.nodes import Mapping, Node, Text
+from codegen.source.nodes import Sequence as Items
 
 FAMILY = "foreach"
 

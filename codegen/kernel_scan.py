@@ -8,12 +8,12 @@ from pathlib import Path
 
 from codegen.context import Context
 from codegen.cpp_scan import Definition, definitions, normal_type
-from codegen.diagnostics import did_you_mean
 from codegen.entries import Draft
 from codegen.handwritten import Function, Sparse, functions, sparse_functions
-from codegen.memory import Memory, digest
 from codegen.model import Body, Position
-from codegen.source import Text
+from codegen.source.diagnostics import did_you_mean
+from codegen.source.memory import Memory, digest
+from codegen.source.nodes import Text
 from codegen.sparse import texts as sparse_texts
 
 _BACKEND_SUFFIX = re.compile(r".*_(cpu|cuda)")

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.entries import Draft
-from codegen.memory import Memory, digest
 from codegen.model import DTypeRule, Form
 from codegen.overloads import ALL, Forms
 from codegen.primitives import TABLE
-from codegen.source import Node, plain
+from codegen.source.memory import Memory, digest
+from codegen.source.nodes import Node, plain
 
 # What no caller of an operator reads; the calls of a composite are known as `Facts.calls`.
 PRIVATE = "check composite cpp doc kernels let reason shape test view vmap".split()
-_HERE = Path(__file__).parent
+_GENERATOR = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Known:
     """The sound entries of earlier runs of this very generator."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        modules = [path.stem for path in _HERE.glob("*.py")]
+        modules = [str(path.relative_to(_GENERATOR).with_suffix("")) for path in _GENERATOR.rglob("*.py")]
         self._memory = Memory("sound", modules, folder, most=5_000)
         self._primitives = digest(TABLE.read_text(encoding="utf-8")).hex()
         self._forms: Forms | None = None

@@ -14,7 +14,7 @@ from codegen.fields import is_identifier
 from codegen.model import Body, Expr, Var
 from codegen.overloads import AnyType, plain, type_of
 from codegen.pyexpr import map_children, names_in
-from codegen.source import Text
+from codegen.source.nodes import Text
 from codegen.tensor_expr import TensorParser
 
 

@@ -18,7 +18,6 @@ from codegen.derivative_entries import (
     report_missing,
     strangers,
 )
-from codegen.diagnostics import Collector, Diagnostic
 from codegen.entries import Draft, check_families, derive_forms, read_entries
 from codegen.kernel_scan import Sources
 from codegen.known import Known
@@ -27,8 +26,9 @@ from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
 from codegen.reading import Reader, Reading
 from codegen.recursion import check_recursion
-from codegen.source import Loaded, Node, Text, load_entries, plain
-from codegen.source import Mapping as MapNode
+from codegen.source.diagnostics import Collector, Diagnostic
+from codegen.source.nodes import Loaded, Node, Text, load_entries, plain
+from codegen.source.nodes import Mapping as MapNode
 from codegen.unusable import Unusable
 
 ROOT = Path(__file__).resolve().parent.parent

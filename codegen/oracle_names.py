@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codegen.diagnostics import did_you_mean
-from codegen.memory import Memory, digest
+from codegen.source.diagnostics import did_you_mean
+from codegen.source.memory import Memory, digest
 
 # Name -> its parameters, and whether it takes any number of them and any keywords; None: no function.
 Functions = Mapping[str, tuple[tuple[str, ...], bool, bool] | None]

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from codegen import raw_cpp
-from codegen.diagnostics import Diagnostic
 from codegen.model import Call, Composite, Expr, Operator, Position, Reduce
 from codegen.pyexpr import children
+from codegen.source.diagnostics import Diagnostic
 
 
 def forms_called(expr: Expr) -> set[str]:

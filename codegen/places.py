@@ -11,7 +11,7 @@ from codegen.kernel_scan import Sources
 from codegen.model import Kernels, Model, Operator, View
 from codegen.output import ROOT, walk
 from codegen.partial import dependencies
-from codegen.source import SourceFile
+from codegen.source.nodes import SourceFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import Any
 
 from codegen import model
-from codegen.diagnostics import Collector
 from codegen.model import Expr, Position, Var
-from codegen.source import Text
+from codegen.source.diagnostics import Collector
+from codegen.source.nodes import Text
 
 CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 

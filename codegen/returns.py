@@ -16,7 +16,7 @@ from codegen.derivative_entries import Entry, differentiable_outputs, output_nam
 from codegen.entries import Draft
 from codegen.model import ListType, Position, TupleType
 from codegen.overloads import AnyType, returns_type
-from codegen.source import Node, Text, texts
+from codegen.source.nodes import Node, Text, texts
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESULT = re.compile(r"result\d*")

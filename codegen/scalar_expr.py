@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from codegen.diagnostics import Collector, did_you_mean
 from codegen.model import BaseType, Expr, Number, Position, Prim, Primitive, Type, Var
 from codegen.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source, children
-from codegen.source import Text
+from codegen.source.diagnostics import Collector, did_you_mean
+from codegen.source.nodes import Text
 
 _INT, _FLOAT, _BOOL, _COMPLEX = (BaseType(n) for n in ("int", "float", "bool", "complex"))
 

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, replace
 
-from codegen.diagnostics import did_you_mean
 from codegen.model import (
     Alias,
     Argument,
@@ -22,6 +21,7 @@ from codegen.model import (
     Schema,
     Type,
 )
+from codegen.source.diagnostics import did_you_mean
 
 BASE_TYPES = (
     "Tensor",

@@ -6,10 +6,10 @@ import keyword
 from collections.abc import Mapping, Sequence
 
 from codegen import keys
-from codegen.diagnostics import Collector
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
 from codegen.schema import BASE_TYPES, default_fits, show_type
-from codegen.source import Text
+from codegen.source.diagnostics import Collector
+from codegen.source.nodes import Text
 from codegen.spelling import CPP_KEYWORDS
 
 # PyTorch's language has more types; these are the ones an operator of ours may take.

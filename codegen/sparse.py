@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen import keys
 from codegen.fields import Fields, check_keys
-from codegen.source import Text
+from codegen.source.nodes import Text
 
 
 def read_sparse(fields: Fields, is_inplace: bool) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codegen import host_expr
-from codegen.diagnostics import Collector, did_you_mean
 from codegen.model import (
     BaseType,
     Expr,
@@ -45,7 +44,8 @@ from codegen.overloads import (
 )
 from codegen.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
 from codegen.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES
-from codegen.source import Text
+from codegen.source.diagnostics import Collector, did_you_mean
+from codegen.source.nodes import Text
 from codegen.unusable import Unusable
 
 PROPERTIES: dict[str, AnyType] = {

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from codegen.diagnostics import Diagnostic, render_json, render_text
-from codegen.memory import Memory, digest
 from codegen.oracle_names import installed
 from codegen.output import ROOT, input_hash
+from codegen.source.diagnostics import Diagnostic, render_json, render_text
+from codegen.source.memory import Memory, digest
 
 NATIVE, DERIVATIVES = (ROOT / f"{name}.yaml" for name in ("native_functions", "derivatives"))
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 from codegen import model
 from codegen.commands.check import print_text
-from codegen.diagnostics import did_you_mean
 from codegen.load import DERIVATIVES, load
 from codegen.model import Expr, Model, Operator
 from codegen.places import of_operators, parts_of, select
@@ -16,6 +15,7 @@ from codegen.provenance import ABSENT, artefacts
 from codegen.schema import show_schema
 from codegen.show import Infix, show
 from codegen.signatures import python_paths
+from codegen.source.diagnostics import did_you_mean
 
 
 def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import yaml
 
 from codegen.commands.check import print_text
-from codegen.diagnostics import did_you_mean
 from codegen.fields import is_identifier
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
 from codegen.model import Model
+from codegen.source.diagnostics import did_you_mean
 from codegen.spelling import CPP_KEYWORDS
 
 KINDS = ("pointwise", "reduce", "composite", "kernels")

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from codegen.commands.matrix import LOOPS, loops
-from codegen.diagnostics import CODES, Collector
 from codegen.load import load
 from codegen.primitives import TABLE, load_primitives
+from codegen.source.diagnostics import CODES, Collector
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = Path(__file__).parent / "fixture"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codegen.cpp_scan import definitions, normal_type, parameter_types
-from codegen.memory import Memory
+from codegen.source.memory import Memory
 
 SOURCE = """\
 #include "aten/core/tensor.h"

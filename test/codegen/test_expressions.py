@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from codegen.diagnostics import Collector
 from codegen.load import load
 from codegen.model import BaseType, Call, Expr, ExprType, ListType, Model, OptionalType, Prim, Var
 from codegen.overloads import BOOL, DTYPE, INT, INTS, SCALAR, TENSOR, Forms
@@ -16,7 +15,8 @@ from codegen.primitives import load_primitives
 from codegen.pyexpr import children
 from codegen.scalar_expr import InfixTable, ScalarParser, domains
 from codegen.show import Infix, show
-from codegen.source import SourceFile, Text
+from codegen.source.diagnostics import Collector
+from codegen.source.nodes import SourceFile, Text
 from codegen.tensor_expr import Scope, TensorParser
 
 FIXTURE = Path(__file__).parent / "fixture"

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from codegen.diagnostics import CODES, Diagnostic
 from codegen.load import load
+from codegen.source.diagnostics import CODES, Diagnostic
 
 HERE = Path(__file__).parent
 FIXTURE = HERE / "fixture"

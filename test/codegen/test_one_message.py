@@ -14,8 +14,8 @@ import pytest
 from mutations import MUTATIONS, Mutation
 
 from codegen import raw_cpp
-from codegen.diagnostics import Diagnostic
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
+from codegen.source.diagnostics import Diagnostic
 
 FIXTURE = Path(__file__).parent / "fixture"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from codegen.diagnostics import Collector
 from codegen.model import Alias, BaseType, ListType, OptionalType
 from codegen.schema import SchemaError, default_fits, parse, show_schema, show_type
-from codegen.source import Mapping, Text, load_entries
+from codegen.source.diagnostics import Collector
+from codegen.source.nodes import Mapping, Text, load_entries
 
 SCHEMAS = [
     "relu(Tensor self) -> Tensor",

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from codegen.diagnostics import Collector
 from codegen.model import Position
+from codegen.source.diagnostics import Collector
 
 LONGEST = 20_000  # characters of one value: six times the longest of the specification
 # Marks that nobody sees but that change how a line is read, or which name it holds, are none of the text.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from codegen import source_text
-from codegen.diagnostics import Collector
 from codegen.model import Position
+from codegen.source import text as source_text
+from codegen.source.diagnostics import Collector
 
 _Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 10 times faster
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "build" / "codegen"
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "codegen"
 _MOST = 20_000
-_HERE = Path(__file__).parent
+_GENERATOR = Path(__file__).parents[1]
 
 
 def digest(*parts: str) -> bytes:
@@ -27,12 +27,15 @@ def digest(*parts: str) -> bytes:
 
 
 class Memory:
-    """Facts of one kind. `modules` are those that work them out: another version of them knows nothing."""
+    """Facts of one kind.
+
+    `modules` are those that work them out, as paths below codegen/: another version of them knows nothing.
+    """
 
     def __init__(
         self, name: str, modules: Iterable[str], folder: Path | None = None, most: int = _MOST
     ) -> None:
-        texts = [(_HERE / f"{module}.py").read_text(encoding="utf-8") for module in sorted(modules)]
+        texts = [(_GENERATOR / f"{module}.py").read_text(encoding="utf-8") for module in sorted(modules)]
         version = digest(sys.version, *texts).hex()
         self._path = (folder or FOLDER) / f"{name}-{version[:16]}.bin"
         self._known: dict[bytes, Any] = _read(self._path)

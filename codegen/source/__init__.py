@@ -1,0 +1,1 @@
+"""Text with positions: YAML nodes, diagnostics, and facts remembered by the hash of a text."""
