@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from codegen.language.overloads import TENSOR, returns_type
+from codegen.language.pyexpr import map_children
 from codegen.lowering import Lowering, internal, internal_schema, with_derivative
 from codegen.model import (
     Call,
@@ -25,8 +27,6 @@ from codegen.model import (
     Type,
     Var,
 )
-from codegen.overloads import TENSOR, returns_type
-from codegen.pyexpr import map_children
 from codegen.symbolic import (
     NOWHERE,
     NotDifferentiable,

@@ -8,7 +8,9 @@ from codegen import keys
 from codegen.context import Context
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
-from codegen.forms import tensor_args
+from codegen.language.forms import tensor_args
+from codegen.language.overloads import plain
+from codegen.language.tensor_expr import TensorParser, unknown
 from codegen.model import (
     BaseType,
     BatchMethod,
@@ -20,10 +22,8 @@ from codegen.model import (
     TupleType,
     Type,
 )
-from codegen.overloads import plain
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.nodes import Node, Text
-from codegen.tensor_expr import TensorParser, unknown
 
 Place = tuple[str, str, int]
 # Keys that list names, and the role that they give.

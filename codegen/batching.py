@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen.batch_rules import dim_kind
-from codegen.forms import tensor_args
+from codegen.language.forms import tensor_args
 from codegen.model import (
     BaseType,
     BatchMethod,

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import number_spelling, slots, spelling, tensor_spelling
-from codegen.forms import is_tensor
+from codegen import number_spelling, slots, tensor_spelling
 from codegen.inplace_views import changes_geometry, view_chain
+from codegen.language import spelling
+from codegen.language.forms import is_tensor
 from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
     Argument,

@@ -15,11 +15,11 @@ from codegen import keys, model
 from codegen.context import Context
 from codegen.entries import Draft
 from codegen.fields import Fields, check_keys
-from codegen.forms import is_tensor
+from codegen.language.forms import is_tensor
+from codegen.language.overloads import BOOL, TENSOR, show, type_of
+from codegen.language.pyexpr import children
 from codegen.lets import parse_with_lets
 from codegen.model import BaseType, Check, Expr, ListType, OptionalType, Prop, Var
-from codegen.overloads import BOOL, TENSOR, show, type_of
-from codegen.pyexpr import children
 from codegen.source.nodes import Text
 
 _SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Tensor")

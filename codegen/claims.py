@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from codegen import keys
 from codegen.context import Context
 from codegen.entries import Draft
+from codegen.language.overloads import is_tensor, type_of
+from codegen.language.pyexpr import children
 from codegen.model import Body, Call, Composite, DTypeRule, Expr, If, Kind, Number, Prop, Reduce, Var
-from codegen.overloads import is_tensor, type_of
-from codegen.pyexpr import children
 from codegen.reading import Reading
 
 _ORDER = ("bool", "integral", "floating", "complex")

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codegen.entries import Draft
+from codegen.language.overloads import Forms
+from codegen.language.scalar_expr import InfixTable
+from codegen.language.tensor_expr import Scope
+from codegen.language.unusable import Unusable
 from codegen.model import Expr, ExprType, Primitive
 from codegen.oracle_names import Oracles
-from codegen.overloads import Forms
-from codegen.scalar_expr import InfixTable
 from codegen.source.diagnostics import Collector
 from codegen.source.memory import Memory
 from codegen.source.nodes import Text
-from codegen.tensor_expr import Scope
-from codegen.unusable import Unusable
 
 ROOT = Path(__file__).resolve().parent.parent
+# The modules that read `test:`.
+_OF_TESTS = ("test_spec", "sample_check", "oracle_names", "language/schema", "language/overloads")
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Context:
             if draft.infix and draft.schema.name.base not in infix.setdefault(draft.infix, []):
                 infix[draft.infix].append(draft.schema.name.base)
         forms = Forms([form for draft in drafts for form in draft.forms], infix)
-        memory = Memory("tests", ("test_spec", "sample_check", "oracle_names", "schema", "overloads"))
+        memory = Memory("tests", _OF_TESTS)
         oracles = Oracles(ROOT / "test" / "ops", memory)
         return cls(collector, primitives, InfixTable(primitives), forms, unusable, memory, oracles)
 

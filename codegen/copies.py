@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from codegen.language.schema import show_schema
 from codegen.model import Argument, ListType, Schema
-from codegen.schema import show_schema
 from codegen.source.nodes import Mapping, Node, Sequence, Text
 
 # What the copy does not share with its view.

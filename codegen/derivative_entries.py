@@ -10,7 +10,9 @@ from codegen import keys
 from codegen.context import Context
 from codegen.entries import Draft
 from codegen.fields import Fields
-from codegen.forms import tensor_args
+from codegen.language.forms import tensor_args
+from codegen.language.overloads import TENSOR, has_tensor, plain
+from codegen.language.tensor_expr import TensorParser, unknown
 from codegen.model import (
     BaseType,
     Derivative,
@@ -25,12 +27,10 @@ from codegen.model import (
     TupleType,
     Type,
 )
-from codegen.overloads import TENSOR, has_tensor, plain
 from codegen.source.diagnostics import closest, did_you_mean
 from codegen.source.nodes import Mapping as MapNode
 from codegen.source.nodes import Node, Text
 from codegen.source.nodes import Sequence as Items
-from codegen.tensor_expr import TensorParser, unknown
 
 _BOOLEAN_RULES = ("compare", "logical", "integral")
 
@@ -261,7 +261,7 @@ class _Reader:
             return True
         argument = self.arguments.get(name)
         if argument is not None:
-            from codegen.schema import show_type
+            from codegen.language.schema import show_type
 
             message = f"derivative of the non-differentiable argument '{name}'"
             hint = f"'{name}' is a {show_type(argument.type)}: only Tensors have gradients, remove it"

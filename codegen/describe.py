@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from codegen.language.show import show
 from codegen.model import Expr, Host, Kernels, Kind, Operator, Pointwise, View
 from codegen.python_types import shown_default, shown_type
-from codegen.show import show
 from codegen.signatures import Callable, is_factory, python_name
 
 _CATEGORIES = {

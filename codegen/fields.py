@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from codegen import keys
+from codegen.language.schema import DTYPE_NAMES, FOREIGN_DTYPES
 from codegen.model import Position
-from codegen.schema import DTYPE_NAMES, FOREIGN_DTYPES
 from codegen.source.diagnostics import Collector, closest, did_you_mean
 from codegen.source.nodes import Mapping as Node
 from codegen.source.nodes import Sequence, Text

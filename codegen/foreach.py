@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from codegen.foreach_spelling import loop
-from codegen.forms import inplace_schema, with_numbers
+from codegen.language.forms import inplace_schema, with_numbers
+from codegen.language.schema import SchemaError, parse, show_schema
 from codegen.model import Alias, Argument, BaseType, ListType, OperatorName, Return, Schema, Type
-from codegen.schema import SchemaError, parse, show_schema
 from codegen.source.nodes import Mapping, Node, Text
 from codegen.source.nodes import Sequence as Items
 

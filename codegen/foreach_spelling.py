@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from codegen.language.spelling import local, quoted, struct_name
 from codegen.model import Argument, BaseType, ListType, Schema
-from codegen.spelling import local, quoted, struct_name
 
 _TENSORS = ListType(BaseType("Tensor"))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from codegen.context import Context
 from codegen.entries import Draft
-from codegen.forms import inplace_schema
+from codegen.language.forms import inplace_schema
 from codegen.model import Body, Call, Composite, Expr, Form, FormKind, Operator, Schema, Var
 
 

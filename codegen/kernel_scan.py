@@ -9,7 +9,7 @@ from pathlib import Path
 from codegen.context import Context
 from codegen.cpp_scan import Definition, definitions, normal_type
 from codegen.entries import Draft
-from codegen.handwritten import Function, Sparse, functions, sparse_functions
+from codegen.language.handwritten import Function, Sparse, functions, sparse_functions
 from codegen.model import Body, Position
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.memory import Memory, digest

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.entries import Draft
+from codegen.language.overloads import ALL, Forms
 from codegen.model import DTypeRule, Form
-from codegen.overloads import ALL, Forms
 from codegen.primitives import TABLE
 from codegen.source.memory import Memory, digest
 from codegen.source.nodes import Node, plain

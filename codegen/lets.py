@@ -11,11 +11,11 @@ from dataclasses import replace
 from codegen.context import Context, Lets
 from codegen.entries import Draft
 from codegen.fields import is_identifier
+from codegen.language.overloads import AnyType, plain, type_of
+from codegen.language.pyexpr import map_children, names_in
+from codegen.language.tensor_expr import TensorParser
 from codegen.model import Body, Expr, Var
-from codegen.overloads import AnyType, plain, type_of
-from codegen.pyexpr import map_children, names_in
 from codegen.source.nodes import Text
-from codegen.tensor_expr import TensorParser
 
 
 def parse_with_lets(

@@ -21,6 +21,7 @@ from codegen.derivative_entries import (
 from codegen.entries import Draft, check_families, derive_forms, read_entries
 from codegen.kernel_scan import Sources
 from codegen.known import Known
+from codegen.language.unusable import Unusable
 from codegen.model import Body, Model, Operator, Position, Primitive
 from codegen.partial import sound_operators
 from codegen.primitives import load_primitives
@@ -29,7 +30,6 @@ from codegen.recursion import check_recursion
 from codegen.source.diagnostics import Collector, Diagnostic
 from codegen.source.nodes import Loaded, Node, Text, load_entries, plain
 from codegen.source.nodes import Mapping as MapNode
-from codegen.unusable import Unusable
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "native_functions.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from codegen import spelling
+from codegen.language import spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
 from codegen.scalar_spelling import ScalarSpelling
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codegen.forms import derive
+from codegen.language.forms import derive
+from codegen.language.overloads import SCALAR, TENSOR, default_value, returns_type, type_of
 from codegen.model import (
     Argument,
     BaseType,
@@ -34,7 +35,6 @@ from codegen.model import (
     Type,
     Var,
 )
-from codegen.overloads import SCALAR, TENSOR, default_value, returns_type, type_of
 from codegen.symbolic import NOWHERE, NotDifferentiable, gradient, normal
 
 NO_TEST = TestSpec((), (), None, None, None, ())

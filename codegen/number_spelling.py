@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from codegen import slots, spelling
+from codegen import slots
+from codegen.language import spelling
 from codegen.model import Form, Operator
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from codegen import raw_cpp
+from codegen.language import raw_cpp
+from codegen.language.pyexpr import children
 from codegen.model import Call, Composite, Expr, Operator, Position, Reduce
-from codegen.pyexpr import children
 from codegen.source.diagnostics import Diagnostic
 
 

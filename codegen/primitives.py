@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from codegen.language.pyexpr import INFIX_SYMBOLS
+from codegen.language.scalar_expr import DOMAINS, InfixTable, ScalarParser
 from codegen.model import BaseType, Expr, Position, Primitive
-from codegen.pyexpr import INFIX_SYMBOLS
-from codegen.scalar_expr import DOMAINS, InfixTable, ScalarParser
 from codegen.source.diagnostics import Collector, did_you_mean
 from codegen.source.nodes import Mapping, Node, Sequence, Text, load_entries
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen import batching
-from codegen.forms import tensor_args
+from codegen.language.forms import tensor_args
 from codegen.model import FormKind, Kernels, Kind, Model, Operator
 
 ARTEFACTS = (

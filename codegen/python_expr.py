@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codegen.language.overloads import STR, has_tensor, type_of
 from codegen.model import (
     Call,
     Check,
@@ -17,7 +18,6 @@ from codegen.model import (
     TupleType,
     Var,
 )
-from codegen.overloads import STR, has_tensor, type_of
 
 _PROPERTIES = {
     "shape": "{0}.shape",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from codegen.language.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.model import Argument, BaseType, Form, ListType, OptionalType, Return, Type
-from codegen.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.signatures import Callable, Signature, is_factory, python_name
 
 _NAMES = {

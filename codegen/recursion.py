@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from codegen.context import Context
 from codegen.entries import Draft
+from codegen.language.pyexpr import children
 from codegen.model import Body, Call, Composite, Expr, If, Reduce
-from codegen.pyexpr import children
 
 
 def _parts(body: Body | None) -> list[Expr]:

@@ -12,10 +12,10 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from codegen.language.overloads import INT, TENSOR, plain
+from codegen.language.schema import DTYPE_NAMES, ENUMERATORS, show_schema, show_type
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
 from codegen.oracle_names import Functions, Oracles
-from codegen.overloads import INT, TENSOR, plain
-from codegen.schema import DTYPE_NAMES, ENUMERATORS, show_schema, show_type
 from codegen.source.diagnostics import did_you_mean
 
 MAKERS = tuple("t tp ti tb tc".split())

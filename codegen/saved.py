@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from codegen.language.overloads import SCALAR, TENSOR, has_tensor, is_tensor, returns_type
+from codegen.language.pyexpr import children, map_children
 from codegen.lowering import as_tensor
 from codegen.model import (
     Argument,
@@ -25,8 +27,6 @@ from codegen.model import (
     Type,
     Var,
 )
-from codegen.overloads import SCALAR, TENSOR, has_tensor, is_tensor, returns_type
-from codegen.pyexpr import children, map_children
 
 
 def output_names(op: Operator) -> tuple[str, ...]:

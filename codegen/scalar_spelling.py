@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from codegen.language.spelling import number
 from codegen.model import (
     Expr,
     Number,
@@ -11,7 +12,6 @@ from codegen.model import (
     Primitive,
     Var,
 )
-from codegen.spelling import number
 
 
 class ScalarSpelling:

@@ -6,11 +6,11 @@ import keyword
 from collections.abc import Mapping, Sequence
 
 from codegen import keys
+from codegen.language.schema import BASE_TYPES, default_fits, show_type
+from codegen.language.spelling import CPP_KEYWORDS
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
-from codegen.schema import BASE_TYPES, default_fits, show_type
 from codegen.source.diagnostics import Collector
 from codegen.source.nodes import Text
-from codegen.spelling import CPP_KEYWORDS
 
 # PyTorch's language has more types; these are the ones an operator of ours may take.
 SUPPORTED = (

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from codegen import slots
+from codegen.language.overloads import SCALAR, TENSOR
 from codegen.model import Argument, BaseType, Form, FormKind, ListType, Model, Operator, OptionalType
-from codegen.overloads import SCALAR, TENSOR
 
 
 @dataclass(frozen=True, slots=True)

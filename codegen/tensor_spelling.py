@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from codegen.language.overloads import has_tensor, type_of
+from codegen.language.pyexpr import children
+from codegen.language.spelling import (
+    dtype,
+    element_type,
+    local,
+    memory_format,
+    number,
+    owned,
+    quoted,
+    struct_name,
+)
 from codegen.model import (
     Argument,
     BaseType,
@@ -25,9 +37,6 @@ from codegen.model import (
     TupleType,
     Var,
 )
-from codegen.overloads import has_tensor, type_of
-from codegen.pyexpr import children
-from codegen.spelling import dtype, element_type, local, memory_format, number, owned, quoted, struct_name
 
 
 class TensorSpelling:

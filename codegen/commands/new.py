@@ -13,10 +13,10 @@ import yaml
 
 from codegen.commands.check import print_text
 from codegen.fields import is_identifier
+from codegen.language.spelling import CPP_KEYWORDS
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
 from codegen.model import Model
 from codegen.source.diagnostics import did_you_mean
-from codegen.spelling import CPP_KEYWORDS
 
 KINDS = ("pointwise", "reduce", "composite", "kernels")
 SCAFFOLD = Path(__file__).parent.with_name("scaffold.yaml")

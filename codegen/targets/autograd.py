@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import schema as schema_text
-from codegen import slots, spelling, tensor_spelling
+from codegen import slots, tensor_spelling
 from codegen.forward_mode import ForwardMode
+from codegen.language import schema as schema_text
+from codegen.language import spelling
+from codegen.language.overloads import TENSOR
 from codegen.model import BaseType, Form, FormKind, Kind, ListType, Model, Operator, OptionalType
-from codegen.overloads import TENSOR
 from codegen.render import File, render
 from codegen.saved import (
     NodePlan,

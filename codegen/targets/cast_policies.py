@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import keys, spelling
+from codegen import keys
+from codegen.language import spelling
 from codegen.model import Model, Operator
 from codegen.render import File, render
 

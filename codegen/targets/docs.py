@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen import describe, slots
+from codegen.language.schema import show_schema
+from codegen.language.show import show
 from codegen.model import Form, FormKind, Kind, Model, Operator, Pointwise
 from codegen.oracle import pointwise_text
 from codegen.render import File, render
-from codegen.schema import show_schema
-from codegen.show import show
 from codegen.signatures import function_path
 
 

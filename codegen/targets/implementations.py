@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import raw_cpp, slots
+from codegen import slots
 from codegen.body_spelling import FunctionDecl, body_of, descriptors
-from codegen.handwritten import functions, sparse_functions
+from codegen.language import raw_cpp
+from codegen.language.handwritten import functions, sparse_functions
 from codegen.model import (
     Composite,
     Model,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from codegen import raw_cpp, slots
+from codegen import slots
+from codegen.language import raw_cpp
+from codegen.language.overloads import TENSOR
+from codegen.language.pyexpr import children
+from codegen.language.schema import show_schema, show_type
 from codegen.model import (
     Argument,
     Call,
@@ -22,10 +26,7 @@ from codegen.model import (
     Type,
 )
 from codegen.oracle import pointwise_text
-from codegen.overloads import TENSOR
-from codegen.pyexpr import children
 from codegen.render import File
-from codegen.schema import show_schema, show_type
 from codegen.signatures import call_name, named_results
 
 Json = dict[str, object]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import schema as schema_text
-from codegen import slots, spelling
+from codegen import slots
+from codegen.language import schema as schema_text
+from codegen.language import spelling
 from codegen.model import BaseType, Form, Model, Operator, OptionalType
 from codegen.render import File, render
 

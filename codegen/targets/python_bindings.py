@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import python_spelling, spelling
+from codegen import python_spelling
 from codegen.describe import help_text
+from codegen.language import spelling
+from codegen.language.overloads import TENSOR
+from codegen.language.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.model import (
     Argument,
     Form,
@@ -17,10 +20,8 @@ from codegen.model import (
     OptionalType,
     Type,
 )
-from codegen.overloads import TENSOR
 from codegen.python_types import show_signature
 from codegen.render import File, render
-from codegen.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.signatures import (
     COMMUTATIVE,
     Callable,

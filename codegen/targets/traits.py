@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import batching, slots, spelling
+from codegen import batching, slots
 from codegen.batch_rules import result_names
 from codegen.body_spelling import FunctionDecl, batched_parts
+from codegen.language import spelling
 from codegen.model import (
     Argument,
     BatchMethod,

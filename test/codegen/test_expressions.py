@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from codegen.language.overloads import BOOL, DTYPE, INT, INTS, SCALAR, TENSOR, Forms
+from codegen.language.pyexpr import children
+from codegen.language.scalar_expr import InfixTable, ScalarParser, domains
+from codegen.language.show import Infix, show
+from codegen.language.tensor_expr import Scope, TensorParser
 from codegen.load import load
 from codegen.model import BaseType, Call, Expr, ExprType, ListType, Model, OptionalType, Prim, Var
-from codegen.overloads import BOOL, DTYPE, INT, INTS, SCALAR, TENSOR, Forms
 from codegen.primitives import load_primitives
-from codegen.pyexpr import children
-from codegen.scalar_expr import InfixTable, ScalarParser, domains
-from codegen.show import Infix, show
 from codegen.source.diagnostics import Collector
 from codegen.source.nodes import SourceFile, Text
-from codegen.tensor_expr import Scope, TensorParser
 
 FIXTURE = Path(__file__).parent / "fixture"
 VARIABLES: dict[str, ExprType] = {

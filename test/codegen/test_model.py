@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from codegen.language.schema import show_schema
 from codegen.load import load
 from codegen.model import FormKind, Kernels, Kind, Model, Operator, Reduce
-from codegen.schema import show_schema
 
 FIXTURE = Path(__file__).parent / "fixture"
 NATIVE, DERIVATIVES = FIXTURE / "native_functions.yaml", FIXTURE / "derivatives.yaml"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mutations import MUTATIONS, Mutation
 
-from codegen import raw_cpp
+from codegen.language import raw_cpp
 from codegen.load import DERIVATIVES, NATIVE, ROOT, load
 from codegen.source.diagnostics import Diagnostic
 

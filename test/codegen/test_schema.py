@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from codegen.language.schema import SchemaError, default_fits, parse, show_schema, show_type
 from codegen.model import Alias, BaseType, ListType, OptionalType
-from codegen.schema import SchemaError, default_fits, parse, show_schema, show_type
 from codegen.source.diagnostics import Collector
 from codegen.source.nodes import Mapping, Text, load_entries
 

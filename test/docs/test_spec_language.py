@@ -7,8 +7,8 @@ import pytest
 
 from codegen import keys
 from codegen.__main__ import COMMANDS
-from codegen.host_expr import FUNCTIONS
-from codegen.tensor_expr import PROPERTIES
+from codegen.language.host_expr import FUNCTIONS
+from codegen.language.tensor_expr import PROPERTIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec-language.md"
 WORDS = {

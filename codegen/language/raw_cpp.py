@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from codegen import spelling
+from codegen.language import spelling
 
 _CALL = re.compile(r"\bops::(\w+)::(?:call|redispatch)\b")
 _RETURNED = re.compile(r"\breturn ops::(\w+)::call\(")

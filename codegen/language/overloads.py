@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codegen import schema as schema_text
+from codegen.language import schema as schema_text
 from codegen.model import (
     Argument,
     BaseType,

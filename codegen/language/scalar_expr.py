@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from codegen.language.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source, children
 from codegen.model import BaseType, Expr, Number, Position, Prim, Primitive, Type, Var
-from codegen.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source, children
 from codegen.source.diagnostics import Collector, did_you_mean
 from codegen.source.nodes import Text
 

@@ -5,19 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codegen.model import (
-    BaseType,
-    Expr,
-    Host,
-    ListType,
-    Literal,
-    Number,
-    OptionalType,
-    Position,
-    Prop,
-    TupleType,
-)
-from codegen.overloads import (
+from codegen.language.overloads import (
     BOOL,
     DTYPE,
     FLOAT,
@@ -33,10 +21,22 @@ from codegen.overloads import (
     show,
     type_of,
 )
-from codegen.pyexpr import Source
+from codegen.language.pyexpr import Source
+from codegen.model import (
+    BaseType,
+    Expr,
+    Host,
+    ListType,
+    Literal,
+    Number,
+    OptionalType,
+    Position,
+    Prop,
+    TupleType,
+)
 
 if TYPE_CHECKING:
-    from codegen.tensor_expr import TensorParser
+    from codegen.language.tensor_expr import TensorParser
 
 # name -> (smallest, largest number of arguments); None: any
 FUNCTIONS: dict[str, tuple[int, int | None]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import spelling
+from codegen.language import spelling
 from codegen.model import Body, Kernels, ListType, Rule, Schema, View
 
 Sparse = tuple[tuple[str, str], ...]  # Operator.sparse

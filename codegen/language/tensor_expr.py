@@ -6,24 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codegen import host_expr
-from codegen.model import (
-    BaseType,
-    Expr,
-    FormKind,
-    If,
-    Item,
-    ListType,
-    Literal,
-    Number,
-    OptionalType,
-    Position,
-    Prop,
-    Seq,
-    TupleType,
-    Var,
-)
-from codegen.overloads import (
+from codegen.language import host_expr
+from codegen.language.overloads import (
     BOOL,
     COMPLEX,
     FLOAT,
@@ -42,11 +26,27 @@ from codegen.overloads import (
     show,
     type_of,
 )
-from codegen.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
-from codegen.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES
+from codegen.language.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
+from codegen.language.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES
+from codegen.language.unusable import Unusable
+from codegen.model import (
+    BaseType,
+    Expr,
+    FormKind,
+    If,
+    Item,
+    ListType,
+    Literal,
+    Number,
+    OptionalType,
+    Position,
+    Prop,
+    Seq,
+    TupleType,
+    Var,
+)
 from codegen.source.diagnostics import Collector, did_you_mean
 from codegen.source.nodes import Text
-from codegen.unusable import Unusable
 
 PROPERTIES: dict[str, AnyType] = {
     "shape": ListType(INT),
@@ -403,7 +403,7 @@ class TensorParser:
             return call(result, position)
         if name in self.scope.unusable.calls:
             return None
-        from codegen.schema import show_schema
+        from codegen.language.schema import show_schema
 
         form, mismatch = min(result, key=lambda pair: pair[1].penalty)
         where: ast.expr | ast.keyword = node
