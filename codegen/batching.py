@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.batch_rules import dim_kind
 from codegen.language.forms import tensor_args
 from codegen.model import (
     BaseType,
@@ -19,6 +18,7 @@ from codegen.model import (
     Pointwise,
     Reduce,
 )
+from codegen.reading.batch_rules import dim_kind
 
 GIVEN, DERIVED, LOOP, NOTHING = "given", "derived", "missing", "-"
 

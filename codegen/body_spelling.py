@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import number_spelling, slots, tensor_spelling
-from codegen.inplace_views import changes_geometry, view_chain
 from codegen.language import spelling
 from codegen.language.forms import is_tensor
 from codegen.loop_spelling import loop_name, widens
@@ -29,6 +28,7 @@ from codegen.model import (
     Reduce,
     View,
 )
+from codegen.reading.inplace_views import changes_geometry, view_chain
 
 _BITS = {"bool": 0x0001, "integral": 0x703E, "floating": 0x1F03C0, "complex": 0x8C00}
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.kernel_scan import Sources
 from codegen.model import Kernels, Model, Operator, View
 from codegen.output import ROOT, walk
-from codegen.partial import dependencies
+from codegen.reading.kernel_scan import Sources
+from codegen.reading.sound import dependencies
 from codegen.source.nodes import SourceFile
 
 

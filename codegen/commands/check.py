@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from codegen.oracle_names import installed
 from codegen.output import ROOT, input_hash
+from codegen.reading.oracle_names import installed
 from codegen.source.diagnostics import Diagnostic, render_json, render_text
 from codegen.source.memory import Memory, digest
 
@@ -34,8 +34,8 @@ def run(argv: list[str]) -> int:
     def check() -> str | None:
         nonlocal found
         # Importing these takes longer than a check that has nothing to do.
-        from codegen.known import Known
-        from codegen.load import counts, read_files
+        from codegen.reading.files import counts, read_files
+        from codegen.reading.known import Known
 
         read = read_files(options.native_functions, options.derivatives, known=Known())
         found = read.found

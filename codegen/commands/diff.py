@@ -13,9 +13,9 @@ from codegen import output
 from codegen.commands.check import print_text
 from codegen.emit import emit_all
 from codegen.language.schema import show_schema
-from codegen.load import DERIVATIVES, NATIVE, ROOT, load
 from codegen.model import Model, Operator
 from codegen.output import MANIFEST, OUTPUT
+from codegen.reading.files import DERIVATIVES, NATIVE, ROOT, load
 
 _ASPECTS: dict[str, Callable[[Operator], object]] = {
     "schema": lambda op: show_schema(op.schema),

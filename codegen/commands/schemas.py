@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from codegen.jsonschema import texts
+from codegen.reading.jsonschema import texts
 
 
 def run(argv: list[str]) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from codegen.commands.explain import chosen
-from codegen.load import DERIVATIVES
 from codegen.places import of_operators, parts_of
+from codegen.reading.files import DERIVATIVES
 
 
 def run(argv: list[str]) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import keys
 from codegen.language import spelling
 from codegen.model import Model, Operator
+from codegen.reading import keys
 from codegen.render import File, render
 
 

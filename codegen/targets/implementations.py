@@ -19,7 +19,7 @@ from codegen.model import (
     Operator,
     Reduce,
 )
-from codegen.partial import forms_called
+from codegen.reading.sound import forms_called
 from codegen.render import File, render
 
 

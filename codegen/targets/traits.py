@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import batching, slots
-from codegen.batch_rules import result_names
 from codegen.body_spelling import FunctionDecl, batched_parts
 from codegen.language import spelling
 from codegen.model import (
@@ -22,7 +21,8 @@ from codegen.model import (
     OptionalType,
     Return,
 )
-from codegen.partial import forms_called
+from codegen.reading.batch_rules import result_names
+from codegen.reading.sound import forms_called
 from codegen.render import File, render
 
 

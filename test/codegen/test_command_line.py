@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from codegen.commands.matrix import LOOPS, loops
-from codegen.load import load
-from codegen.primitives import TABLE, load_primitives
+from codegen.reading.files import load
+from codegen.reading.primitives import TABLE, load_primitives
 from codegen.source.diagnostics import CODES, Collector
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.cpp_scan import definitions, normal_type, parameter_types
+from codegen.reading.cpp_scan import definitions, normal_type, parameter_types
 from codegen.source.memory import Memory
 
 SOURCE = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.load import load
+from codegen.reading.files import load
 
 ROOT = Path(__file__).parents[2]
 CODEGEN = ROOT / "codegen"

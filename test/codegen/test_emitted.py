@@ -26,7 +26,7 @@ STEMS = ("activation", "softmax")
 def emitted() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     from codegen.emit import emit_all
-    from codegen.load import load
+    from codegen.reading.files import load
 
     fixture = HERE / "fixture"
     model, found = load(fixture / "native_functions.yaml", fixture / "derivatives.yaml", fixture)
@@ -115,7 +115,7 @@ HOSTILE = """
 
 
 def test_no_argument_hides_a_variable_of_the_loop(tmp_path: Path):
-    from codegen.load import load
+    from codegen.reading.files import load
     from codegen.targets import loops
 
     fixture = HERE / "fixture"

@@ -13,9 +13,9 @@ from codegen.language.pyexpr import children
 from codegen.language.scalar_expr import InfixTable, ScalarParser, domains
 from codegen.language.show import Infix, show
 from codegen.language.tensor_expr import Scope, TensorParser
-from codegen.load import load
 from codegen.model import BaseType, Call, Expr, ExprType, ListType, Model, OptionalType, Prim, Var
-from codegen.primitives import load_primitives
+from codegen.reading.files import load
+from codegen.reading.primitives import load_primitives
 from codegen.source.diagnostics import Collector
 from codegen.source.nodes import SourceFile, Text
 

@@ -11,8 +11,8 @@ from mutations import MUTATIONS, Mutation
 from test_mistakes import CASES, FIXTURE, Case, file_of
 from test_one_message import entries, mutated
 
-from codegen.known import Known
-from codegen.load import DERIVATIVES, NATIVE, ROOT, Read, read_files
+from codegen.reading.files import DERIVATIVES, NATIVE, ROOT, Read, read_files
+from codegen.reading.known import Known
 from codegen.source.diagnostics import Diagnostic
 
 Messages = list[tuple[Diagnostic, str, int]]

@@ -14,7 +14,7 @@ import pytest
 from mutations import MUTATIONS, Mutation
 
 from codegen.language import raw_cpp
-from codegen.load import DERIVATIVES, NATIVE, ROOT, load
+from codegen.reading.files import DERIVATIVES, NATIVE, ROOT, load
 from codegen.source.diagnostics import Diagnostic
 
 FIXTURE = Path(__file__).parent / "fixture"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from codegen.emit import emit_all
-from codegen.load import load
 from codegen.loop_spelling import pointwise_loop
 from codegen.model import BaseType, Model, Number, Pointwise, Position, Prim, Var
+from codegen.reading.files import load
 from codegen.scalar_spelling import ScalarSpelling
 
 HERE = Path(__file__).parent

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from codegen import keys
 from codegen.__main__ import COMMANDS
 from codegen.language.host_expr import FUNCTIONS
 from codegen.language.tensor_expr import PROPERTIES
+from codegen.reading import keys
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec-language.md"
 WORDS = {

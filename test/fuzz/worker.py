@@ -14,7 +14,7 @@ import flambeau
 from workers import serve
 
 from codegen import signatures
-from codegen.load import load
+from codegen.reading.files import load
 
 from .transformed import WAYS, call
 from .values import Call, Plan

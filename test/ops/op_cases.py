@@ -19,7 +19,7 @@ from typing import Any
 import flambeau as fb
 import numpy as np
 
-from codegen.keys import OUT_TAGS
+from codegen.reading.keys import OUT_TAGS
 
 DATA = Path(__file__).resolve().parents[2] / "torchgen_out" / "tests"
 CATEGORIES = {

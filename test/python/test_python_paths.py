@@ -6,7 +6,7 @@ import flambeau as fb
 import flambeau.nn.functional
 import pytest
 
-from codegen.load import load
+from codegen.reading.files import load
 from codegen.signatures import python_paths
 
 MODEL, _ = load(keep_going=True)

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from codegen import keys
-from codegen.keys import Key
+from codegen.reading import keys
+from codegen.reading.keys import Key
 
-FOLDER = Path(__file__).with_name("schemas")
+FOLDER = Path(__file__).parents[1] / "schemas"
 _SCALAR: dict[str, object] = {"type": ["string", "number", "boolean", "null"]}
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _NESTED = {

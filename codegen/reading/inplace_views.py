@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codegen.context import Context
-from codegen.entries import Draft
 from codegen.language.forms import inplace_schema
 from codegen.model import Body, Call, Composite, Expr, Form, FormKind, Operator, Schema, Var
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
 
 
 def is_view(schema: Schema) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codegen.context import Context
-from codegen.derivative_entries import Entry, differentiable_outputs, output_names
-from codegen.entries import Draft
 from codegen.language import raw_cpp
 from codegen.language.overloads import AnyType, returns_type
 from codegen.model import ListType, Position, TupleType
+from codegen.reading.context import Context
+from codegen.reading.derivative_entries import Entry, differentiable_outputs, output_names
+from codegen.reading.entries import Draft
 from codegen.source.nodes import Node, Text, texts
 
 _WORD = re.compile(r"[A-Za-z_]\w*")

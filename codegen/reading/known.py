@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.entries import Draft
 from codegen.language.overloads import ALL, Forms
 from codegen.model import DTypeRule, Form
-from codegen.primitives import TABLE
+from codegen.reading.entries import Draft
+from codegen.reading.primitives import TABLE
 from codegen.source.memory import Memory, digest
 from codegen.source.nodes import Node, plain
 
 # What no caller of an operator reads; the calls of a composite are known as `Facts.calls`.
 PRIVATE = "check composite cpp doc kernels let reason shape test view vmap".split()
-_GENERATOR = Path(__file__).parent
+_GENERATOR = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from codegen import keys
-from codegen.copies import can_copy, copy_of
-from codegen.fields import Fields, check_keys, is_identifier, repair_keys
-from codegen.foreach import foreach_of
 from codegen.language.forms import can_inplace, can_out, derive, is_tensor
 from codegen.language.schema import SchemaError, parse
 from codegen.model import Form, Kind, Position, Schema
-from codegen.schema_check import check_schema
+from codegen.reading import keys
+from codegen.reading.copies import can_copy, copy_of
+from codegen.reading.fields import Fields, check_keys, is_identifier, repair_keys
+from codegen.reading.foreach import foreach_of
+from codegen.reading.schema_check import check_schema
 from codegen.source.diagnostics import Collector, closest, did_you_mean, edits_apart
 from codegen.source.nodes import Mapping, Node, Text
 

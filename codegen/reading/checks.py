@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen import keys, model
-from codegen.context import Context
-from codegen.entries import Draft
-from codegen.fields import Fields, check_keys
+from codegen import model
 from codegen.language.forms import is_tensor
 from codegen.language.overloads import BOOL, TENSOR, show, type_of
 from codegen.language.pyexpr import children
-from codegen.lets import parse_with_lets
 from codegen.model import BaseType, Check, Expr, ListType, OptionalType, Prop, Var
+from codegen.reading import keys
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
+from codegen.reading.fields import Fields, check_keys
+from codegen.reading.lets import parse_with_lets
 from codegen.source.nodes import Text
 
 _SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Tensor")

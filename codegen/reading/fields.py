@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from codegen import keys
 from codegen.language.schema import DTYPE_NAMES, FOREIGN_DTYPES
 from codegen.model import Position
+from codegen.reading import keys
 from codegen.source.diagnostics import Collector, closest, did_you_mean
 from codegen.source.nodes import Mapping as Node
 from codegen.source.nodes import Sequence, Text

@@ -6,20 +6,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codegen.entries import Draft
 from codegen.language.overloads import Forms
 from codegen.language.scalar_expr import InfixTable
 from codegen.language.tensor_expr import Scope
 from codegen.language.unusable import Unusable
 from codegen.model import Expr, ExprType, Primitive
-from codegen.oracle_names import Oracles
+from codegen.reading.entries import Draft
+from codegen.reading.oracle_names import Oracles
 from codegen.source.diagnostics import Collector
 from codegen.source.memory import Memory
 from codegen.source.nodes import Text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # The modules that read `test:`.
-_OF_TESTS = ("test_spec", "sample_check", "oracle_names", "language/schema", "language/overloads")
+_OF_TESTS = (
+    "language/overloads",
+    "language/schema",
+    "reading/oracle_names",
+    "reading/sample_check",
+    "reading/test_spec",
+)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from codegen.model import BaseType, Expr, Position, Primitive
 from codegen.source.diagnostics import Collector, did_you_mean
 from codegen.source.nodes import Mapping, Node, Sequence, Text, load_entries
 
-TABLE = Path(__file__).with_name("primitives.yaml")
+TABLE = Path(__file__).parents[1] / "primitives.yaml"
 KEYS = (
     "name args infix result domains cpp cuda partials operator oracle interval vectorises include"
     " integer_divisor"

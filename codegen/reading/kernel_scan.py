@@ -6,15 +6,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from codegen.context import Context
-from codegen.cpp_scan import Definition, definitions, normal_type
-from codegen.entries import Draft
 from codegen.language.handwritten import Function, Sparse, functions, sparse_functions
 from codegen.model import Body, Position
+from codegen.reading.context import Context
+from codegen.reading.cpp_scan import Definition, definitions, normal_type
+from codegen.reading.entries import Draft
+from codegen.reading.sparse import texts as sparse_texts
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.memory import Memory, digest
 from codegen.source.nodes import Text
-from codegen.sparse import texts as sparse_texts
 
 _BACKEND_SUFFIX = re.compile(r".*_(cpu|cuda)")
 
@@ -27,7 +27,7 @@ class Sources:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.memory = Memory("sources", ("cpp_scan",))
+        self.memory = Memory("sources", ("reading/cpp_scan",))
         self._files: dict[Path, list[Definition]] = {}
         self._families: dict[str, list[Definition]] = {}
         self._states: dict[str, str] = {}

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen import keys
-from codegen.context import Context
-from codegen.entries import Draft
-from codegen.fields import Fields, check_keys
 from codegen.language.forms import tensor_args
 from codegen.language.overloads import plain
 from codegen.language.tensor_expr import TensorParser, unknown
@@ -22,6 +18,10 @@ from codegen.model import (
     TupleType,
     Type,
 )
+from codegen.reading import keys
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
+from codegen.reading.fields import Fields, check_keys
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.nodes import Node, Text
 

@@ -11,13 +11,13 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from codegen import keys
-from codegen.context import Context
-from codegen.entries import Draft
 from codegen.language.overloads import is_tensor, type_of
 from codegen.language.pyexpr import children
 from codegen.model import Body, Call, Composite, DTypeRule, Expr, If, Kind, Number, Prop, Reduce, Var
-from codegen.reading import Reading
+from codegen.reading import keys
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
+from codegen.reading.reader import Reading
 
 _ORDER = ("bool", "integral", "floating", "complex")
 _RULES = {"compare": "bool", "logical": "bool"}

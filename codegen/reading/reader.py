@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.autocast import read_autocast
-from codegen.batch_rules import read_batching
-from codegen.bodies import build_body, read_dtype
-from codegen.checks import read_checks
-from codegen.context import Context
-from codegen.derivative_entries import Entry, read_derivative
-from codegen.entries import Draft
-from codegen.inplace_views import check_inplace_view
-from codegen.kernel_scan import Sources, check_functions, check_strays
-from codegen.known import Facts, Known
-from codegen.lets import report_unused
 from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Kernels, Kind, TestSpec
-from codegen.recursion import called_in_any_case
-from codegen.returns import contradicts
-from codegen.sparse import read_sparse
-from codegen.test_spec import EMPTY, read_test
+from codegen.reading.autocast import read_autocast
+from codegen.reading.batch_rules import read_batching
+from codegen.reading.bodies import build_body, read_dtype
+from codegen.reading.checks import read_checks
+from codegen.reading.context import Context
+from codegen.reading.derivative_entries import Entry, read_derivative
+from codegen.reading.entries import Draft
+from codegen.reading.inplace_views import check_inplace_view
+from codegen.reading.kernel_scan import Sources, check_functions, check_strays
+from codegen.reading.known import Facts, Known
+from codegen.reading.lets import report_unused
+from codegen.reading.recursion import called_in_any_case
+from codegen.reading.returns import contradicts
+from codegen.reading.sparse import read_sparse
+from codegen.reading.test_spec import EMPTY, read_test
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping, Sequence
 
-from codegen import keys
 from codegen.language.schema import BASE_TYPES, default_fits, show_type
 from codegen.language.spelling import CPP_KEYWORDS
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
+from codegen.reading import keys
 from codegen.source.diagnostics import Collector
 from codegen.source.nodes import Text
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen import keys
-from codegen.claims import check_claims
-from codegen.consequences import Owners, without_consequences
-from codegen.context import Context
-from codegen.derivative_entries import (
+from codegen.language.unusable import Unusable
+from codegen.model import Body, Model, Operator, Position, Primitive
+from codegen.reading import keys
+from codegen.reading.claims import check_claims
+from codegen.reading.consequences import Owners, without_consequences
+from codegen.reading.context import Context
+from codegen.reading.derivative_entries import (
     Entry,
     match_entries,
     needs_derivative,
@@ -18,20 +20,18 @@ from codegen.derivative_entries import (
     report_missing,
     strangers,
 )
-from codegen.entries import Draft, check_families, derive_forms, read_entries
-from codegen.kernel_scan import Sources
-from codegen.known import Known
-from codegen.language.unusable import Unusable
-from codegen.model import Body, Model, Operator, Position, Primitive
-from codegen.partial import sound_operators
-from codegen.primitives import load_primitives
-from codegen.reading import Reader, Reading
-from codegen.recursion import check_recursion
+from codegen.reading.entries import Draft, check_families, derive_forms, read_entries
+from codegen.reading.kernel_scan import Sources
+from codegen.reading.known import Known
+from codegen.reading.primitives import load_primitives
+from codegen.reading.reader import Reader, Reading
+from codegen.reading.recursion import check_recursion
+from codegen.reading.sound import sound_operators
 from codegen.source.diagnostics import Collector, Diagnostic
 from codegen.source.nodes import Loaded, Node, Text, load_entries, plain
 from codegen.source.nodes import Mapping as MapNode
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native_functions.yaml"
 DERIVATIVES = ROOT / "derivatives.yaml"
 

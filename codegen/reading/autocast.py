@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen import keys
-from codegen.fields import Fields, check_keys
+from codegen.reading import keys
+from codegen.reading.fields import Fields, check_keys
 from codegen.source.nodes import Text
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from codegen.language.overloads import INT, TENSOR, plain
 from codegen.language.schema import DTYPE_NAMES, ENUMERATORS, show_schema, show_type
 from codegen.model import Argument, BaseType, ListType, OptionalType, Schema, Type
-from codegen.oracle_names import Functions, Oracles
+from codegen.reading.oracle_names import Functions, Oracles
 from codegen.source.diagnostics import did_you_mean
 
 MAKERS = tuple("t tp ti tb tc".split())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from codegen.context import Context
-from codegen.entries import Draft
 from codegen.language.pyexpr import children
 from codegen.model import Body, Call, Composite, Expr, If, Reduce
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
 
 
 def _parts(body: Body | None) -> list[Expr]:

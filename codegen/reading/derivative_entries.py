@@ -6,10 +6,6 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen import keys
-from codegen.context import Context
-from codegen.entries import Draft
-from codegen.fields import Fields
 from codegen.language.forms import tensor_args
 from codegen.language.overloads import TENSOR, has_tensor, plain
 from codegen.language.tensor_expr import TensorParser, unknown
@@ -27,6 +23,10 @@ from codegen.model import (
     TupleType,
     Type,
 )
+from codegen.reading import keys
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
+from codegen.reading.fields import Fields
 from codegen.source.diagnostics import closest, did_you_mean
 from codegen.source.nodes import Mapping as MapNode
 from codegen.source.nodes import Node, Text

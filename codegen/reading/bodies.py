@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from codegen import keys
-from codegen.context import Context
-from codegen.entries import Draft
-from codegen.fields import Fields, check_keys, is_identifier
 from codegen.language import raw_cpp
 from codegen.language.forms import TENSOR
 from codegen.language.overloads import plain
 from codegen.language.pyexpr import names_in
 from codegen.language.scalar_expr import DOMAINS, ScalarParser, domains, is_condition
 from codegen.language.tensor_expr import TensorParser, unknown
-from codegen.lets import parse_with_lets
 from codegen.model import (
     BaseType,
     Body,
@@ -34,6 +29,11 @@ from codegen.model import (
     Var,
     View,
 )
+from codegen.reading import keys
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
+from codegen.reading.fields import Fields, check_keys, is_identifier
+from codegen.reading.lets import parse_with_lets
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.nodes import Mapping as MapNode
 from codegen.source.nodes import Text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codegen import keys
-from codegen.fields import Fields, check_keys
+from codegen.reading import keys
+from codegen.reading.fields import Fields, check_keys
 from codegen.source.nodes import Text
 
 

@@ -6,14 +6,14 @@ import ast
 import re
 from collections.abc import Iterable
 
-from codegen import keys
-from codegen.context import Context
-from codegen.entries import Draft
-from codegen.fields import Fields, check_keys, comma
 from codegen.language.schema import show_schema
 from codegen.language.tensor_expr import unknown
 from codegen.model import Kind, TestSpec
-from codegen.sample_check import Found, check_reference, check_sample
+from codegen.reading import keys
+from codegen.reading.context import Context
+from codegen.reading.entries import Draft
+from codegen.reading.fields import Fields, check_keys, comma
+from codegen.reading.sample_check import Found, check_reference, check_sample
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.memory import digest
 from codegen.source.nodes import Sequence, Text

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codegen.context import Context, Lets
-from codegen.entries import Draft
-from codegen.fields import is_identifier
 from codegen.language.overloads import AnyType, plain, type_of
 from codegen.language.pyexpr import map_children, names_in
 from codegen.language.tensor_expr import TensorParser
 from codegen.model import Body, Expr, Var
+from codegen.reading.context import Context, Lets
+from codegen.reading.entries import Draft
+from codegen.reading.fields import is_identifier
 from codegen.source.nodes import Text
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from codegen.foreach_spelling import loop
 from codegen.language.forms import inplace_schema, with_numbers
 from codegen.language.schema import SchemaError, parse, show_schema
 from codegen.model import Alias, Argument, BaseType, ListType, OperatorName, Return, Schema, Type
+from codegen.reading.foreach_spelling import loop
 from codegen.source.nodes import Mapping, Node, Text
 from codegen.source.nodes import Sequence as Items
 

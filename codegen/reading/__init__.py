@@ -1,0 +1,1 @@
+"""From YAML to the model: entries, their checks and every diagnostic."""
