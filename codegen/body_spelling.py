@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import number_spelling, slots, tensor_spelling
+from codegen import number_spelling, tensor_spelling
+from codegen.deriving import slots
 from codegen.language import spelling
 from codegen.language.forms import is_tensor
 from codegen.loop_spelling import loop_name, widens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen import slots
+from codegen.deriving import slots
 from codegen.language import spelling
 from codegen.model import Form, Operator
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from codegen.deriving.signatures import COMMUTATIVE
 from codegen.model import ListType, OptionalType, Type
-from codegen.signatures import COMMUTATIVE
 
 _PARAM_KINDS = {
     "Tensor": "Tensor",

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from codegen.commands.check import print_text
+from codegen.deriving.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
 from codegen.model import Composite, Model
-from codegen.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
 from codegen.reading.files import ROOT, counts, load
 
 _NAMED = 8

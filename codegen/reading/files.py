@@ -74,7 +74,7 @@ def load(
 
     `keep_going`: give a model of the operators without mistakes instead of none.
     """
-    from codegen.autodiff import complete  # `check` does without it
+    from codegen.deriving.autodiff import complete  # `check` does without it
 
     read = read_files(native, derivatives, root)
     if (read.found and not keep_going) or not read.drafts:

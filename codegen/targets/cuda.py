@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen import slots
+from codegen.deriving import slots
 from codegen.loop_spelling import includes_of, loops_of
 from codegen.model import Model
 from codegen.render import File, render

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import slots
 from codegen.body_spelling import FunctionDecl, body_of, descriptors
+from codegen.deriving import slots
 from codegen.language import raw_cpp
 from codegen.language.handwritten import functions, sparse_functions
 from codegen.model import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import slots
+from codegen.deriving import slots
 from codegen.model import Composite, Model, Operator, Pointwise, Reduce
 from codegen.oracle import numpy_text, pointwise_text
 from codegen.python_expr import message_text, python_text

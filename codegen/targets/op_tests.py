@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from codegen import slots
+from codegen.deriving import slots
+from codegen.deriving.signatures import call_name, named_results
 from codegen.language import raw_cpp
 from codegen.language.overloads import TENSOR
 from codegen.language.pyexpr import children
@@ -27,7 +28,6 @@ from codegen.model import (
 )
 from codegen.oracle import pointwise_text
 from codegen.render import File
-from codegen.signatures import call_name, named_results
 
 Json = dict[str, object]
 

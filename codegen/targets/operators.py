@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import slots
+from codegen.deriving import slots
 from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.model import BaseType, Form, Model, Operator, OptionalType

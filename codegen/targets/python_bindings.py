@@ -6,6 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen import python_spelling
+from codegen.deriving.signatures import (
+    COMMUTATIVE,
+    Callable,
+    Infix,
+    Signature,
+    call_name,
+    functions,
+    infixes,
+    is_factory,
+    methods,
+    named_results,
+    python_name,
+)
 from codegen.describe import help_text
 from codegen.language import spelling
 from codegen.language.overloads import TENSOR
@@ -22,19 +35,6 @@ from codegen.model import (
 )
 from codegen.python_types import show_signature
 from codegen.render import File, render
-from codegen.signatures import (
-    COMMUTATIVE,
-    Callable,
-    Infix,
-    Signature,
-    call_name,
-    functions,
-    infixes,
-    is_factory,
-    methods,
-    named_results,
-    python_name,
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from codegen.model import Argument, BaseType, ListType, Model
-from codegen.python_types import shown_default, stub_result, stub_type
-from codegen.render import File, render
-from codegen.signatures import (
+from codegen.deriving.signatures import (
     Callable,
     Infix,
     Signature,
@@ -18,6 +15,9 @@ from codegen.signatures import (
     methods,
     python_name,
 )
+from codegen.model import Argument, BaseType, ListType, Model
+from codegen.python_types import shown_default, stub_result, stub_type
+from codegen.render import File, render
 
 _IMPORTS = (
     "from collections.abc import Sequence",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import batching, slots
 from codegen.body_spelling import FunctionDecl, batched_parts
+from codegen.deriving import batching, slots
 from codegen.language import spelling
 from codegen.model import (
     Argument,

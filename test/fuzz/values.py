@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import flambeau
 import numpy
 
+from codegen.deriving.signatures import Signature, is_factory, python_name
 from codegen.model import Argument, BaseType, ListType, OptionalType, Type
 from codegen.python_types import shown_type
-from codegen.signatures import Signature, is_factory, python_name
 
 from .tensors import DTYPES, FLOATS, SIZES, SMALL, related, shape_of, tensor_of, with_history
 

@@ -13,7 +13,7 @@ from typing import Any
 import flambeau
 from workers import serve
 
-from codegen import signatures
+from codegen.deriving import signatures
 from codegen.reading.files import load
 
 from .transformed import WAYS, call

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from codegen.deriving.lowering import Lowering, internal, internal_schema, with_derivative
+from codegen.deriving.symbolic import (
+    NOWHERE,
+    NotDifferentiable,
+    count_prims,
+    gradient,
+    normal,
+    replace_part,
+    variables,
+)
 from codegen.language.overloads import TENSOR, returns_type
 from codegen.language.pyexpr import map_children
-from codegen.lowering import Lowering, internal, internal_schema, with_derivative
 from codegen.model import (
     Call,
     Derivative,
@@ -26,15 +35,6 @@ from codegen.model import (
     Prim,
     Type,
     Var,
-)
-from codegen.symbolic import (
-    NOWHERE,
-    NotDifferentiable,
-    count_prims,
-    gradient,
-    normal,
-    replace_part,
-    variables,
 )
 
 _NEVER = ("compare", "logical", "integral")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from codegen.deriving.lowering import as_tensor
 from codegen.language.overloads import SCALAR, TENSOR, has_tensor, is_tensor, returns_type
 from codegen.language.pyexpr import children, map_children
-from codegen.lowering import as_tensor
 from codegen.model import (
     Argument,
     Call,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from codegen.deriving.symbolic import NOWHERE, NotDifferentiable, gradient, normal
 from codegen.language.forms import derive
 from codegen.language.overloads import SCALAR, TENSOR, default_value, returns_type, type_of
 from codegen.model import (
@@ -35,7 +36,6 @@ from codegen.model import (
     Type,
     Var,
 )
-from codegen.symbolic import NOWHERE, NotDifferentiable, gradient, normal
 
 NO_TEST = TestSpec((), (), None, None, None, ())
 _ALLOWED = ("floating", "complex")

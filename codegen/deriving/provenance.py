@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import batching
+from codegen.deriving import batching
 from codegen.language.forms import tensor_args
 from codegen.model import FormKind, Kernels, Kind, Model, Operator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from codegen import slots
+from codegen.deriving import slots
 from codegen.language.overloads import SCALAR, TENSOR
 from codegen.model import Argument, BaseType, Form, FormKind, ListType, Model, Operator, OptionalType
 
