@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.model import Kernels, Model, Operator, View
-from codegen.output import ROOT, walk
 from codegen.reading.kernel_scan import Sources
 from codegen.reading.sound import dependencies
 from codegen.source.nodes import SourceFile
+from codegen.writing.output import ROOT, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from codegen.output import ROOT, input_hash
 from codegen.reading.oracle_names import installed
 from codegen.source.diagnostics import Diagnostic, render_json, render_text
 from codegen.source.memory import Memory, digest
+from codegen.writing.output import ROOT, input_hash
 
 NATIVE, DERIVATIVES = (ROOT / f"{name}.yaml" for name in ("native_functions", "derivatives"))
 

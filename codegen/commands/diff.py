@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from codegen import output
 from codegen.commands.check import print_text
 from codegen.emit import emit_all
 from codegen.language.schema import show_schema
 from codegen.model import Model, Operator
-from codegen.output import MANIFEST, OUTPUT
 from codegen.reading.files import DERIVATIVES, NATIVE, ROOT, load
+from codegen.writing import output
+from codegen.writing.output import MANIFEST, OUTPUT
 
 _ASPECTS: dict[str, Callable[[Operator], object]] = {
     "schema": lambda op: show_schema(op.schema),

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from codegen import output
+from codegen.writing import output
 
 _PARTIAL = "without the operators that have mistakes"
 

@@ -9,7 +9,7 @@ from codegen.deriving import slots
 from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.model import Argument, Form, FormKind, Model
-from codegen.render import File, render
+from codegen.writing.render import File, render
 
 _SELF = "self"
 

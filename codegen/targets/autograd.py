@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import tensor_spelling
 from codegen.deriving import slots
 from codegen.deriving.saved import (
     NodePlan,
@@ -21,12 +20,13 @@ from codegen.deriving.saved import (
     parts,
     plan_node,
 )
-from codegen.forward_mode import ForwardMode
 from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.language.overloads import TENSOR
 from codegen.model import BaseType, Form, FormKind, Kind, ListType, Model, Operator, OptionalType
-from codegen.render import File, render
+from codegen.writing import tensor_spelling
+from codegen.writing.forward_mode import ForwardMode
+from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codegen.language import spelling
 from codegen.model import Model, Operator
 from codegen.reading import keys
-from codegen.render import File, render
+from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen import describe
 from codegen.deriving import slots
 from codegen.deriving.signatures import function_path
 from codegen.language.schema import show_schema
 from codegen.language.show import show
 from codegen.model import Form, FormKind, Kind, Model, Operator, Pointwise
-from codegen.oracle import pointwise_text
-from codegen.render import File, render
+from codegen.writing import describe
+from codegen.writing.oracle import pointwise_text
+from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen.body_spelling import FunctionDecl, body_of, descriptors
 from codegen.deriving import slots
 from codegen.language import raw_cpp
 from codegen.language.handwritten import functions, sparse_functions
@@ -20,7 +19,8 @@ from codegen.model import (
     Reduce,
 )
 from codegen.reading.sound import forms_called
-from codegen.render import File, render
+from codegen.writing.body_spelling import FunctionDecl, body_of, descriptors
+from codegen.writing.render import File, render
 
 
 def _included(model: Model, operators: Iterable[Operator], forms: tuple[str, ...]) -> set[str]:

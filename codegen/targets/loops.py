@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen.deriving import slots
-from codegen.loop_spelling import STORED_TYPES, includes_of, loops_of
 from codegen.model import Model
-from codegen.render import File, render
+from codegen.writing.loop_spelling import STORED_TYPES, includes_of, loops_of
+from codegen.writing.render import File, render
 
 
 def emit(model: Model) -> Iterator[File]:

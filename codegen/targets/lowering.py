@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from codegen.deriving import slots
 from codegen.model import Composite, Model, Operator, Pointwise, Reduce
-from codegen.oracle import numpy_text, pointwise_text
-from codegen.python_expr import message_text, python_text
-from codegen.render import File, render
+from codegen.writing.oracle import numpy_text, pointwise_text
+from codegen.writing.python_expr import message_text, python_text
+from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)

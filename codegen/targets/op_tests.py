@@ -26,8 +26,8 @@ from codegen.model import (
     Pointwise,
     Type,
 )
-from codegen.oracle import pointwise_text
-from codegen.render import File
+from codegen.writing.oracle import pointwise_text
+from codegen.writing.render import File
 
 Json = dict[str, object]
 

@@ -9,7 +9,7 @@ from codegen.deriving import slots
 from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.model import BaseType, Form, Model, Operator, OptionalType
-from codegen.render import File, render
+from codegen.writing.render import File, render
 
 _DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
 # The order of c10::DispatchKey, as far as generated tables reach.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import python_spelling
 from codegen.deriving.signatures import (
     COMMUTATIVE,
     Callable,
@@ -19,7 +18,6 @@ from codegen.deriving.signatures import (
     named_results,
     python_name,
 )
-from codegen.describe import help_text
 from codegen.language import spelling
 from codegen.language.overloads import TENSOR
 from codegen.language.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
@@ -33,8 +31,10 @@ from codegen.model import (
     OptionalType,
     Type,
 )
-from codegen.python_types import show_signature
-from codegen.render import File, render
+from codegen.writing import python_spelling
+from codegen.writing.describe import help_text
+from codegen.writing.python_types import show_signature
+from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from codegen.deriving.signatures import (
     python_name,
 )
 from codegen.model import Argument, BaseType, ListType, Model
-from codegen.python_types import shown_default, stub_result, stub_type
-from codegen.render import File, render
+from codegen.writing.python_types import shown_default, stub_result, stub_type
+from codegen.writing.render import File, render
 
 _IMPORTS = (
     "from collections.abc import Sequence",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen.body_spelling import FunctionDecl, batched_parts
 from codegen.deriving import batching, slots
 from codegen.language import spelling
 from codegen.model import (
@@ -23,7 +22,8 @@ from codegen.model import (
 )
 from codegen.reading.batch_rules import result_names
 from codegen.reading.sound import forms_called
-from codegen.render import File, render
+from codegen.writing.body_spelling import FunctionDecl, batched_parts
+from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from codegen.emit import emit_all
-from codegen.loop_spelling import pointwise_loop
 from codegen.model import BaseType, Model, Number, Pointwise, Position, Prim, Var
 from codegen.reading.files import load
-from codegen.scalar_spelling import ScalarSpelling
+from codegen.writing.loop_spelling import pointwise_loop
+from codegen.writing.scalar_spelling import ScalarSpelling
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -15,7 +15,7 @@ import numpy
 
 from codegen.deriving.signatures import Signature, is_factory, python_name
 from codegen.model import Argument, BaseType, ListType, OptionalType, Type
-from codegen.python_types import shown_type
+from codegen.writing.python_types import shown_type
 
 from .tensors import DTYPES, FLOATS, SIZES, SMALL, related, shape_of, tensor_of, with_history
 

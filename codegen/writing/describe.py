@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from codegen.deriving.signatures import Callable, is_factory, python_name
 from codegen.language.show import show
 from codegen.model import Expr, Host, Kernels, Kind, Operator, Pointwise, View
-from codegen.python_types import shown_default, shown_type
+from codegen.writing.python_types import shown_default, shown_type
 
 _CATEGORIES = {
     "bool": "bool",

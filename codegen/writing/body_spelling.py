@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen import number_spelling, tensor_spelling
 from codegen.deriving import slots
 from codegen.language import spelling
 from codegen.language.forms import is_tensor
-from codegen.loop_spelling import loop_name, widens
 from codegen.model import (
     Argument,
     BatchRule,
@@ -30,6 +28,8 @@ from codegen.model import (
     View,
 )
 from codegen.reading.inplace_views import changes_geometry, view_chain
+from codegen.writing import number_spelling, tensor_spelling
+from codegen.writing.loop_spelling import loop_name, widens
 
 _BITS = {"bool": 0x0001, "integral": 0x703E, "floating": 0x1F03C0, "complex": 0x8C00}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from codegen import tensor_spelling
 from codegen.deriving.saved import NodePlan, called_forms, output_names, parts, with_numbers
 from codegen.language import spelling
 from codegen.language.overloads import TENSOR, has_tensor
 from codegen.language.pyexpr import map_children
 from codegen.model import Argument, BaseType, Expr, Form, FormKind, Kind, ListType, Model, Prim, Var
+from codegen.writing import tensor_spelling
 
 
 class ForwardMode:

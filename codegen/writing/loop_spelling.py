@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.language import spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
-from codegen.scalar_spelling import ScalarSpelling
+from codegen.writing.scalar_spelling import ScalarSpelling
 
 _CATEGORIES = {
     "bool": ("Bool",),

@@ -1,0 +1,1 @@
+"""How things are written: C++, Python, text for people, and the files themselves."""
