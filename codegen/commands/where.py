@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from codegen.commands.explain import chosen
-from codegen.places import of_operators, parts_of
+from codegen.commands.places import of_operators, parts_of
 from codegen.reading.files import DERIVATIVES
 
 

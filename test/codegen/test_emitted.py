@@ -25,8 +25,8 @@ STEMS = ("activation", "softmax")
 @cache
 def emitted() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
-    from codegen.emit import emit_all
     from codegen.reading.files import load
+    from codegen.targets import emit_all
 
     fixture = HERE / "fixture"
     model, found = load(fixture / "native_functions.yaml", fixture / "derivatives.yaml", fixture)
