@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from codegen.commands.check import print_text
+from codegen.deriving.load import load
 from codegen.language.schema import show_schema
 from codegen.model import Model, Operator
-from codegen.reading.files import DERIVATIVES, NATIVE, ROOT, load
+from codegen.reading.files import DERIVATIVES, NATIVE, ROOT
 from codegen.targets import emit_all
 from codegen.writing import output
 from codegen.writing.output import MANIFEST, OUTPUT

@@ -12,10 +12,11 @@ from pathlib import Path
 import yaml
 
 from codegen.commands.check import print_text
+from codegen.deriving.load import load
 from codegen.language.spelling import CPP_KEYWORDS
 from codegen.model import Model
 from codegen.reading.fields import is_identifier
-from codegen.reading.files import DERIVATIVES, NATIVE, ROOT, load
+from codegen.reading.files import DERIVATIVES, NATIVE, ROOT
 from codegen.source.diagnostics import did_you_mean
 
 KINDS = ("pointwise", "reduce", "composite", "kernels")

@@ -1,4 +1,4 @@
-"""Both YAML files -> Model, or every mistake in them."""
+"""Both YAML files -> operators as they are written, and every mistake in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.language.unusable import Unusable
-from codegen.model import Body, Model, Operator, Position, Primitive
+from codegen.model import Body, Operator, Position, Primitive
 from codegen.reading import keys
 from codegen.reading.claims import check_claims
 from codegen.reading.consequences import Owners, without_consequences
@@ -62,24 +62,6 @@ def counts(declared: Sequence[Draft] | Sequence[Operator], primitives: Sized) ->
     """Return how large a specification is, without what the generator makes for itself."""
     forms = sum(len(operator.forms) for operator in declared)
     return f"{len(declared)} operators, {forms} forms, {len(primitives)} primitives"
-
-
-def load(
-    native: Path = NATIVE,
-    derivatives: Path = DERIVATIVES,
-    root: Path | None = None,
-    keep_going: bool = False,
-) -> tuple[Model | None, list[Diagnostic]]:
-    """Load and validate; the model is None when there is any mistake.
-
-    `keep_going`: give a model of the operators without mistakes instead of none.
-    """
-    from codegen.deriving.autodiff import complete  # `check` does without it
-
-    read = read_files(native, derivatives, root)
-    if (read.found and not keep_going) or not read.drafts:
-        return None, read.found
-    return complete(Model(read.operators, read.primitives)), read.found
 
 
 def read_files(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codegen.commands.matrix import LOOPS, loops
-from codegen.reading.files import load
+from codegen.deriving.load import load
 from codegen.reading.primitives import TABLE, load_primitives
 from codegen.source.diagnostics import CODES, Collector
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.reading.files import load
+from codegen.deriving.load import load
 
 ROOT = Path(__file__).parents[2]
 CODEGEN = ROOT / "codegen"

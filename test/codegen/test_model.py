@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from codegen.deriving.load import load
 from codegen.language.schema import show_schema
 from codegen.model import FormKind, Kernels, Kind, Model, Operator, Reduce
-from codegen.reading.files import load
 
 FIXTURE = Path(__file__).parent / "fixture"
 NATIVE, DERIVATIVES = FIXTURE / "native_functions.yaml", FIXTURE / "derivatives.yaml"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from codegen.deriving.load import load
 from codegen.model import BaseType, Model, Number, Pointwise, Position, Prim, Var
-from codegen.reading.files import load
 from codegen.targets import emit_all
 from codegen.writing.loop_spelling import pointwise_loop
 from codegen.writing.scalar_spelling import ScalarSpelling

@@ -1,0 +1,26 @@
+"""Both YAML files -> the complete model, or every mistake in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codegen.deriving.autodiff import complete
+from codegen.model import Model
+from codegen.reading.files import DERIVATIVES, NATIVE, read_files
+from codegen.source.diagnostics import Diagnostic
+
+
+def load(
+    native: Path = NATIVE,
+    derivatives: Path = DERIVATIVES,
+    root: Path | None = None,
+    keep_going: bool = False,
+) -> tuple[Model | None, list[Diagnostic]]:
+    """Load and validate; the model is None when there is any mistake.
+
+    `keep_going`: give a model of the operators without mistakes instead of none.
+    """
+    read = read_files(native, derivatives, root)
+    if (read.found and not keep_going) or not read.drafts:
+        return None, read.found
+    return complete(Model(read.operators, read.primitives)), read.found
