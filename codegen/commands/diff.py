@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from codegen.commands.check import print_text
-from codegen.deriving.load import load
 from codegen.language.schema import show_schema
+from codegen.load import load
 from codegen.model import Model, Operator
 from codegen.reading.files import DERIVATIVES, NATIVE, ROOT
 from codegen.targets import emit_all

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from codegen import model
 from codegen.commands.check import print_text
 from codegen.commands.places import of_operators, parts_of, select
-from codegen.deriving.load import load
 from codegen.deriving.provenance import ABSENT, artefacts
 from codegen.deriving.signatures import python_paths
 from codegen.language.schema import show_schema
 from codegen.language.show import Infix, show
+from codegen.load import load
 from codegen.model import Expr, Model, Operator
 from codegen.reading.files import DERIVATIVES
 from codegen.source.diagnostics import did_you_mean

@@ -53,7 +53,7 @@ def run(argv: list[str]) -> int:
 def _render(options: argparse.Namespace) -> tuple[dict[str, str] | None, bool]:
     """Return the outputs, and whether no mistake was found."""
     from codegen.commands.check import print_text
-    from codegen.deriving.load import load
+    from codegen.load import load
     from codegen.targets import emit_all
 
     model, found = load(options.native_functions, options.derivatives, keep_going=options.keep_going)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from codegen.commands.check import print_text
-from codegen.deriving.load import load
 from codegen.deriving.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
+from codegen.load import load
 from codegen.model import Composite, Model
 from codegen.reading.files import ROOT, counts
 

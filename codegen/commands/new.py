@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from codegen.commands.check import print_text
-from codegen.deriving.load import load
 from codegen.language.spelling import CPP_KEYWORDS
+from codegen.load import load
 from codegen.model import Model
 from codegen.reading.fields import is_identifier
 from codegen.reading.files import DERIVATIVES, NATIVE, ROOT

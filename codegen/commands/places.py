@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.language.calls import dependencies
 from codegen.model import Kernels, Model, Operator, View
 from codegen.reading.kernel_scan import Sources
-from codegen.reading.sound import dependencies
 from codegen.source.nodes import SourceFile
 from codegen.writing.output import ROOT, walk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.language.forms import tensor_args
+from codegen.language.forms import dim_kind, tensor_args
 from codegen.model import (
     BaseType,
     BatchMethod,
@@ -18,7 +18,6 @@ from codegen.model import (
     Pointwise,
     Reduce,
 )
-from codegen.reading.batch_rules import dim_kind
 
 GIVEN, DERIVED, LOOP, NOTHING = "given", "derived", "missing", "-"
 

@@ -140,3 +140,14 @@ def _holds_tensor(type_: Type) -> bool:
     if isinstance(type_, OptionalType | ListType):
         return _holds_tensor(type_.elem)
     return type_ == TENSOR
+
+
+def result_names(returns: tuple[Return, ...]) -> tuple[str, ...]:
+    """Return how rules call the results."""
+    return tuple(r.name or (f"result{i}" if len(returns) > 1 else "result") for i, r in enumerate(returns))
+
+
+def dim_kind(schema: Schema, name: str) -> int:
+    """Return 0 for an argument that is one dimension, 1 for a list of them; see BatchRule."""
+    type_ = next(a.type for a in schema.args if a.name == name)
+    return int(isinstance(type_.elem if isinstance(type_, OptionalType) else type_, ListType))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from codegen.language.overloads import (
     BOOL,
@@ -35,8 +35,7 @@ from codegen.model import (
     TupleType,
 )
 
-if TYPE_CHECKING:
-    from codegen.language.tensor_expr import TensorParser
+Visit = Callable[[ast.expr], Expr | None]
 
 # name -> (smallest, largest number of arguments); None: any
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
@@ -193,13 +192,13 @@ def item_type(of: AnyType, index: Expr) -> AnyType | None:
     return None
 
 
-def slice_of(parser: TensorParser, node: ast.Subscript, of: Expr) -> Expr | None:
+def slice_of(source: Source, visit: Visit, node: ast.Subscript, of: Expr) -> Expr | None:
     """`list[a:b]`: Host("slice", (list, a or None, b or None))."""
     assert isinstance(node.slice, ast.Slice)
-    position = parser.source.position(node)
+    position = source.position(node)
     bounds: list[Expr] = []
     for bound in (node.slice.lower, node.slice.upper):
-        expr = Literal(None, OptionalType(INT), position) if bound is None else parser.visit(bound)
+        expr = Literal(None, OptionalType(INT), position) if bound is None else visit(bound)
         if expr is None:
             return None
         bounds.append(expr)
@@ -207,7 +206,7 @@ def slice_of(parser: TensorParser, node: ast.Subscript, of: Expr) -> Expr | None
     type_ = type_of(of)
     if not isinstance(type_, ListType) or node.slice.step is not None or not fits:
         hint = "slice lists and shapes as x[a:b] with ints; for Tensors call narrow"
-        parser.source.error(node, "FB0306", f"cannot slice {show(type_)}", hint)
+        source.error(node, "FB0306", f"cannot slice {show(type_)}", hint)
         return None
     return Host("slice", (of, *bounds), ListType(type_.elem), position)
 

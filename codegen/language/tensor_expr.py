@@ -27,9 +27,10 @@ from codegen.language.overloads import (
     type_of,
 )
 from codegen.language.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
-from codegen.language.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES
+from codegen.language.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES, show_schema
 from codegen.language.unusable import Unusable
 from codegen.model import (
+    Argument,
     BaseType,
     Expr,
     FormKind,
@@ -326,7 +327,7 @@ class TensorParser:
         if of is None:
             return None
         if isinstance(node.slice, ast.Slice):
-            return host_expr.slice_of(self, node, of)
+            return host_expr.slice_of(self.source, self.visit, node, of)
         index = self.visit(node.slice)
         if index is None:
             return None
@@ -403,8 +404,6 @@ class TensorParser:
             return call(result, position)
         if name in self.scope.unusable.calls:
             return None
-        from codegen.language.schema import show_schema
-
         form, mismatch = min(result, key=lambda pair: pair[1].penalty)
         where: ast.expr | ast.keyword = node
         if isinstance(mismatch.index, int) and mismatch.index < len(node.args):
@@ -429,8 +428,6 @@ def unknown(operator: str, name: str) -> str:
 
 def _arity(args: Sequence[object]) -> int:
     """Arguments that must be given."""
-    from codegen.model import Argument
-
     return sum(isinstance(a, Argument) and a.default is None for a in args)
 
 

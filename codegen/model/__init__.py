@@ -461,13 +461,13 @@ class Operator:
     extra: tuple[tuple[str, object], ...]  # onnx, shard: kept for later targets
     internal: bool  # made by the generator (a fused derivative): no Python binding
     position: Position = field(compare=False)
-    tags: tuple[str, ...] = ()  # of codegen.keys.TAGS
+    tags: tuple[str, ...] = ()  # of codegen.reading.keys.TAGS
     aliases: tuple[str, ...] = ()  # further Python names: "absolute", "special.expit"
     orders: tuple[tuple[str, ...], ...] = ()  # further orders of arguments by position
-    batching: tuple[BatchRule, ...] = ()  # those given by `vmap`; see codegen.batching for the derived
+    batching: tuple[BatchRule, ...] = ()  # given by `vmap`; the others are in codegen.deriving.batching
     checks: tuple[Check, ...] = ()
-    autocast: tuple[tuple[str, str], ...] = ()  # device -> policy, of codegen.keys.CAST_POLICIES
-    sparse: tuple[tuple[str, str], ...] = ()  # key of codegen.keys.SPARSE -> function
+    autocast: tuple[tuple[str, str], ...] = ()  # device -> policy, of CAST_POLICIES
+    sparse: tuple[tuple[str, str], ...] = ()  # key of codegen.reading.keys.SPARSE -> function
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.language.forms import tensor_args
+from codegen.language.forms import dim_kind, result_names, tensor_args
 from codegen.language.overloads import plain
 from codegen.language.tensor_expr import TensorParser, unknown
 from codegen.model import (
@@ -13,8 +13,6 @@ from codegen.model import (
     BatchRule,
     ListType,
     OptionalType,
-    Return,
-    Schema,
     TupleType,
     Type,
 )
@@ -32,17 +30,6 @@ _LISTS = {"front": "front", "sizes": "size", "strides": "stride", "offsets": "of
 _DIMS = {"dims": 0, "reduced": 2, "order": 4, "new_dims": 6}
 _MAPS = ("align", "fold")
 _INTEGERS = (BaseType("int"), BaseType("SymInt"))
-
-
-def result_names(returns: tuple[Return, ...]) -> tuple[str, ...]:
-    """Return how rules call the results."""
-    return tuple(r.name or (f"result{i}" if len(returns) > 1 else "result") for i, r in enumerate(returns))
-
-
-def dim_kind(schema: Schema, name: str) -> int:
-    """Return 0 for an argument that is one dimension, 1 for a list of them; see BatchRule."""
-    type_ = next(a.type for a in schema.args if a.name == name)
-    return int(isinstance(type_.elem if isinstance(type_, OptionalType) else type_, ListType))
 
 
 def read_batching(draft: Draft, context: Context) -> tuple[BatchRule, ...]:

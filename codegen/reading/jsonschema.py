@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from codegen.model.enumerations import CAST_POLICIES
 from codegen.reading import keys
 from codegen.reading.keys import Key
 
@@ -38,7 +39,7 @@ def _shape(name: str, shape: str, key: Key) -> Json:
         else dict(_SCALAR)
     )
     if shape == "text":
-        return {"enum": list(keys.CAST_POLICIES)} if name == "autocast" else scalar
+        return {"enum": list(CAST_POLICIES)} if name == "autocast" else scalar
     if shape == "list":
         return {"type": "array", "items": scalar}
     if shape == "lists":

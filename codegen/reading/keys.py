@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codegen.model.enumerations import AUTOCAST_DEVICES, CAST_POLICIES
+
 # inplace_function: in-place, and a function as well as a method, which is given where there is one Tensor.
 VARIANTS = ("function", "method", "inplace", "inplace_function", "out", "copy")
 NAMESPACES = ("nn", "linalg", "special", "fft")
@@ -41,11 +43,6 @@ class Key:
     required: bool = False
 
 
-# What autocast does to floating point arguments of an operator. lower_precision: casts to the dtype of the
-# region. float32: to float32. float32_result: asks for it by `dtype` where that is None. promote: to the
-# widest dtype among them. refuse: an error.
-CAST_POLICIES = ("lower_precision", "float32", "float32_result", "promote", "refuse")
-AUTOCAST_DEVICES = ("CPU", "CUDA")
 AUTOCAST: dict[str, Key] = {
     device: Key(f"What autocast does to the arguments on {device}.", values=CAST_POLICIES)
     for device in AUTOCAST_DEVICES

@@ -21,6 +21,7 @@ from codegen.source.nodes import Node, plain
 # What no caller of an operator reads; the calls of a composite are known as `Facts.calls`.
 PRIVATE = "check composite cpp doc kernels let reason shape test view vmap".split()
 _GENERATOR = Path(__file__).parents[1]
+_ROOMS = ("model", "source", "language", "reading")  # all that reading an entry runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Known:
     """The sound entries of earlier runs of this very generator."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        modules = [str(path.relative_to(_GENERATOR).with_suffix("")) for path in _GENERATOR.rglob("*.py")]
+        files = (path for room in _ROOMS for path in (_GENERATOR / room).glob("*.py"))
+        modules = [str(path.relative_to(_GENERATOR).with_suffix("")) for path in files]
         self._memory = Memory("sound", modules, folder, most=5_000)
         self._primitives = digest(TABLE.read_text(encoding="utf-8")).hex()
         self._forms: Forms | None = None

@@ -5,35 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from codegen.language import raw_cpp
-from codegen.language.pyexpr import children
-from codegen.model import Call, Composite, Expr, Operator, Position, Reduce
+from codegen.language.calls import dependencies
+from codegen.model import Operator, Position
 from codegen.source.diagnostics import Diagnostic
-
-
-def forms_called(expr: Expr) -> set[str]:
-    """Return the operator forms that an expression calls."""
-    found = {expr.form} if isinstance(expr, Call) else set()
-    for child in children(expr):
-        found |= forms_called(child)
-    return found
-
-
-def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
-    """Return the forms that the operator's expressions, formulas and raw C++ call."""
-    exprs: list[Expr] = []
-    raw: set[str] = set()
-    if isinstance(operator.body, Composite) and operator.body.cpp is not None:
-        raw = raw_cpp.forms_called(operator.body.cpp, forms)
-    if isinstance(operator.body, Composite) and operator.body.expr is not None:
-        exprs.append(operator.body.expr)
-    if isinstance(operator.body, Reduce):
-        exprs += [expr for _, expr in operator.body.let]
-    exprs += [rule.expr for rule in operator.batching if rule.expr is not None]
-    if operator.derivative is not None:
-        exprs += [f.expr for f in operator.derivative.formulas if f.expr is not None]
-        exprs += [rule for _, rule in operator.derivative.forward if not isinstance(rule, str)]
-    return raw.union(*(forms_called(expr) for expr in exprs))
 
 
 def sound_operators(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.language import spelling
 from codegen.model import Model, Operator
-from codegen.reading import keys
+from codegen.model.enumerations import AUTOCAST_DEVICES
 from codegen.writing.render import File, render
 
 
@@ -23,7 +23,7 @@ class PolicyDecl:
     def of(cls, op: Operator) -> PolicyDecl:
         """Name the enumerators of an operator's policies."""
         given = dict(op.autocast)
-        cpu, cuda = (spelling.enumerator(given.get(device, "none")) for device in keys.AUTOCAST_DEVICES)
+        cpu, cuda = (spelling.enumerator(given.get(device, "none")) for device in AUTOCAST_DEVICES)
         return cls(spelling.struct_name(op.forms[0].name), cpu, cuda)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from codegen.deriving import slots
 from codegen.language import raw_cpp
+from codegen.language.calls import forms_called
 from codegen.language.handwritten import functions, sparse_functions
 from codegen.model import (
     Composite,
@@ -18,7 +19,6 @@ from codegen.model import (
     Operator,
     Reduce,
 )
-from codegen.reading.sound import forms_called
 from codegen.writing.body_spelling import FunctionDecl, body_of, descriptors
 from codegen.writing.render import File, render
 

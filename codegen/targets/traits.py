@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from codegen.deriving import batching, slots
 from codegen.language import spelling
+from codegen.language.calls import forms_called
+from codegen.language.forms import result_names
 from codegen.model import (
     Argument,
     BatchMethod,
@@ -20,8 +22,6 @@ from codegen.model import (
     OptionalType,
     Return,
 )
-from codegen.reading.batch_rules import result_names
-from codegen.reading.sound import forms_called
 from codegen.writing.body_spelling import FunctionDecl, batched_parts
 from codegen.writing.render import File, render
 

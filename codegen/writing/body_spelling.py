@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from codegen.deriving import slots
 from codegen.language import spelling
 from codegen.language.forms import is_tensor
+from codegen.language.inplace_views import changes_geometry, view_chain
 from codegen.model import (
     Argument,
     BatchRule,
@@ -27,7 +28,6 @@ from codegen.model import (
     Reduce,
     View,
 )
-from codegen.reading.inplace_views import changes_geometry, view_chain
 from codegen.writing import number_spelling, tensor_spelling
 from codegen.writing.loop_spelling import loop_name, widens
 

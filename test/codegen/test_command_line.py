@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codegen.commands.matrix import LOOPS, loops
-from codegen.deriving.load import load
+from codegen.load import load
 from codegen.reading.primitives import TABLE, load_primitives
 from codegen.source.diagnostics import CODES, Collector
 
@@ -415,7 +415,7 @@ def test_loading_reads_the_repository_by_default():
 def test_another_generator_knows_nothing(repository: Path):
     """A changed generator or primitive is never answered by what an earlier one found."""
     assert run_in(repository, "check").stdout.startswith("ok: ")
-    bodies = repository / "codegen" / "bodies.py"
+    bodies = repository / "codegen" / "reading" / "bodies.py"
     text = bodies.read_text()
     assert "if name not in set(read):" in text
     bodies.write_text(text.replace("if name not in set(read):", "if name:"))

@@ -25,7 +25,7 @@ STEMS = ("activation", "softmax")
 @cache
 def emitted() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
-    from codegen.deriving.load import load
+    from codegen.load import load
     from codegen.targets import emit_all
 
     fixture = HERE / "fixture"
@@ -115,7 +115,7 @@ HOSTILE = """
 
 
 def test_no_argument_hides_a_variable_of_the_loop(tmp_path: Path):
-    from codegen.deriving.load import load
+    from codegen.load import load
     from codegen.targets import loops
 
     fixture = HERE / "fixture"

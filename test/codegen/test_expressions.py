@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from codegen.deriving.load import load
 from codegen.language.overloads import BOOL, DTYPE, INT, INTS, SCALAR, TENSOR, Forms
 from codegen.language.pyexpr import children
 from codegen.language.scalar_expr import InfixTable, ScalarParser, domains
 from codegen.language.show import Infix, show
 from codegen.language.tensor_expr import Scope, TensorParser
+from codegen.load import load
 from codegen.model import BaseType, Call, Expr, ExprType, ListType, Model, OptionalType, Prim, Var
 from codegen.reading.primitives import load_primitives
 from codegen.source.diagnostics import Collector

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.deriving.load import load
+from codegen.load import load
 from codegen.source.diagnostics import CODES, Diagnostic
 
 HERE = Path(__file__).parent

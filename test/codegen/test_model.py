@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codegen.deriving.load import load
 from codegen.language.schema import show_schema
+from codegen.load import load
 from codegen.model import FormKind, Kernels, Kind, Model, Operator, Reduce
 
 FIXTURE = Path(__file__).parent / "fixture"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from mutations import MUTATIONS, Mutation
 
-from codegen.deriving.load import load
 from codegen.language import raw_cpp
+from codegen.load import load
 from codegen.reading.files import DERIVATIVES, NATIVE, ROOT
 from codegen.source.diagnostics import Diagnostic
 

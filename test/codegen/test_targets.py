@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.deriving.load import load
+from codegen.load import load
 from codegen.model import BaseType, Model, Number, Pointwise, Position, Prim, Var
 from codegen.targets import emit_all
 from codegen.writing.loop_spelling import pointwise_loop

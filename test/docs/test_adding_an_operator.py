@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.deriving.load import load
+from codegen.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "adding-an-operator.md"

@@ -14,7 +14,7 @@ import flambeau
 from workers import serve
 
 from codegen.deriving import signatures
-from codegen.deriving.load import load
+from codegen.load import load
 
 from .transformed import WAYS, call
 from .values import Call, Plan

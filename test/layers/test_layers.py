@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -101,14 +102,113 @@ def test_the_generator_imports_jinja2_yaml_and_itself():
     assert not bad
 
 
+# Room of the generator -> the rooms that its modules may import beside their own. `load` is the one
+# module between rooms: it reads both files and completes the model.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "model": (),
+    "source": ("model",),
+    "language": ("model", "source"),
+    "reading": ("model", "source", "language"),
+    "deriving": ("model", "language"),
+    "load": ("model", "source", "reading", "deriving"),
+    "writing": ("model", "language", "deriving"),
+    "targets": ("model", "language", "deriving", "writing"),
+    "commands": ("model", "source", "language", "reading", "deriving", "load", "writing", "targets"),
+    "__main__": ("source", "commands"),
+}
+
+
+def generator_modules() -> dict[str, Path]:
+    files = sorted((ROOT / "codegen").rglob("*.py"))
+    names = {p: ".".join(p.relative_to(ROOT).with_suffix("").parts) for p in files}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+def imported_modules(text: str, modules: Iterable[str]) -> set[str]:
+    """Modules among `modules` that a text imports anywhere, also inside functions and for types alone."""
+    known, found = set(modules), set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & known or {node.module}
+    return found & known
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def upward_imports(module: str, text: str, modules: Iterable[str]) -> list[str]:
+    """Modules that a module of the generator imports though ROOMS does not let it."""
+    room = room_of(module)
+    allowed = {"", room, *ROOMS.get(room, ())}
+    return sorted(name for name in imported_modules(text, modules) if room_of(name) not in allowed)
+
+
+def test_rooms_import_only_what_the_table_allows():
+    modules = generator_modules()
+    assert {room_of(name) for name in modules} == {"", *ROOMS}, "each module of codegen/ is in a room"
+    bad = {
+        name: names
+        for name, path in modules.items()
+        if (names := upward_imports(name, path.read_text(), modules))
+    }
+    assert not bad
+
+
+def test_each_room_lies_above_those_that_it_imports():
+    order = list(ROOMS)
+    for room, below in ROOMS.items():
+        assert all(order.index(name) < order.index(room) for name in below), room
+
+
+def test_an_upward_import_would_be_found():
+    text = "def f():\n    from codegen.reading import keys\n"
+    assert upward_imports("codegen.targets.api", text, generator_modules()) == ["codegen.reading.keys"]
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """A circle of the graph, empty where there is none."""
+    done: set[str] = set()
+
+    def below(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for other in sorted(graph.get(name, ())):
+            if found := below(other, [*path, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(graph) if (found := below(name, []))), [])
+
+
+def test_modules_of_the_generator_import_each_other_in_one_direction():
+    modules = generator_modules()
+    assert not circle({n: imported_modules(p.read_text(), modules) - {n} for n, p in modules.items()})
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
 def test_targets_never_import_each_other():
-    folder = ROOT / "codegen" / "targets"
-    names = {p.stem for p in folder.glob("*.py")} - {"__init__"}
-    for path in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("codegen.targets"):
-                taken = {node.module.rpartition(".")[2], *(alias.name for alias in node.names)}
-                assert not taken & (names - {path.stem}), f"{path.name} imports another target"
+    modules = generator_modules()
+    for name, path in modules.items():
+        if name.startswith("codegen.targets."):
+            imported = imported_modules(path.read_text(), modules)
+            assert not [other for other in imported if other.startswith("codegen.targets")], name
+
+
+def test_architecture_shows_the_rooms():
+    """The table of docs/architecture.md and the one that is enforced are the same."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    _, _, page = page.partition("| room | holds | may import |")
+    page = page.partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| [^|]* \| ([^|]*) \|$", page, re.M)
+    shown = {room: tuple(re.findall(r"`(\w+)`", allowed)) for room, allowed in rows}
+    assert shown == {room: below for room, below in ROOMS.items() if room != "__main__"}
 
 
 def test_the_package_imports_nothing_heavy_at_import_time():

@@ -6,8 +6,8 @@ import flambeau as fb
 import flambeau.nn.functional
 import pytest
 
-from codegen.deriving.load import load
 from codegen.deriving.signatures import python_paths
+from codegen.load import load
 
 MODEL, _ = load(keep_going=True)
 NAMESPACES = sorted({op.namespace for op in MODEL.operators}) if MODEL is not None else []
