@@ -12,6 +12,7 @@ from codegen.model import (
     Composite,
     Form,
     FormKind,
+    Kernels,
     Kind,
     Operator,
     OptionalType,
@@ -73,7 +74,7 @@ def takes_batches(op: Operator) -> bool:
 
 def is_dynamic(op: Operator) -> bool:
     """Whether shapes or host values are read from data."""
-    return getattr(op.body, "dynamic", None) is not None
+    return isinstance(op.body, Kernels) and op.body.dynamic is not None
 
 
 def is_random(op: Operator) -> bool:

@@ -46,11 +46,6 @@ def parts(expr: Expr) -> Iterator[Expr]:
         waiting.extend(reversed(children(part)))
 
 
-def called_forms(expr: Expr) -> set[str]:
-    """Return the names of the forms that an expression calls."""
-    return {part.form for part in parts(expr) if isinstance(part, Call)}
-
-
 # --- number overloads ----------------------------------------------------------------------------
 
 

@@ -6,16 +6,13 @@ import json
 from collections.abc import Iterator
 
 from codegen.deriving import slots
+from codegen.deriving.batching import is_dynamic
+from codegen.deriving.expectations import differentiable, has_forward, longest_chain
 from codegen.deriving.signatures import call_name, named_results
-from codegen.language import raw_cpp
 from codegen.language.overloads import TENSOR
-from codegen.language.pyexpr import children
 from codegen.language.schema import show_schema, show_type
 from codegen.model import (
     Argument,
-    Call,
-    Composite,
-    Expr,
     Form,
     FormKind,
     Kind,
@@ -69,58 +66,12 @@ def _reference(op: Operator, model: Model) -> str | None:
     return pointwise_text(op.body, model.primitives) if isinstance(op.body, Pointwise) else None
 
 
-def _differentiable(op: Operator) -> tuple[list[str], list[str]]:
-    """Arguments with a gradient, and those whose gradient is said not to be implemented."""
-    if op.derivative is None:
-        names = [a.name for a in op.schema.args if _kind(a.type) != "plain"]
-        return (names if op.kind is Kind.COMPOSITE else []), []
-    formulas = op.derivative.formulas
-    wanted = [name for f in formulas if f.expr is not None for name in f.args]
-    return wanted, [name for f in formulas if f.not_implemented for name in f.args]
-
-
-def _forward(op: Operator, model: Model) -> bool | None:
-    """Whether there is a forward rule for every output; None: as its parts have."""
-    if op.derivative is None:
-        if isinstance(op.body, Composite) and isinstance(op.body.expr, Call):  # another name of one operator
-            return False if _forward(model.form(op.body.expr.form)[0], model) is False else None
-        return None if op.kind is Kind.COMPOSITE else False
-    unwanted = op.derivative.nondifferentiable_outputs
-    outputs = [
-        r.name or (f"result{i}" if len(op.schema.returns) > 1 else "result")
-        for i, r in enumerate(op.schema.returns)
-    ]
-    ruled = {name for name, _ in op.derivative.forward}
-    return all(name in ruled for name in outputs if name not in unwanted)
-
-
-# C++ does not say which of its calls depend on each other; longer chains than this are not written there.
-_LONGEST_IN_CPP = 8
-
-
-def _parts(op: Operator, model: Model, known: dict[str, int]) -> int:
-    """Return the longest chain of operators in a composite, each of which rounds what it hands on."""
-    if op.name not in known:
-        known[op.name] = 1  # what a recursion that a condition ends finds
-        if isinstance(op.body, Composite) and op.body.cpp is not None:
-            calls = sum(1 for _ in raw_cpp.structs(op.body.cpp))
-            known[op.name] = min(max(1, calls), _LONGEST_IN_CPP)
-        elif isinstance(op.body, Composite) and op.body.expr is not None:
-            known[op.name] = max(1, _chain(op.body.expr, model, known))
-    return known[op.name]
-
-
-def _chain(expr: Expr, model: Model, known: dict[str, int]) -> int:
-    own = _parts(model.form(expr.form)[0], model, known) if isinstance(expr, Call) else 0
-    return own + max((_chain(child, model, known) for child in children(expr)), default=0)
-
-
 def _first(op: Operator, kind: FormKind, numbers: tuple[str, ...] = ()) -> Form | None:
     return next((f for f in op.forms if f.kind is kind and f.numbers == numbers), None)
 
 
 def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
-    wanted, refused = _differentiable(op)
+    wanted, refused = differentiable(op)
     form = op.forms[0]
     inplace = None if slots.is_declared_inplace(op) else _first(op, FormKind.INPLACE)
     out = _first(op, FormKind.OUT)
@@ -143,8 +94,8 @@ def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
         "dtypes": list(op.dtype.allowed),
         "differentiable": wanted,
         "not_implemented": refused,
-        "forward": _forward(op, model),
-        "dynamic": getattr(op.body, "dynamic", None) is not None,
+        "forward": has_forward(op, model),
+        "dynamic": is_dynamic(op),
         "tags": list(op.tags),
         "samples": _samples(op),
         "intervals": {name: list(bounds) for name, bounds in op.test.intervals},
@@ -154,7 +105,7 @@ def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
         "errors": [list(error) for error in op.test.errors],
     }
     if op.kind is Kind.COMPOSITE:
-        record["parts"] = _parts(op, model, parts)
+        record["parts"] = longest_chain(op, model, parts)
     return record
 
 

@@ -16,6 +16,7 @@ from codegen.deriving.signatures import (
     python_name,
 )
 from codegen.model import Argument, BaseType, ListType, Model
+from codegen.writing.python_spelling import is_comparison, method_stem
 from codegen.writing.python_types import shown_default, stub_result, stub_type
 from codegen.writing.render import File, render
 
@@ -27,14 +28,6 @@ _IMPORTS = (
     "from flambeau._C import DeviceLike, Generator, Number, Tensor, device, dtype, layout, memory_format",
     "from flambeau._size import Size",
 )
-# Python's special methods by infix symbol and arity; in-place and reflected ones follow by prefix.
-_SPECIAL = {
-    ("+", 2): "add", ("-", 2): "sub", ("*", 2): "mul", ("/", 2): "truediv", ("//", 2): "floordiv",
-    ("%", 2): "mod", ("**", 2): "pow", ("@", 2): "matmul", ("&", 2): "and", ("|", 2): "or", ("^", 2): "xor",
-    ("<<", 2): "lshift", (">>", 2): "rshift", ("-", 1): "neg", ("~", 1): "invert",
-    ("==", 2): "eq", ("!=", 2): "ne", ("<", 2): "lt", ("<=", 2): "le", (">", 2): "gt", (">=", 2): "ge",
-}  # fmt: skip
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +108,19 @@ def _stubs(found: Iterable[Callable], namespace: str | None, indent: str = "") -
 
 
 def _special(infix: Infix) -> StubDecl:
-    stem = _SPECIAL[infix.symbol, infix.arity]
+    stem = method_stem(infix.symbol, infix.arity)
     if infix.arity == 1:
         return StubDecl((f"    def __{stem}__(self) -> Tensor: ...",))
     name = f"i{stem}" if infix.inplace else stem
     ignored = "  # type: ignore[override]" if stem in ("eq", "ne") else ""
     lines = [f"    def __{name}__(self, other: Tensor | Number) -> Tensor: ...{ignored}"]
-    if not infix.inplace and stem not in _COMPARISONS:
+    if not infix.inplace and not is_comparison(infix.symbol, infix.arity):
         lines.append(f"    def __r{stem}__(self, other: Number) -> Tensor: ...")
     return StubDecl(tuple(lines))
 
 
 def _is_special(infix: Infix) -> bool:
-    return not (infix.inplace and _SPECIAL[infix.symbol, infix.arity] in _COMPARISONS)
+    return not (infix.inplace and is_comparison(infix.symbol, infix.arity))
 
 
 def _module(name: str, stubs: tuple[StubDecl, ...]) -> File:

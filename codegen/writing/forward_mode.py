@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from codegen.deriving.saved import NodePlan, called_forms, output_names, parts, with_numbers
+from codegen.deriving.saved import NodePlan, output_names, parts, with_numbers
 from codegen.language import spelling
+from codegen.language.calls import forms_called
 from codegen.language.overloads import TENSOR, has_tensor
 from codegen.language.pyexpr import map_children
 from codegen.model import Argument, BaseType, Expr, Form, FormKind, Kind, ListType, Model, Prim, Var
@@ -164,7 +165,7 @@ class ForwardMode:
     def _write(self, expr: Expr) -> str:
         """Spell a rule: tensors are primals, so that no tangent of a tangent is computed."""
         expr = self._with_primals(with_numbers(expr, frozenset(self.form.numbers), self.model))
-        self.called |= called_forms(expr)
+        self.called |= forms_called(expr)
         writer = tensor_spelling.TensorSpelling(self.model, self.plan.op.schema.name.base, self._name)
         return writer.write(expr)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from codegen.deriving.signatures import COMMUTATIVE
 from codegen.model import ListType, OptionalType, Type
 
@@ -61,53 +63,57 @@ def accessor(type_: Type) -> str:
     return f"optional_{name}" if optional else name
 
 
-_NUMBER_SLOTS = {
-    ("+", 2): "nb_add",
-    ("-", 2): "nb_subtract",
-    ("*", 2): "nb_multiply",
-    ("/", 2): "nb_true_divide",
-    ("//", 2): "nb_floor_divide",
-    ("%", 2): "nb_remainder",
-    ("**", 2): "nb_power",
-    ("@", 2): "nb_matrix_multiply",
-    ("&", 2): "nb_and",
-    ("|", 2): "nb_or",
-    ("^", 2): "nb_xor",
-    ("<<", 2): "nb_lshift",
-    (">>", 2): "nb_rshift",
-    ("-", 1): "nb_negative",
-    ("~", 1): "nb_invert",
+@dataclass(frozen=True, slots=True)
+class InfixRow:
+    """A Python operator: the stem of its special methods, and its slot in the number protocol."""
+
+    stem: str  # of __add__, __radd__, __iadd__
+    slot: str  # "" for comparisons, which share one
+
+
+# Symbol and number of operands -> what Python calls the operator.
+_INFIX = {
+    ("+", 2): InfixRow("add", "nb_add"),
+    ("-", 2): InfixRow("sub", "nb_subtract"),
+    ("*", 2): InfixRow("mul", "nb_multiply"),
+    ("/", 2): InfixRow("truediv", "nb_true_divide"),
+    ("//", 2): InfixRow("floordiv", "nb_floor_divide"),
+    ("%", 2): InfixRow("mod", "nb_remainder"),
+    ("**", 2): InfixRow("pow", "nb_power"),
+    ("@", 2): InfixRow("matmul", "nb_matrix_multiply"),
+    ("&", 2): InfixRow("and", "nb_and"),
+    ("|", 2): InfixRow("or", "nb_or"),
+    ("^", 2): InfixRow("xor", "nb_xor"),
+    ("<<", 2): InfixRow("lshift", "nb_lshift"),
+    (">>", 2): InfixRow("rshift", "nb_rshift"),
+    ("-", 1): InfixRow("neg", "nb_negative"),
+    ("~", 1): InfixRow("invert", "nb_invert"),
+    # In the order of Py_LT, Py_LE, ...
+    ("<", 2): InfixRow("lt", ""),
+    ("<=", 2): InfixRow("le", ""),
+    ("==", 2): InfixRow("eq", ""),
+    ("!=", 2): InfixRow("ne", ""),
+    (">", 2): InfixRow("gt", ""),
+    (">=", 2): InfixRow("ge", ""),
 }
-_COMPARISONS = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
-# As Py_LT, Py_LE, ... number them.
-COMPARISON_ORDER = ("lt", "le", "eq", "ne", "gt", "ge")
+COMPARISON_ORDER = tuple(row.stem for row in _INFIX.values() if not row.slot)
 
 
-def number_slot(symbol: str, arity: int) -> tuple[str, bool]:
-    """The slot of a Python operator, without its Py_; and whether it is a comparison, which share one."""
-    if symbol in _COMPARISONS:
-        return _COMPARISONS[symbol], True
-    return _NUMBER_SLOTS[symbol, arity], False
+def method_stem(symbol: str, arity: int) -> str:
+    """Return the middle of the special method behind a Python operator: `pow` of `__rpow__`."""
+    return _INFIX[symbol, arity].stem
 
 
-# The middle of the method behind an infix operator: __pow__, __rpow__, __ipow__.
-_METHOD_STEMS = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "truediv",
-    "//": "floordiv",
-    "%": "mod",
-    "**": "pow",
-    "@": "matmul",
-    "&": "and",
-    "|": "or",
-    "^": "xor",
-    "<<": "lshift",
-    ">>": "rshift",
-    "~": "invert",
-    "==": "eq",
-}
+def is_comparison(symbol: str, arity: int) -> bool:
+    """Whether a Python operator shares its slot with the other comparisons."""
+    return not _INFIX[symbol, arity].slot
+
+
+def number_slot(symbol: str, arity: int) -> str:
+    """Return the slot of a Python operator, without its Py_; of a comparison its stem."""
+    return _INFIX[symbol, arity].slot or _INFIX[symbol, arity].stem
+
+
 # Infix operators that __torch_function__ sees as the method of the protocol, not as the operator's,
 # as PyTorch's Tensor defines them; in place, // is the operator's method.
 _SEEN_AS_PROTOCOL = frozenset("** // & | ^ << >> ~ ==".split())
@@ -115,11 +121,11 @@ _SEEN_AS_PROTOCOL = frozenset("** // & | ^ << >> ~ ==".split())
 
 def overridden_names(symbol: str, arity: int, operator: str, inplace: bool) -> tuple[str, str]:
     """The methods of Tensor that an override receives: as written, and with a number on the left."""
-    protocol = symbol in _SEEN_AS_PROTOCOL
+    protocol, stem = symbol in _SEEN_AS_PROTOCOL, method_stem(symbol, arity)
     if inplace:
-        name = f"__i{_METHOD_STEMS[symbol]}__" if protocol and symbol != "//" else operator
+        name = f"__i{stem}__" if protocol and symbol != "//" else operator
         return name, name
-    forward = f"__{_METHOD_STEMS[symbol]}__" if protocol else operator
-    if arity == 1 or symbol in _COMPARISONS:
+    forward = f"__{stem}__" if protocol else operator
+    if arity == 1 or is_comparison(symbol, arity):
         return forward, forward
-    return forward, operator if symbol in COMMUTATIVE else f"__r{_METHOD_STEMS[symbol]}__"
+    return forward, operator if symbol in COMMUTATIVE else f"__r{stem}__"
