@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.language.forms import dim_kind, tensor_args
+from codegen.language.forms import takes_list, tensor_args
 from codegen.model import (
     BaseType,
-    BatchMethod,
+    BatchPlace,
     BatchRule,
     Composite,
     Form,
@@ -19,7 +19,9 @@ from codegen.model import (
     Pointwise,
     Reduce,
 )
+from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 
+_PLACED_BY_NUMBER = (BatchRole.FOLD, BatchRole.FOLLOW)
 GIVEN, DERIVED, LOOP, NOTHING = "given", "derived", "missing", "-"
 
 
@@ -41,12 +43,14 @@ def _rules(op: Operator, form: Form) -> Iterator[BatchRule]:
     match op.body:
         case Pointwise(operands=operands, masks=masks):
             names = (name for name in operands if name not in form.numbers)
-            roles = tuple((name, "mask" if name in masks else "operand", 0) for name in names)
-            yield BatchRule(BatchMethod.POINTWISE, roles, None)
+            roles = ((name, BatchRole.MASK if name in masks else BatchRole.OPERAND) for name in names)
+            places = tuple(BatchPlace(name, role) for name, role in roles)
+            yield BatchRule(BatchMethod.POINTWISE, places, None)
         case Reduce(operands=operands, dim=str() as dim):
-            fronts = tuple((name, "front", 0) for name in operands)
-            kind = dim_kind(op.schema, dim)
-            yield BatchRule(BatchMethod.PLACE, (*fronts, (dim, "dim", 2 * kind + kind)), None)
+            fronts = tuple(BatchPlace(name, BatchRole.FRONT) for name in operands)
+            kind = DimKind.DIMS_OR_ALL if takes_list(op.schema, dim) else DimKind.ONE_DIM
+            place = BatchPlace(dim, BatchRole.DIM, dims=kind)
+            yield BatchRule(BatchMethod.PLACE, (*fronts, place), None)
         case Composite():
             yield BatchRule(BatchMethod.PARTS, (), None)
 
@@ -60,10 +64,10 @@ def is_composite(op: Operator, form: Form) -> bool:
 
 def _into_outs(rule: BatchRule, form: Form) -> BatchRule | None:
     """The rule of an out= form, whose results stand at the front of the out arguments."""
-    if rule.method is BatchMethod.PARTS or any(role in ("fold", "follow") for _, role, _ in rule.places):
+    if rule.method is BatchMethod.PARTS or any(place.role in _PLACED_BY_NUMBER for place in rule.places):
         return None
-    role = "operand" if rule.method is BatchMethod.POINTWISE else "front"
-    outs = tuple((a.name, role, 0) for a in form.schema.args if a.is_out)
+    role = BatchRole.OPERAND if rule.method is BatchMethod.POINTWISE else BatchRole.FRONT
+    outs = tuple(BatchPlace(a.name, role) for a in form.schema.args if a.is_out)
     return BatchRule(rule.method, (*rule.places, *outs), rule.expr)
 
 
@@ -113,6 +117,8 @@ def _shown(rule: BatchRule) -> str:
         return "expression"
     if rule.method is not BatchMethod.PLACE:
         return str(rule.method.value)
-    return ", ".join(
-        f"{name}: {role}{f' {at}' if role in ('align', 'fold') else ''}" for name, role, at in rule.places
-    )
+    shown = []
+    for place in rule.places:
+        number = f" {place.at}" if place.role in (BatchRole.ALIGN, BatchRole.FOLD) else ""
+        shown.append(f"{place.name}: {place.role.value}{number}")
+    return ", ".join(shown)

@@ -147,7 +147,7 @@ def result_names(returns: tuple[Return, ...]) -> tuple[str, ...]:
     return tuple(r.name or (f"result{i}" if len(returns) > 1 else "result") for i, r in enumerate(returns))
 
 
-def dim_kind(schema: Schema, name: str) -> int:
-    """Return 0 for an argument that is one dimension, 1 for a list of them; see BatchRule."""
+def takes_list(schema: Schema, name: str) -> bool:
+    """Whether an argument is a list, or an optional one."""
     type_ = next(a.type for a in schema.args if a.name == name)
-    return int(isinstance(type_.elem if isinstance(type_, OptionalType) else type_, ListType))
+    return isinstance(type_.elem if isinstance(type_, OptionalType) else type_, ListType)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from codegen.language import dtypes
 from codegen.model import (
     Argument,
     BaseType,
@@ -204,16 +205,14 @@ def _default(type_: Type, text: str) -> str:
     return text
 
 
-_DTYPES = {"bool": "Bool", "bfloat16": "BFloat16"}
+_DTYPES = {row.name.lower(): row.name for row in dtypes.TABLE}
 _ALIASES = {"long": "int64", "float": "float32", "double": "float64", "half": "float16", "int": "int32"}
 
 
 def dtype(name: str) -> str:
     """``int64`` -> ``ScalarType::Int64``."""
     name = _ALIASES.get(name, name)
-    kind, bits = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
-    spelled = _DTYPES.get(name) or ("UInt" if kind == "uint" else kind.capitalize()) + bits
-    return f"ScalarType::{spelled}"
+    return f"ScalarType::{_DTYPES[name.replace('_', '')]}"
 
 
 # --- numbers and strings ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 from codegen.model.hashing import Hashed, hashed_once
 
 
@@ -370,28 +371,22 @@ class Kernels:
 Body = Pointwise | Reduce | Composite | View | Kernels
 
 
-class BatchMethod(Enum):
-    """How an operator runs on tensors with a hidden batch dimension."""
+@dataclass(frozen=True, slots=True)
+class BatchPlace:
+    """How a rule treats one argument or result."""
 
-    POINTWISE = "pointwise"  # ranks are aligned, dtypes follow from the logical operands
-    PLACE = "place"  # the operator itself, on whole tensors
-    PARTS = "parts"  # the operators of a composite, each by its own rules
-    LOOP = "loop"  # once per entry of the batch
+    name: str
+    role: BatchRole
+    at: int = 0  # ALIGN: core dimensions; FOLD: dimension; FOLLOW: position of the argument that names it
+    dims: DimKind | None = None  # of DIM
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
-    """One way to run an operator under vmap.
-
-    places: argument or result -> role and number. The roles are operand, front, align (number of core
-    dimensions), fold (dimension), follow (position of the argument that names it), size, stride, offset,
-    times and dim. For dim, one dimension (even) or a list (odd): 0 as they are, 2 where none means all, 4 an
-    order of all, 6 of a result with new dimensions.
-    expr: of PARTS, where the parts are not those of the operator's body.
-    """
+    """One way to run an operator under vmap; `expr`: of PARTS, if not those of the operator's body."""
 
     method: BatchMethod
-    places: tuple[tuple[str, str, int], ...]
+    places: tuple[BatchPlace, ...]
     expr: Expr | None
     reason: str = ""  # of LOOP
     position: Position | None = field(compare=False, default=None)

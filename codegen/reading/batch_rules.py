@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.language.forms import dim_kind, result_names, tensor_args
+from codegen.language.forms import result_names, takes_list, tensor_args
 from codegen.language.overloads import plain
 from codegen.language.tensor_expr import TensorParser, unknown
 from codegen.model import (
     BaseType,
-    BatchMethod,
+    BatchPlace,
     BatchRule,
     ListType,
     OptionalType,
     TupleType,
     Type,
 )
+from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 from codegen.reading import keys
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
@@ -23,12 +24,23 @@ from codegen.reading.fields import Fields, check_keys
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.nodes import Node, Text
 
-Place = tuple[str, str, int]
 # Keys that list names, and the role that they give.
-_LISTS = {"front": "front", "sizes": "size", "strides": "stride", "offsets": "offset", "times": "times"}
-# Keys that list dimensions, and what is added to the kind of one or several of them; see BatchRule.
-_DIMS = {"dims": 0, "reduced": 2, "order": 4, "new_dims": 6}
-_MAPS = ("align", "fold")
+_LISTS = {
+    "front": BatchRole.FRONT,
+    "sizes": BatchRole.SIZE,
+    "strides": BatchRole.STRIDE,
+    "offsets": BatchRole.OFFSET,
+    "times": BatchRole.TIMES,
+}
+# Keys that list dimensions, and what the value is: one dimension, or a list of them.
+_DIMS = {
+    "dims": (DimKind.ONE_DIM, DimKind.DIMS),
+    "reduced": (DimKind.ONE_DIM, DimKind.DIMS_OR_ALL),
+    "order": (DimKind.ORDER, DimKind.ORDER),
+    "new_dims": (DimKind.NEW_DIM, DimKind.NEW_DIMS),
+}
+_MAPS = {"align": BatchRole.ALIGN, "fold": BatchRole.FOLD}
+_PLACING = (BatchRole.FRONT, BatchRole.ALIGN, BatchRole.FOLD, BatchRole.SIZE)
 _INTEGERS = (BaseType("int"), BaseType("SymInt"))
 
 
@@ -53,7 +65,7 @@ def _rule(fields: Fields, draft: Draft, context: Context) -> BatchRule | None:
     if text is not None:
         return _expression(text, draft, context)
     places = tuple(_places(fields, draft))
-    if not any(role in ("front", "align", "fold", "size") for _, role, _ in places):
+    if not any(place.role in _PLACING for place in places):
         if len(context.collector) == before:
             hint = "name a tensor in front, align or fold, or give an expr"
             context.collector.add(fields.node.position, "FB0102", "vmap: a rule that places nothing", hint)
@@ -79,18 +91,18 @@ def _expression(text: Text, draft: Draft, context: Context) -> BatchRule | None:
     return None if expr is None else BatchRule(BatchMethod.PARTS, (), expr, position=text.position)
 
 
-def _places(fields: Fields, draft: Draft) -> Iterator[Place]:
+def _places(fields: Fields, draft: Draft) -> Iterator[BatchPlace]:
     """Yield the checked places; each name has one."""
     given: set[str] = set()
     for place, text in (*_listed(fields, draft), *_mapped(fields, draft)):
-        if place[0] in given:
-            message = f"vmap: '{place[0]}' is placed twice"
+        if place.name in given:
+            message = f"vmap: '{place.name}' is placed twice"
             fields.collector.add(text.position, "FB0206", message, "keep one of them", text.length)
-        given.add(place[0])
+        given.add(place.name)
         yield place
 
 
-def _listed(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
+def _listed(fields: Fields, draft: Draft) -> Iterator[tuple[BatchPlace, Text]]:
     tensors = [a.name for a in tensor_args(draft.schema)]
     lists = [a.name for a in draft.schema.args if _is_tensor_list(a.type)]
     integers = [a.name for a in draft.schema.args if _is_integral(a.type)]
@@ -98,26 +110,27 @@ def _listed(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
     for key, role in _LISTS.items():
         for text in fields.texts(key):
             if _known(fields, key, text, allowed.get(key, integers), draft.name):
-                yield (text.value, role, 0), text
-    for key, kind in _DIMS.items():
+                yield BatchPlace(text.value, role), text
+    for key, (one, several) in _DIMS.items():
         for text in fields.texts(key):
             if _known(fields, key, text, integers, draft.name):
-                yield (text.value, "dim", kind + dim_kind(draft.schema, text.value)), text
+                kind = several if takes_list(draft.schema, text.value) else one
+                yield BatchPlace(text.value, BatchRole.DIM, dims=kind), text
 
 
-def _mapped(fields: Fields, draft: Draft) -> Iterator[tuple[Place, Text]]:
+def _mapped(fields: Fields, draft: Draft) -> Iterator[tuple[BatchPlace, Text]]:
     tensors = [a.name for a in tensor_args(draft.schema)]
-    for role in _MAPS:
-        names = [*tensors, *result_names(draft.schema.returns)] if role == "fold" else tensors
-        inner = fields.map(role)
+    for map_key, role in _MAPS.items():
+        names = [*tensors, *result_names(draft.schema.returns)] if role is BatchRole.FOLD else tensors
+        inner = fields.map(map_key)
         for key, value in inner.node.items if inner is not None else ():
-            if not _known(fields, role, key, names, draft.name):
+            if not _known(fields, map_key, key, names, draft.name):
                 continue
             place = _position(value, draft) if key.value not in tensors else None
             if place is not None:
-                yield (key.value, "follow", place), key
+                yield BatchPlace(key.value, BatchRole.FOLLOW, place), key
             elif (number := _integer(fields, key, value)) is not None:
-                yield (key.value, role, number), key
+                yield BatchPlace(key.value, role, number), key
 
 
 def _position(value: Node, draft: Draft) -> int | None:

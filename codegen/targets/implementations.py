@@ -1,6 +1,6 @@
 """What stands behind dispatcher entries below autograd: aten/<family>_impl.cpp and _kernels.h.
 
-Every entry becomes a FunctionDecl, spelled by codegen/body_spelling.py; a family includes the
+Every entry becomes a FunctionDecl, spelled by codegen/writing/body_spelling.py; a family includes the
 headers of those families whose operators its bodies call.
 """
 
@@ -19,7 +19,8 @@ from codegen.model import (
     Operator,
     Reduce,
 )
-from codegen.writing.body_spelling import FunctionDecl, body_of, descriptors
+from codegen.writing.body_spelling import FunctionDecl, body_of
+from codegen.writing.descriptors import descriptors
 from codegen.writing.render import File, render
 
 

@@ -8,31 +8,11 @@ from dataclasses import dataclass
 from codegen.deriving import batching, slots
 from codegen.language import spelling
 from codegen.language.calls import forms_called
-from codegen.language.forms import result_names
-from codegen.model import (
-    Argument,
-    BatchMethod,
-    BatchRule,
-    Form,
-    FormKind,
-    Kind,
-    ListType,
-    Model,
-    Operator,
-    OptionalType,
-    Return,
-)
+from codegen.model import BatchRule, Form, FormKind, Kind, Model, Operator
+from codegen.model.enumerations import BatchMethod
 from codegen.writing.body_spelling import FunctionDecl, batched_parts
 from codegen.writing.render import File, render
-
-
-@dataclass(frozen=True, slots=True)
-class TableDecl:
-    """A constant array; rows are initialisers of its elements."""
-
-    element: str
-    name: str
-    rows: tuple[str, ...]
+from codegen.writing.trait_tables import TableDecl, argument_row, place_tables, result_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +36,7 @@ class TraitsDecl:
         for index, rule in enumerate(rules):
             name = f"{struct}_places{index}"
             if rule.places:  # parts without a place need no table
-                tables.append(TableDecl(_PLACES, name, _argument_places(rule, form)))
-                tables.append(TableDecl(_PLACES, f"{name}_of_results", _result_places(rule, op)))
+                tables += place_tables(name, rule, form, op)
             parts = "nullptr"
             if rule.expr is not None:
                 functions.append(batched_parts(model, op, form, rule, index))
@@ -68,12 +47,12 @@ class TraitsDecl:
             rows.append(f"BatchMethod::{rule.method.value.capitalize()}, {places}, {parts}")
         own = (
             TableDecl(
-                "constexpr ArgumentTraits", f"{struct}_arguments", tuple(map(_argument, form.schema.args))
+                "constexpr ArgumentTraits", f"{struct}_arguments", tuple(map(argument_row, form.schema.args))
             ),
             TableDecl(
                 "constexpr ResultTraits",
                 f"{struct}_results",
-                tuple(_result(result, form) for result in form.schema.returns),
+                tuple(result_row(result, form) for result in form.schema.returns),
             ),
             TableDecl("const BatchRule", f"{struct}_rules", tuple(rows)),
         )
@@ -85,10 +64,6 @@ class TraitsDecl:
             functions=tuple(functions),
             externs=tuple(_externs(op, form, rules)),
         )
-
-
-_PLACES = "constexpr BatchPlace"
-_DIM_KINDS = ("kOneDim", "kDims", "kOneDim", "kDimsOrAll", "kOrder", "kOrder", "kNewDim", "kNewDims")
 
 
 def _flags(op: Operator, form: Form) -> tuple[bool, ...]:
@@ -109,38 +84,6 @@ def _externs(op: Operator, form: Form, rules: Iterable[BatchRule]) -> Iterator[s
         types = ", ".join(spelling.parameter(arg).rpartition(" ")[0] for arg in form.schema.args)
         returns = spelling.return_type(form.schema.returns)
         yield f"{returns} {_composite(op, form)}(DispatchKeySet{', ' * bool(types)}{types});"
-
-
-def _argument(arg: Argument) -> str:
-    kind = "Other"
-    if slots.is_tensor_like(arg.type):
-        inner = arg.type.elem if isinstance(arg.type, OptionalType) else arg.type
-        kind = "TensorList" if isinstance(inner, ListType) else "Tensor"
-    writes = "true" if arg.alias is not None and arg.alias.is_write else "false"
-    return f"{spelling.quoted(arg.name)}, ArgumentKind::{kind}, {writes}"
-
-
-def _result(result: Return, form: Form) -> str:
-    names = set(result.alias.before) if result.alias is not None else set()
-    for index, arg in enumerate(form.schema.args):
-        if arg.alias is not None and names & {*arg.alias.before, *arg.alias.after}:
-            return f"{index}, {'true' if arg.alias.is_write else 'false'}"
-    return "-1, false"
-
-
-def _place(places: dict[str, tuple[str, int]], name: str, default: str) -> str:
-    role, at = places.get(name, (default, 0))
-    return f"BatchRole::{role.capitalize()}, {_DIM_KINDS[at] if role == 'dim' else at}"
-
-
-def _argument_places(rule: BatchRule, form: Form) -> tuple[str, ...]:
-    places = {name: (role, at) for name, role, at in rule.places}
-    return tuple(_place(places, arg.name, "plain") for arg in form.schema.args)
-
-
-def _result_places(rule: BatchRule, op: Operator) -> tuple[str, ...]:
-    places = {name: (role, at) for name, role, at in rule.places}
-    return tuple(_place(places, name, "front") for name in result_names(op.schema.returns))
 
 
 def _included(model: Model, operators: Iterable[Operator]) -> set[str]:

@@ -29,9 +29,7 @@ from codegen.model import (
     View,
 )
 from codegen.writing import number_spelling, tensor_spelling
-from codegen.writing.loop_spelling import loop_name, widens
-
-_BITS = {"bool": 0x0001, "integral": 0x703E, "floating": 0x1F03C0, "complex": 0x8C00}
+from codegen.writing.loop_spelling import loop_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,64 +42,8 @@ class FunctionDecl:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DescriptorDecl:
-    """A PointwiseOp or ReduceOp."""
-
-    kind: str  # the struct's name
-    loop_type: str
-    name: str
-    fields: tuple[str, ...]  # before the loops
-
-
-# --- descriptors ---------------------------------------------------------------------------------
-
-
-def _mask(op: Operator) -> str:
-    return hex(sum(_BITS[category] for category in op.dtype.allowed))
-
-
 def _shown_name(op: Operator) -> str:
     return spelling.quoted(op.schema.name.base)
-
-
-def descriptors(op: Operator) -> Iterator[DescriptorDecl]:
-    """Spell what the drivers must know: one descriptor per case, none for other kinds."""
-    rule = f"DTypeRule::{op.dtype.name.capitalize()}"
-    if isinstance(op.body, Pointwise):
-        masks = sum(1 << op.body.operands.index(name) for name in op.body.masks)
-        counts = (str(len(op.body.operands)), str(len(op.body.params)), str(masks))
-        for case, _ in op.body.cases:
-            stem = loop_name(op, case)
-            yield DescriptorDecl(
-                "PointwiseOp", "PointwiseLoop", stem, (_shown_name(op), rule, _mask(op), *counts)
-            )
-    elif isinstance(op.body, Reduce):
-        body = op.body
-        sizes = (
-            "{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}" if body.combine in ("any", "all") else _acc_sizes(op)
-        )
-        fields = (
-            _shown_name(op),
-            rule,
-            _mask(op),
-            str(len(body.operands) + len(body.let)),
-            str(len(body.let)),
-            str(len(body.params)),
-            "true" if body.empty == "error" else "false",
-            "true" if widens(op) else "false",
-            sizes,
-        )
-        yield DescriptorDecl("ReduceOp", "ReduceLoops", loop_name(op, ""), fields)
-
-
-def _acc_sizes(op: Operator) -> str:
-    if op.dtype.name == "real":
-        return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 4, 8, 8}"
-    return "{1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16, 8}"
-
-
-# --- bodies --------------------------------------------------------------------------------------
 
 
 def _signature(form: Form, suffix: str, lines: Iterable[str]) -> FunctionDecl:

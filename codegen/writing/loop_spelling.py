@@ -7,39 +7,9 @@ from dataclasses import dataclass
 
 from codegen.language import spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
+from codegen.language import dtypes
 from codegen.writing.scalar_spelling import ScalarSpelling
 
-_CATEGORIES = {
-    "bool": ("Bool",),
-    "integral": ("UInt8", "Int8", "Int16", "Int32", "Int64", "UInt64", "UInt16", "UInt32"),
-    "floating": ("Float16", "BFloat16", "Float32", "Float64"),
-    "complex": ("Complex64", "Complex128", "Complex32"),
-}
-_CPP = {
-    "Bool": "bool",
-    "UInt8": "uint8_t",
-    "Int8": "int8_t",
-    "Int16": "int16_t",
-    "Int32": "int32_t",
-    "Int64": "int64_t",
-    "Float32": "float",
-    "Float64": "double",
-    "Complex64": "complex<float>",
-    "Complex128": "complex<double>",
-    "UInt64": "uint64_t",
-}
-# Types of memory whose loops run in a wider type.
-_WIDER = {
-    "Float16": "float",
-    "BFloat16": "float",
-    "UInt16": "int32_t",
-    "UInt32": "int64_t",
-    "Complex32": "complex<float>",
-}
-# The order of the enumeration: those that loops compute in come first.
-_COMPUTED = (*"Bool UInt8 Int8 Int16 Int32 Int64 Float16 BFloat16 Float32 Float64".split(),
-             *"Complex64 Complex128 UInt64".split())  # fmt: skip
-_ORDER = (*_COMPUTED, "UInt16", "UInt32", "Complex32")
 _OUT = {"compare": "bool", "logical": "bool", "real": "real_t<T>"}
 _IDENTITY = {
     "sum": "Acc(0)",
@@ -60,16 +30,6 @@ _COMBINE = {
     "xor": "Acc(a ^ b)",
 }
 _WIDENING = ("sum", "prod")
-
-
-# How device code spells what it loads and converts itself.
-_DEVICE_STORAGE = {
-    "Bool": "StoredBool",
-    "Float16": "Half",
-    "BFloat16": "BFloat16",
-    "UInt16": "uint16_t",
-    "UInt32": "uint32_t",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +94,18 @@ def _computes(op: Operator) -> dict[str, str]:
     """
     converted = {"floating": {"bool", "integral"}, "number": {"bool"}}  # before the loop sees them
     allowed = set(op.dtype.allowed) - converted.get(op.dtype.name, set())
-    dtypes = [dtype for category in _CATEGORIES for dtype in _CATEGORIES[category] if category in allowed]
-    computes = {dtype: _WIDER.get(dtype) or _CPP[dtype] for dtype in dtypes}
+    computes = {name: dtypes.COMPUTE_TYPES[name] for name in dtypes.of_categories(allowed)}
     if widens(op):
-        narrow = {*_CATEGORIES["bool"], *_CATEGORIES["integral"]}
-        computes |= {dtype: _CPP["Int64"] for dtype in dtypes if dtype in narrow}
+        narrow = dtypes.of_categories(("bool", "integral"))
+        computes |= {name: dtypes.OWN_TYPES["Int64"] for name in narrow if name in computes}
     return computes
 
 
 def _loop_table(op: Operator, entry: str, absent: str) -> tuple[str, ...]:
     """Entries by compute dtype."""
     used = set(_computes(op).values())
-    return tuple(entry.format(_CPP[d]) if _CPP.get(d) in used else absent for d in _COMPUTED)
+    own = dtypes.OWN_TYPES
+    return tuple(entry.format(own[d]) if own.get(d) in used else absent for d in dtypes.COMPUTED)
 
 
 # Read as they lie in memory by the reductions that compute in the type named: widening them first
@@ -156,22 +116,24 @@ STORED_TYPES = "c10/core/half.h"  # the header that defines them
 
 def _reduce_table(op: Operator, name: str, lets: int) -> tuple[str, ...]:
     """Entries by compute dtype, and by the dtypes in memory that are read as they are."""
-    table = dict(zip(_COMPUTED, _loop_table(op, f"reduce_loops<{name}_fiber<{{}}>>()", "{}"), strict=True))
+    entries = _loop_table(op, f"reduce_loops<{name}_fiber<{{}}>>()", "{}")
+    table = dict(zip(dtypes.COMPUTED, entries, strict=True))
     if lets:
         return tuple(table.values())  # the last step reads them in the compute type
     computes = _computes(op)
     for stored, wide in _READ_AS_STORED.items():
-        if computes.get(stored) == _CPP[wide]:
-            table[stored] = f"reduce_loops<{name}_fiber<{_CPP[wide]}, c10::{stored}>>()"
+        if computes.get(stored) == dtypes.OWN_TYPES[wide]:
+            table[stored] = f"reduce_loops<{name}_fiber<{dtypes.OWN_TYPES[wide]}, c10::{stored}>>()"
     return tuple(table.values())
 
 
 def _launcher_table(op: Operator, entry: str) -> tuple[str, ...]:
     """Entries by the dtype in memory."""
     computes = _computes(op)
-    stored = _CPP | _DEVICE_STORAGE
+    stored = dtypes.DEVICE_TYPES
     return tuple(
-        entry.format(computes[d], stored[d]) if d in computes and d in stored else "nullptr" for d in _ORDER
+        entry.format(computes[d], stored[d]) if d in computes and stored[d] else "nullptr"
+        for d in dtypes.WITH_LOOPS
     )
 
 
@@ -260,7 +222,7 @@ def _bfloat16_loop(name: str, body: Pointwise, lines: Sequence[str]) -> tuple[st
 
 
 def _with_entry(table: tuple[str, ...], dtype: str, entry: str) -> tuple[str, ...]:
-    at = _COMPUTED.index(dtype)
+    at = dtypes.COMPUTED.index(dtype)
     return (*table[:at], entry, *table[at + 1 :])
 
 

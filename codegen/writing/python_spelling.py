@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from codegen.deriving.signatures import COMMUTATIVE
 from codegen.model import ListType, OptionalType, Type
 
-_PARAM_KINDS = {
+PARAM_KINDS = {
     "Tensor": "Tensor",
     "Scalar": "Scalar",
     "int": "Int",
@@ -23,7 +23,7 @@ _PARAM_KINDS = {
     "MemoryFormat": "MemoryFormat",
     "Generator": "Generator",
 }
-_ACCESSORS = {
+ACCESSORS = {
     "Tensor": "tensor",
     "TensorList": "tensor_list",
     "Scalar": "scalar",
@@ -53,12 +53,12 @@ def param_kind(type_: Type) -> str:
         return param_kind(type_.elem)
     if isinstance(type_, ListType):
         return f"{param_kind(type_.elem)}List"
-    return _PARAM_KINDS[type_.name]
+    return PARAM_KINDS[type_.name]
 
 
 def accessor(type_: Type) -> str:
     """The argument parser's accessor of a schema type."""
-    name = _ACCESSORS[param_kind(type_)]
+    name = ACCESSORS[param_kind(type_)]
     optional = isinstance(type_, OptionalType) and name not in _NEVER_OPTIONAL
     return f"optional_{name}" if optional else name
 
