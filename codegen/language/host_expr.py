@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from codegen.language.host_functions import host_functions
 from codegen.language.overloads import (
     BOOL,
-    DTYPE,
     FLOAT,
     INT,
-    INTS,
     NONE,
     SCALAR,
-    STR,
     TENSOR,
     AnyType,
     is_tensor,
@@ -37,31 +35,6 @@ from codegen.model import (
 
 Visit = Callable[[ast.expr], Expr | None]
 
-# name -> (smallest, largest number of arguments); None: any
-FUNCTIONS: dict[str, tuple[int, int | None]] = {
-    "len": (1, 1),
-    "min": (1, None),
-    "max": (1, None),
-    "abs": (1, 1),
-    "sum": (1, 1),
-    "prod": (1, 1),
-    "range": (1, 3),
-    "wrap": (2, 2),
-    "has_value": (1, 1),
-    "value": (1, 1),
-    "conj": (1, 1),
-    "float": (1, 1),
-    "int": (1, 1),
-    "default_dtype": (0, 0),
-    "broadcast": (2, 2),
-    "category": (1, 1),
-    "promote": (2, 2),
-    "compute_dtype": (1, 1),
-}
-# Host functions even of Tensors.
-ALWAYS = (
-    "len", "wrap", "has_value", "value", "default_dtype", "broadcast", "category", "promote", "compute_dtype",
-)  # fmt: skip
 _NUMBERS = (BOOL, INT, FLOAT)
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
@@ -213,74 +186,17 @@ def slice_of(source: Source, visit: Visit, node: ast.Subscript, of: Expr) -> Exp
 
 def call(source: Source, node: ast.Call, name: str, args: list[Expr]) -> Expr | None:
     """Type a call of a host function."""
-    least, most = FUNCTIONS[name]
+    function = host_functions()[name]
+    least, most = function.least, function.most
     if len(args) < least or (most is not None and len(args) > most) or node.keywords:
         counts = str(least) if least == most else f"{least} or more"
         message = f"{name}: expected {counts} arguments, got {len(args)}"
         source.error(node, "FB0304", message, "host functions take positional arguments only")
         return None
     types = [type_of(arg) for arg in args]
-    type_ = _call_type(name, types)
+    type_ = function.result(types)
     if type_ is not None:
         return Host(name, tuple(args), type_, source.position(node))
     shown = ", ".join(map(show, types))
-    hint = _CALL_HINTS.get(name, "host functions compute on ints, floats and lists of ints")
-    source.error(node, "FB0306", f"{name}: cannot take ({shown})", hint)
+    source.error(node, "FB0306", f"{name}: cannot take ({shown})", function.hint)
     return None
-
-
-_CALL_HINTS = {
-    "broadcast": "broadcast takes two shapes",
-    "category": "category takes a dtype or a Scalar: bool, integral, floating or complex",
-    "promote": "promote takes two dtypes",
-    "compute_dtype": "compute_dtype takes a dtype",
-    "len": "len takes a list; for Tensors use x.shape[0] or x.ndim",
-    "wrap": "wrap(dim, ndim) takes two ints",
-    "has_value": "has_value takes an optional argument",
-    "value": "value takes an optional argument",
-}
-
-
-def _call_type(name: str, types: list[AnyType]) -> AnyType | None:
-    if name == "default_dtype":
-        return DTYPE
-    first = types[0]
-    match name:
-        case "len":
-            return INT if isinstance(first, ListType) else None
-        case "min" | "max":
-            return _extremum(types)
-        case "abs":
-            return first if first in (INT, FLOAT) else None
-        case "sum" | "prod":
-            return first.elem if isinstance(first, ListType) and first.elem in (INT, FLOAT) else None
-        case "range":
-            return INTS if all(t == INT for t in types) else None
-        case "broadcast":
-            return INTS if types == [INTS, INTS] else None
-        case "category":
-            return STR if first in (DTYPE, SCALAR) else None
-        case "promote":
-            return DTYPE if types == [DTYPE, DTYPE] else None
-        case "compute_dtype":
-            return DTYPE if first == DTYPE else None
-        case "wrap":
-            return INT if types == [INT, INT] else None
-        case "has_value":
-            return BOOL if isinstance(first, OptionalType) else None
-        case "value":
-            return first.elem if isinstance(first, OptionalType) else None
-        case "conj":
-            return SCALAR if first == SCALAR else first if first in (INT, FLOAT) else None
-        case "float" | "int":
-            return {"float": FLOAT, "int": INT}[name] if first in (*_NUMBERS, SCALAR) else None
-    return None
-
-
-def _extremum(types: list[AnyType]) -> AnyType | None:
-    if len(types) == 1:
-        only = types[0]
-        return only.elem if isinstance(only, ListType) and only.elem in (INT, FLOAT) else None
-    if not all(t in (INT, FLOAT) for t in types):
-        return None
-    return FLOAT if FLOAT in types else INT

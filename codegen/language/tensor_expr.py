@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codegen.language import host_expr
+from codegen.language.host_functions import host_functions
 from codegen.language.overloads import (
     BOOL,
     COMPLEX,
@@ -370,7 +371,8 @@ class TensorParser:
         name = node.func.id
         forms = self.scope.forms.named(name)
         of_tensor = args is not None and any(has_tensor(type_of(a)) for a in args)
-        known = name in host_expr.FUNCTIONS and (not of_tensor or name in host_expr.ALWAYS)
+        function = host_functions().get(name)
+        known = function is not None and (not of_tensor or function.of_tensors)
         if not forms and not known:
             self._unknown_call(node.func)
             return None
@@ -387,7 +389,7 @@ class TensorParser:
     def _unknown_call(self, func: ast.Name) -> None:
         if func.id in self.scope.unusable.calls:
             return
-        candidates = [*self.scope.forms.names(), *host_expr.FUNCTIONS]
+        candidates = [*self.scope.forms.names(), *host_functions()]
         hint = did_you_mean(func.id, candidates) or "declare the operator in native_functions.yaml"
         message = f"unknown operator '{func.id}' in {self.scope.reader}"
         whole = ast.Call(func, [], [])

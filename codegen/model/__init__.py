@@ -189,10 +189,9 @@ class Prop(Hashed):
 class Host(Hashed):
     """Arithmetic, comparison or logic on ints, floats, bools: op is the symbol, or a host function.
 
-    Host functions: ``len  min  max  abs  sum  prod  range  wrap(dim, ndim)  has_value(x)  value(x)
-    conj  float  int  default_dtype``; ``slice(list, begin, end)`` for ``list[begin:end]``, where a bound
-    may be a None Literal; on lists ``+`` joins and ``*`` repeats. Of a Scalar: ``-``, ``==``, ``!=``,
-    ``conj`` and ``tensor`` (0-dim, promotes like the number) only.
+    Host functions are rows of codegen/host_functions.yaml; ``slice(list, begin, end)`` stands for
+    ``list[begin:end]``, where a bound may be a None Literal. On lists ``+`` joins and ``*`` repeats. Of a
+    Scalar: ``-``, ``==``, ``!=``, ``conj`` and ``tensor`` (0-dim, promotes like the number) only.
     """
 
     op: str

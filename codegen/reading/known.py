@@ -11,16 +11,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.language import host_functions
 from codegen.language.overloads import ALL, Forms
 from codegen.model import DTypeRule, Form
+from codegen.reading import primitives
 from codegen.reading.entries import Draft
-from codegen.reading.primitives import TABLE
 from codegen.source.memory import Memory, digest
 from codegen.source.nodes import Node, plain
 
 # What no caller of an operator reads; the calls of a composite are known as `Facts.calls`.
 PRIVATE = "check composite cpp doc kernels let reason shape test view vmap".split()
 _GENERATOR = Path(__file__).parents[1]
+_TABLES = (primitives.TABLE, host_functions.TABLE)
 _ROOMS = ("model", "source", "language", "reading")  # all that reading an entry runs
 
 
@@ -39,7 +41,7 @@ class Known:
         files = (path for room in _ROOMS for path in (_GENERATOR / room).glob("*.py"))
         modules = [str(path.relative_to(_GENERATOR).with_suffix("")) for path in files]
         self._memory = Memory("sound", modules, folder, most=5_000)
-        self._primitives = digest(TABLE.read_text(encoding="utf-8")).hex()
+        self._tables = digest(*(table.read_text(encoding="utf-8") for table in _TABLES)).hex()
         self._forms: Forms | None = None
         self._shown: dict[str, str] = {}
         self._owners: dict[str, Draft] = {}
@@ -73,7 +75,7 @@ class Known:
     def key(self, draft: Draft, derivative: Node | None, sources: str, oracles: str) -> bytes:
         """Return the hash of an entry with its derivative, and of what is looked up outside the two files."""
         own, formulas = repr(plain(draft.fields.node)), repr(plain(derivative))
-        return digest(self._primitives, draft.name, draft.family, own, formulas, sources, oracles)
+        return digest(self._tables, draft.name, draft.family, own, formulas, sources, oracles)
 
     def shown(self, name: str) -> str:
         """Return a hash of what a name or symbol means to those that call it."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.language import spelling
+from codegen.language import dtypes, spelling
 from codegen.model import Operator, Pointwise, Reduce
-from codegen.language import dtypes
 from codegen.writing.loop_spelling import loop_name, widens
 
 

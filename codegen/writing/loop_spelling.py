@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from codegen.language import spelling
+from codegen.language import dtypes, spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
-from codegen.language import dtypes
 from codegen.writing.scalar_spelling import ScalarSpelling
 
 _OUT = {"compare": "bool", "logical": "bool", "real": "real_t<T>"}

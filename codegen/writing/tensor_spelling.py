@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from codegen.language.host_functions import host_functions
 from codegen.language.overloads import has_tensor, type_of
 from codegen.language.pyexpr import children
 from codegen.language.spelling import (
@@ -221,7 +222,8 @@ class TensorSpelling:
             return f"({_UNARY[op]}{texts[0]})"
         if op in _BINARY:
             return _BINARY[op].format(*texts)
-        return f"host::{_HOST[op]}({', '.join(texts)})"
+        function = "slice" if op == "slice" else host_functions()[op].cpp
+        return f"host::{function}({', '.join(texts)})"
 
     def _checked(self, op: str, texts: list[str]) -> str:
         """Arithmetic of ints, which raises where an int64 cannot hold the result."""
@@ -271,26 +273,6 @@ _BINARY = {
     "//": "host::floor_divide({0}, {1})",
     "%": "host::modulo({0}, {1})",
     "**": "host::power({0}, {1})",
-}
-_HOST = {
-    "len": "length",
-    "min": "minimum",
-    "max": "maximum",
-    "abs": "absolute",
-    "sum": "sum",
-    "prod": "product",
-    "range": "range",
-    "wrap": "wrap",
-    "has_value": "has_value",
-    "conj": "conj",
-    "float": "to_float",
-    "int": "to_int",
-    "default_dtype": "default_dtype",
-    "slice": "slice",
-    "broadcast": "broadcast",
-    "category": "category",
-    "promote": "promote",
-    "compute_dtype": "compute_dtype",
 }
 PROPERTIES = {
     "shape": "{0}.sizes()",

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from codegen.deriving.slots import SPARSE_KEY
+from codegen.language import dtypes
 from codegen.language.schema import DTYPE_NAMES, ENUMERATORS
 from codegen.language.spelling import dtype, enumerator, memory_format
 from codegen.model.enumerations import AUTOCAST_DEVICES, CAST_POLICIES, BatchMethod, BatchRole, DimKind
 from codegen.reading.keys import BACKENDS, DTYPE_RULES, ERRORS
-from codegen.language import dtypes
 from codegen.writing import python_spelling
 
 ROOT = Path(__file__).parents[2]

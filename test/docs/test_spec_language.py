@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codegen.__main__ import COMMANDS
-from codegen.language.host_expr import FUNCTIONS
+from codegen.language.host_functions import host_functions
 from codegen.language.tensor_expr import PROPERTIES
 from codegen.reading import keys
 
@@ -17,7 +17,7 @@ WORDS = {
     "kernels": [*keys.BACKENDS, *keys.COMBINES, *keys.EMPTY],
     "formulas": [*keys.FORWARD_RULES, *keys.NO_GRADIENT],
     "reserved names": list(keys.RESERVED_ARGS),
-    "host functions": list(FUNCTIONS),
+    "host functions": list(host_functions()),
     "properties": list(PROPERTIES),
     "commands": [f"codegen {name}" for name in COMMANDS],
 }
