@@ -20,6 +20,7 @@ from codegen.model import (
     Number,
     OptionalType,
     Position,
+    Prim,
     Schema,
     Seq,
     TupleType,
@@ -140,8 +141,7 @@ def _as_float(value: bool | int | float | complex) -> float | complex:
 
 def type_of(expr: Expr) -> AnyType:
     """Return an expression's type; tensor-level expressions all carry one."""
-    type_: AnyType = getattr(expr, "type", TENSOR)
-    return type_
+    return TENSOR if isinstance(expr, Prim) else expr.type
 
 
 def default_value(arg: Argument, position: Position) -> Expr:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codegen.language.forms import tensor_args
-from codegen.language.overloads import TENSOR, has_tensor, plain
+from codegen.language.overloads import TENSOR, has_tensor, plain, type_of
 from codegen.language.tensor_expr import TensorParser, unknown
 from codegen.model import (
     BaseType,
@@ -312,7 +312,7 @@ class _Reader:
         expr = parser.parse(value, None if len(names) > 1 else wants[0])
         if expr is None or len(names) == 1:
             return expr
-        have = getattr(expr, "type", TENSOR)
+        have = type_of(expr)
         if isinstance(have, TupleType) and len(have.items) == len(names):
             return expr
         count = len(have.items) if isinstance(have, TupleType) else 1

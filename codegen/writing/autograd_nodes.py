@@ -186,7 +186,7 @@ class NodeWriter:
         assert rule.expr is not None
         text = self.writer.write(rule.expr)
         if len(rule.args) > 1:
-            if any(getattr(p, "name", "") == "output_mask" for p in parts(rule.expr)):
+            if any(isinstance(p, Var) and p.name == "output_mask" for p in parts(rule.expr)):
                 wanted = ", ".join(self._wanted(name) for name in rule.args)
                 yield f"  const bool output_mask_values[] = {{{wanted}}};"
                 yield "  const ArrayRef<bool> output_mask(output_mask_values);"

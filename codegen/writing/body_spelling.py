@@ -26,6 +26,7 @@ from codegen.model import (
     OptionalType,
     Pointwise,
     Reduce,
+    Type,
     View,
 )
 from codegen.writing import number_spelling, tensor_spelling
@@ -96,13 +97,17 @@ def _inputs(form: Form) -> str:
     """All tensors that a form reads, also those in lists, as an ArrayRef of pointers."""
     outs = _written(form) if form.kind is FormKind.OUT else []
     read = [arg for arg in form.schema.args if slots.is_tensor_like(arg.type) and arg not in outs]
-    read = [arg for arg in read if not isinstance(getattr(arg.type, "elem", None), ListType)]
+    read = [arg for arg in read if not _holds_lists(arg.type)]
     single = ", ".join(f"&{spelling.local(a.name)}" for a in read if not isinstance(a.type, ListType))
     lists = ", ".join(spelling.local(a.name) for a in read if isinstance(a.type, ListType))
     if lists:
         single = f"tensors_of({{{single}}}, {{{lists}}})"
         return f"ArrayRef<const Tensor*>({single})"
     return f"ArrayRef<const Tensor*>({{{single}}})"
+
+
+def _holds_lists(type_: Type) -> bool:
+    return isinstance(type_, OptionalType | ListType) and isinstance(type_.elem, ListType)
 
 
 def _apart(op: Operator, form: Form) -> Iterator[str]:

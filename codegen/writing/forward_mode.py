@@ -10,7 +10,7 @@ from codegen.language import spelling
 from codegen.language.calls import forms_called
 from codegen.language.overloads import TENSOR, has_tensor
 from codegen.language.pyexpr import map_children
-from codegen.model import Argument, BaseType, Expr, Form, FormKind, Kind, ListType, Model, Prim, Var
+from codegen.model import Argument, BaseType, Expr, Form, FormKind, ListType, Model, Pointwise, Prim, Var
 from codegen.writing import tensor_spelling
 
 
@@ -149,13 +149,8 @@ class ForwardMode:
         if "complex" not in self.plan.op.dtype.allowed or self.plan.op.dtype.name == "real":
             return "{0}"
         for op in self.model.operators:
-            body = getattr(op.body, "cases", None)
-            if (
-                op.kind is Kind.POINTWISE
-                and body
-                and isinstance(body[0][1], Prim)
-                and body[0][1].name == "conj"
-            ):
+            case = op.body.cases[0][1] if isinstance(op.body, Pointwise) else None
+            if isinstance(case, Prim) and case.name == "conj":
                 self.called.add(op.name)
                 return f"({{0}}.is_complex() ? ops::{spelling.struct_name(op.name)}::call({{0}}) : {{0}})"
         return "{0}"

@@ -185,7 +185,7 @@ class TensorSpelling:
                     return f"{owned(type_)}({inner})"
                 return f"{owned(type_)}{{{inner}}}"
             case Item(of=of, index=index):
-                if isinstance(getattr(of, "type", None), TupleType):
+                if isinstance(type_of(of), TupleType):
                     assert isinstance(index, Number)
                     return f"std::get<{index.value}>({self._text(of, lines)})"
                 return f"host::at({self._text(of, lines)}, {self._text(index, lines)})"
@@ -204,7 +204,7 @@ class TensorSpelling:
         lazy = op in ("and", "or")
         texts = [self.write(arg) if lazy else self._text(arg, lines) for arg in args]
         scalar = BaseType("Scalar")
-        if op in ("==", "!=") and any(getattr(a, "type", None) == scalar for a in args):
+        if op in ("==", "!=") and any(type_of(a) == scalar for a in args):
             return f"({'!' if op == '!=' else ''}Scalar({texts[0]}).equals({texts[1]}))"
         if op == "tensor":
             return f"wrapped_number_tensor({texts[0]})"
