@@ -72,10 +72,12 @@ def _totals(model: Model, table: dict[str, dict[str, int]]) -> Iterator[str]:
         yield f"{name:<12}{row[GIVEN]:>9}{row[DERIVED]:>9}{row[MISSING]:>9}"
     yield from _missing(model)
     declared = [op for op in model.operators if not op.internal]
-    raw = [op.body.is_loop for op in declared if isinstance(op.body, Composite) and op.body.cpp is not None]
+    composites = [op.body for op in declared if isinstance(op.body, Composite)]
+    raw = sum(body.cpp is not None for body in composites)
+    loops = sum(body.loop is not None for body in composites)
     yield counts(declared, model.primitives)
     yield (
-        f"{raw.count(False)} composites in raw C++, {raw.count(True)} loops over lists; "
+        f"{raw} composites in raw C++, {loops} loops over lists; "
         f"{len(model.operators) - len(declared)} more operators for gradients"
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.deriving import batching
 from codegen.language.forms import tensor_args
-from codegen.model import FormKind, Kernels, Kind, Model, Operator
+from codegen.model import Composite, FormKind, Kernels, Kind, Model, Operator
 
 ARTEFACTS = (
     "functional", "in-place", "out", "numbers", "shape", "cpu", "cuda", "backward", "forward",
@@ -49,9 +49,7 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
 
 
 def _raw(op: Operator) -> bool:
-    from codegen.model import Composite
-
-    return isinstance(op.body, Composite) and op.body.cpp is not None
+    return isinstance(op.body, Composite) and op.body.expr is None
 
 
 def _forms(op: Operator) -> Iterator[Artefact]:

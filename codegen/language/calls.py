@@ -23,6 +23,8 @@ def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
     raw: set[str] = set()
     if isinstance(operator.body, Composite) and operator.body.cpp is not None:
         raw = raw_cpp.forms_called(operator.body.cpp, forms)
+    if isinstance(operator.body, Composite) and operator.body.loop is not None:
+        raw = {operator.body.loop.form}
     if isinstance(operator.body, Composite) and operator.body.expr is not None:
         exprs.append(operator.body.expr)
     if isinstance(operator.body, Reduce):

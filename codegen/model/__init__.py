@@ -334,13 +334,29 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class ListLoop:
+    """One call of a form for each place of lists: a row of `foreach:`."""
+
+    form: str
+    given: tuple[ListArgument, ...]  # for the form's arguments, in order
+
+
+@dataclass(frozen=True, slots=True)
+class ListArgument:
+    """What stands for an argument of the form: an argument of the loop, or its item at the place."""
+
+    name: str
+    is_item: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Composite:
-    """Made of other operators: an expression, or C++ statements."""
+    """Made of other operators: exactly one of an expression, C++ statements and a loop over lists."""
 
     expr: Expr | None
     cpp: str | None  # raw C++ body
     position: Position = field(compare=False)
-    is_loop: bool = False  # the C++ is the generator's: a loop over lists, of a row of `foreach:`
+    loop: ListLoop | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from codegen.model import (
     Expr,
     Kernels,
     Kind,
+    ListLoop,
     Number,
     Pointwise,
     Position,
@@ -267,12 +268,22 @@ def _composite(draft: Draft, context: Context) -> Body | None:
         return None
     if draft.kind_key == "cpp":
         _check_cpp(draft, context, text)
-        made = text.position == draft.func.position  # all texts of a row's entry stand where the row does
-        return Composite(None, text.value, text.position, made)
+        return Composite(None, text.value, text.position)
+    if draft.loop is not None:
+        return _loop(draft, draft.loop, context)
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
     expr = parse_with_lets(draft, context, text, draft.name, want)
     return None if expr is None else Composite(expr, None, text.position)
+
+
+def _loop(draft: Draft, loop: ListLoop, context: Context) -> Body | None:
+    if context.forms.find(loop.form) is None:
+        message = f"unknown operator '{loop.form}' in the loop of {draft.name}"
+        hint = "give the operator the number overload or the in-place form that the row needs"
+        context.collector.add(draft.func.position, "FB0303", message, hint, draft.func.length)
+        return None
+    return Composite(None, None, draft.func.position, loop)
 
 
 def _check_cpp(draft: Draft, context: Context, text: Text) -> None:

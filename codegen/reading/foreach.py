@@ -13,8 +13,18 @@ from dataclasses import replace
 
 from codegen.language.forms import inplace_schema, with_numbers
 from codegen.language.schema import SchemaError, parse, show_schema
-from codegen.model import Alias, Argument, BaseType, ListType, OperatorName, Return, Schema, Type
-from codegen.reading.foreach_spelling import loop
+from codegen.model import (
+    Alias,
+    Argument,
+    BaseType,
+    ListArgument,
+    ListLoop,
+    ListType,
+    OperatorName,
+    Return,
+    Schema,
+    Type,
+)
 from codegen.source.nodes import Mapping, Node, Text
 from codegen.source.nodes import Sequence as Items
 
@@ -23,8 +33,8 @@ FAMILY = "foreach"
 
 def foreach_of(
     node: Node | None, schema: Schema, variants: Sequence[str], scalars: Sequence[tuple[str, ...]]
-) -> Iterator[Mapping]:
-    """Yield the entries of all rows: the functional one, and the in-place one where the operator has it."""
+) -> Iterator[tuple[Mapping, ListLoop | None]]:
+    """Yield the entries of all rows and their loops: functional, and in-place where the operator is."""
     if not isinstance(node, Mapping):
         return
     for key, row in node.items:
@@ -34,17 +44,17 @@ def foreach_of(
         base = OperatorName(f"_foreach_{name or schema.name.base}", overload.replace("default", ""), False)
         listed = _listed(row, base)
         if listed is None:  # reported by the schema's own check
-            yield _entry(key, row, "", f"{base}({row.value}) -> Tensor[]", "")
+            yield _entry(key, row, "", f"{base}({row.value}) -> Tensor[]", ""), None
             continue
         called = _called(schema, listed, scalars)
-        forms = [] if schema.name.inplace else [(listed, called, False)]
+        forms = [] if schema.name.inplace else [(listed, called)]
         if schema.name.inplace:
-            forms.append((_written(listed), called, True))
+            forms.append((_written(listed), called))
         elif any(variant.startswith("inplace") for variant in variants):
-            forms.append((_written(listed), inplace_schema(called), True))
-        for own, one, writes in forms:
-            body = loop(own, one, _pairs(one, own), writes)
-            yield _entry(key, row, str(one.name), show_schema(own), body)
+            forms.append((_written(listed), inplace_schema(called)))
+        for own, one in forms:
+            loop = ListLoop(str(one.name), tuple(_given(one, own)))
+            yield _entry(key, row, loop.form, show_schema(own), _shown(loop)), loop
 
 
 def _listed(row: Text, name: OperatorName) -> Schema | None:
@@ -76,6 +86,17 @@ def _pairs(schema: Schema, listed: Schema) -> list[tuple[Argument, Argument]]:
     return pairs
 
 
+def _given(called: Schema, listed: Schema) -> Iterator[ListArgument]:
+    for arg, given in _pairs(called, listed):
+        is_item = isinstance(given.type, ListType) and not isinstance(arg.type, ListType)
+        yield ListArgument(given.name, is_item)
+
+
+def _shown(loop: ListLoop) -> str:
+    given = ", ".join(f"{arg.name}[i]" if arg.is_item else arg.name for arg in loop.given)
+    return f"{loop.form}({given}) for each i"
+
+
 def _element(type_: Type) -> Type:
     return type_.elem if isinstance(type_, ListType) else type_
 
@@ -96,7 +117,7 @@ def _entry(key: Text, row: Text, called: str, func: str, body: str) -> Mapping:
         "func": row.replaced(func),
         "family": row.replaced(FAMILY),
         "variants": Items((row.replaced("function"),), row.position),
-        "cpp": row.replaced(body),
+        "composite": row.replaced(body),
         "doc": row.replaced(f"`{called}` of each tensor of a list."),
     }
     return Mapping(tuple((key.replaced(name), node) for name, node in values.items()), key.position)

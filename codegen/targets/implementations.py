@@ -32,6 +32,8 @@ def _included(model: Model, operators: Iterable[Operator], forms: tuple[str, ...
             called |= forms_called(op.body.expr)
         elif isinstance(op.body, Composite) and op.body.cpp is not None:
             called |= raw_cpp.forms_called(op.body.cpp, forms)
+        elif isinstance(op.body, Composite) and op.body.loop is not None:
+            called.add(op.body.loop.form)
         elif isinstance(op.body, Reduce):
             called |= set().union(*(forms_called(expr) for _, expr in op.body.let))
     return {model.form(name)[0].family for name in called}
@@ -47,7 +49,7 @@ class RuleDecl:
 
 def _rules(op: Operator) -> Iterator[RuleDecl]:
     for function in functions(op.schema, op.body):
-        yield RuleDecl(function.namespace, f"{function};")
+        yield RuleDecl(function.namespace, str(function))
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -71,5 +73,5 @@ def emit(model: Model) -> Iterator[File]:
         )
         yield render("kernels.h.j2", f"aten/{family}_kernels.h", rules=rules)
     sparse = (f for op in model.operators for f in sparse_functions(op.schema, op.sparse))
-    declared = tuple(dict.fromkeys(RuleDecl(f.namespace, f"{f};") for f in sparse))
+    declared = tuple(dict.fromkeys(RuleDecl(f.namespace, str(f)) for f in sparse))
     yield render("kernels.h.j2", "aten/sparse_rules.h", rules=declared)

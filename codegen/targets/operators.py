@@ -70,7 +70,7 @@ class EntryDecl:
                 for key in _KEYS
             ),
             externs=tuple(
-                f"{returns} {struct}_{suffix}({kernel_type});" for suffix in sorted(set(suffixes.values()))
+                f"{returns} {struct}_{suffix}({kernel_type})" for suffix in sorted(set(suffixes.values()))
             ),
         )
 

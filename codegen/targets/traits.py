@@ -83,7 +83,7 @@ def _externs(op: Operator, form: Form, rules: Iterable[BatchRule]) -> Iterator[s
     if any(rule.method is BatchMethod.PARTS and rule.expr is None for rule in rules):
         types = ", ".join(spelling.parameter(arg).rpartition(" ")[0] for arg in form.schema.args)
         returns = spelling.return_type(form.schema.returns)
-        yield f"{returns} {_composite(op, form)}(DispatchKeySet{', ' * bool(types)}{types});"
+        yield f"{returns} {_composite(op, form)}(DispatchKeySet{', ' * bool(types)}{types})"
 
 
 def _included(model: Model, operators: Iterable[Operator]) -> set[str]:

@@ -85,6 +85,19 @@ def test_imports_are_the_generators_own(path: Path):
                 pytest.fail(f"targets never import each other: {module}")
 
 
+def ends_statements(text: str) -> bool:
+    """Whether a module holds text that ends a C++ statement."""
+    nodes = ast.walk(ast.parse(text))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return any(re.search(r"[\w)\]}\"'];$", text) for text in texts)
+
+
+def test_statements_of_cpp_stand_in_writing_and_templates_alone():
+    holding = {p.relative_to(CODEGEN).parts[0] for p in MODULES if ends_statements(p.read_text())}
+    assert holding == {"writing"}
+    assert ends_statements("line = f'return {name}(x);'")
+
+
 # Modules that ask objects of other libraries for attributes, and of which.
 FOREIGN_OBJECTS = {
     "source/nodes.py": "PyYAML",
