@@ -184,6 +184,10 @@ fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and U
 	@$(UNDER_ASAN) $(PY) -m fuzz.walk --alone --statements $(or $(STATEMENTS),100000) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 	@$(UNDER_ASAN) $(PY) -m fuzz.files --seed $(or $(SEED),0)
 
+.PHONY: sizes
+sizes: env  ## lines by layer, long files and functions, repeated runs of lines
+	@$(PY) python/build_support/sizes.py
+
 .PHONY: reproducible
 reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel
 	@$(PY) python/build_support/reproducible.py

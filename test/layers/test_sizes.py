@@ -1,84 +1,30 @@
-"""Handwritten files and functions are short, in C++ and in Python. There is no exception list."""
-
-import ast
-import re
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
+"""Handwritten files and functions are short, and lines are not copied. There is no exception list."""
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-MOST_LINES_OF_A_FILE = 500
-MOST_LINES_OF_A_FUNCTION = 40
-CPP = {".h", ".cpp", ".cu", ".cuh"}
-
-# Comments, literals and preprocessor lines: their braces mean nothing.
-SKIPPED = re.compile(
-    r"//[^\n]*|/\*.*?\*/"
-    r"|R\"\(.*?\)\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'"
-    r"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
-    re.DOTALL | re.MULTILINE,
-)
-SCOPE = re.compile(r"\b(?:namespace|struct|class|union|enum|extern)\b(?:[^()=]|alignas\([^{};]*\))*$")
+from build_support import sizes
+from build_support.sizes import CPP, MOST_LINES_OF_A_FUNCTION, PYTHON, cpp_functions
 
 
-def handwritten(suffixes: set[str]) -> list[Path]:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode == 0:
-        files = [ROOT / name for name in listed.stdout.splitlines()]
-    else:  # an archive without its history
-        folders = ("c10", "aten", "codegen", "python", "test", "examples", "benchmarks")
-        files = [p for folder in folders for p in (ROOT / folder).rglob("*")]
-    return [p for p in files if p.suffix in suffixes and p.is_file()]
-
-
-def cpp_functions(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield head, first line and number of lines of each function; lambdas count for what holds them."""
-    text = SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
-    stack: list[tuple[bool, int, str]] = []  # is a function, where its head begins, its head
-    begin = 0
-    for match in re.finditer(r"[{};]", text):
-        inside = any(is_function for is_function, _, _ in stack)
-        if match.group() == "{":
-            head = text[begin : match.start()]
-            callable_head = "(" in head and not SCOPE.search(head) and not head.rstrip().endswith("=")
-            start = begin + len(head) - len(head.lstrip())
-            stack.append((callable_head and not inside, start, head.strip()))
-        elif match.group() == "}" and stack:
-            is_function, start, head = stack.pop()
-            if is_function:
-                yield head, text.count("\n", 0, start) + 1, text.count("\n", start, match.start()) + 1
-        if not any(is_function for is_function, _, _ in stack):
-            begin = match.end()
-
-
-def python_functions(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield name, first line and number of lines of each function; its docstring is not counted."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0]
-            is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-            docstring = first.end_lineno - first.lineno + 1 if is_text else 0
-            yield node.name, node.lineno, node.end_lineno - node.lineno + 1 - docstring
-
-
-def too_long(path: Path) -> list[str]:
-    text, name = path.read_text(), path.relative_to(ROOT).as_posix()
-    functions = python_functions if path.suffix == ".py" else cpp_functions
-    lines = len(text.splitlines())
-    found = [f"{name}: {lines} lines"] if lines > MOST_LINES_OF_A_FILE else []
-    for head, line, length in functions(text):
-        if length > MOST_LINES_OF_A_FUNCTION:
-            found.append(f"{name}:{line}: {' '.join(head.split())[:80]}: {length} lines")
-    return found
-
-
-@pytest.mark.parametrize("suffixes", [CPP, {".py"}], ids=["C++", "Python"])
+@pytest.mark.parametrize("suffixes", [CPP, PYTHON], ids=["C++", "Python"])
 def test_files_and_functions_are_short(suffixes):
-    files = handwritten(suffixes)
+    files = sizes.handwritten(suffixes)
     assert len(files) > 50, "the search has lost the sources"
-    assert [line for path in files for line in too_long(path)] == []
+    assert [line for path in files for line in sizes.too_long(path)] == []
+
+
+def test_runs_of_lines_are_not_copied():
+    for language, runs in sizes.runs_by_language().items():
+        lines = sum(run.lines for run in runs)
+        assert lines <= sizes.MOST_REPEATED_LINES[language], "\n".join(map(str, runs))
+
+
+def test_every_file_of_the_product_is_in_a_layer():
+    counted = sizes.lines_by_layer()
+    assert set(sizes.LAYERS) <= set(counted), "a layer without files"
+    assert {"native_functions.yaml", "derivatives.yaml"} <= set(counted)
+    for folder in ("c10", "aten", "codegen", "python"):
+        files = [p for p in sizes.handwritten(CPP | PYTHON) if p.is_relative_to(sizes.ROOT / folder)]
+        assert [p for p in files if sizes.layer_of(p) is None] == []
 
 
 def test_functions_of_cpp_are_seen():
@@ -95,7 +41,7 @@ def test_functions_of_cpp_are_seen():
     }
     }
     """
-    assert [(head.split("(")[0].split()[-1], length) for head, _, length in cpp_functions(text)] == [
+    assert [(f.head.split("(")[0].split()[-1], f.lines) for f in cpp_functions(text)] == [
         ("f", 1),
         ("S::S", 6),
     ]
@@ -103,5 +49,27 @@ def test_functions_of_cpp_are_seen():
 
 def test_a_long_function_would_be_found():
     body = "".join(f"  f({i});\n" for i in range(MOST_LINES_OF_A_FUNCTION))
-    ((_, line, length),) = cpp_functions(f"\nvoid f(int n) {{\n{body}}}\n")
-    assert (line, length) == (2, MOST_LINES_OF_A_FUNCTION + 2)
+    (function,) = cpp_functions(f"\nvoid f(int n) {{\n{body}}}\n")
+    assert (function.line, function.lines) == (2, MOST_LINES_OF_A_FUNCTION + 2)
+
+
+def test_a_copied_run_would_be_found():
+    run = "".join(f"x{i} = f({i})\n" for i in range(10))
+    first, second = f"a = 1\n{run}b = 2\n", f"import os\n\nc = 3\n{run}d = 4\n"
+    found = list(sizes.repeated_runs({"first.py": first, "second.py": second}))
+    assert found == [sizes.Run("second.py", 4, 10, "first.py:2")]
+    short = "".join(run.splitlines(keepends=True)[: sizes.LINES_OF_A_RUN - 1])
+    assert list(sizes.repeated_runs({"first.py": first, "second.py": f"c = 3\n{short}d = 4\n"})) == []
+
+
+def test_lists_of_imported_names_are_no_copies():
+    names = "".join(f"    Name{i},\n" for i in range(10))
+    text = f"from a.b import (\n{names})\n"
+    assert list(sizes.repeated_runs({"first.py": text, "second.py": text})) == []
+
+
+def test_two_copied_runs_of_one_file_are_two():
+    run = "".join(f"x{i} = f({i})\n" for i in range(8))
+    other = "".join(f"y{i} = g({i})\n" for i in range(9))
+    texts = {"first.py": f"{run}a = 1\n{other}", "second.py": f"{other}b = 2\n{run}"}
+    assert [(r.line, r.lines) for r in sizes.repeated_runs(texts)] == [(1, 9), (11, 8)]
