@@ -211,6 +211,66 @@ def test_architecture_shows_the_rooms():
     assert shown == {room: below for room, below in ROOMS.items() if room != "__main__"}
 
 
+# Packages of flambeau that no module below them imports at import time -> those among them that they import.
+UPPER: dict[str, tuple[str, ...]] = {
+    "_dynamo": (),
+    "array_api": (),
+    "compat": (),
+    "distributions": (),
+    "fx": (),
+    "jit": ("fx",),
+    "masked": (),
+    "multiprocessing": (),
+    "optim": (),
+    "quasirandom": (),
+    "testing": (),
+}
+
+
+def package_modules() -> dict[str, Path]:
+    files = sorted((ROOT / "python" / "flambeau").rglob("*.py"))
+    names = {p: ".".join(p.relative_to(ROOT / "python").with_suffix("").parts) for p in files}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+def at_import_time(text: str) -> str:
+    """The statements that run when a module is imported, without those for type checkers."""
+    kept, waiting = [], list(ast.parse(text).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            kept.append(ast.unparse(node))
+        elif isinstance(node, ast.If | ast.Try | ast.With) and "TYPE_CHECKING" not in ast.unparse(node):
+            waiting += [*node.body, *getattr(node, "orelse", [])]
+    return "\n".join(kept)
+
+
+def package_imports() -> dict[str, set[str]]:
+    """Module -> modules that it imports at import time; `flambeau` itself is what all of them share."""
+    modules = package_modules()
+    texts = {name: at_import_time(path.read_text()) for name, path in modules.items()}
+    return {name: imported_modules(text, modules) - {"flambeau", name} for name, text in texts.items()}
+
+
+def test_modules_of_the_package_import_each_other_in_one_direction():
+    assert not circle(package_imports())
+
+
+def test_nothing_below_imports_an_upper_package():
+    graph = package_imports()
+    assert set(UPPER) <= {room_of(name) for name in graph}
+    for name, imported in graph.items():
+        above = {room_of(other) for other in imported} & set(UPPER) - {room_of(name)}
+        assert above <= set(UPPER.get(room_of(name), ())), name
+
+
+def test_imports_in_functions_and_for_types_do_not_run():
+    text = (
+        "if TYPE_CHECKING:\n    import a\ntry:\n    import b\nexcept E:\n    pass\ndef f():\n    import c\n"
+    )
+    assert at_import_time(text) == "import b"
+
+
 def test_the_package_imports_nothing_heavy_at_import_time():
     """numpy and friends are imported where they are used, never at the top of a module."""
     allowed = {"flambeau", *sys.stdlib_module_names}

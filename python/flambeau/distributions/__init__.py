@@ -14,7 +14,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import flambeau
-from flambeau.distributions import _matrix, constraints, transforms, utils
+
+# These two register the rules of `kl_divergence` when they are imported.
+from flambeau.distributions import _kl_mixed, _kl_same, _matrix, constraints, transforms, utils
 from flambeau.distributions._bounded import ContinuousBernoulli, GeneralizedPareto, Uniform
 from flambeau.distributions._classes import (
     Categorical,

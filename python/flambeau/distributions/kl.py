@@ -75,7 +75,3 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             f"kl_divergence: no KL rule for {pair[0].__name__} and {pair[1].__name__}; register_kl adds one"
         )
     return rule(p, q)
-
-
-# These modules register the rules of this package when they are imported.
-from flambeau.distributions import _kl_mixed, _kl_same  # noqa: E402, F401
