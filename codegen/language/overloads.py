@@ -26,6 +26,7 @@ from codegen.model import (
     TupleType,
     Type,
 )
+from codegen.model.enumerations import ENUM_INTS
 
 TENSOR = BaseType("Tensor")
 INT = BaseType("int")
@@ -163,8 +164,8 @@ def _literal(text: str, type_: Type, position: Position) -> Expr:
         return Literal(text[1:-1], type_, position)
     if text in ("True", "False"):
         return Number(text == "True", type_ if type_ != SCALAR else BOOL, position)
-    if text in schema_text.ENUM_INTS:
-        return Number(schema_text.ENUM_INTS[text], INT, position)
+    if text in ENUM_INTS:
+        return Number(ENUM_INTS[text], INT, position)
     if text in _SPECIAL_VALUES or text.lstrip("-")[:1].isdigit() or text.lstrip("-")[:1] == ".":
         return _number(text, type_, position)
     return Literal(text, type_, position)

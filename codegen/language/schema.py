@@ -21,6 +21,7 @@ from codegen.model import (
     Schema,
     Type,
 )
+from codegen.model.enumerations import ENUM_INTS
 from codegen.source.diagnostics import did_you_mean
 
 BASE_TYPES = (
@@ -419,10 +420,6 @@ def _literal(text: str) -> object:
         return None
 
 
-# Enumerators that PyTorch's schemas write by name though the argument is an int.
-ENUM_INTS = {"Mean": 1, "Sum": 2}
-# PyTorch's Python functions do not know these names: there such an argument left out is 0, no reduction.
-PYTHON_ENUM_DEFAULT = "0"
 DTYPE_NAMES = (
     "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 "
     "uint16 uint32 uint64 complex32 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz "

@@ -17,6 +17,7 @@ from codegen.model import (
     TupleType,
     Type,
 )
+from codegen.model.enumerations import ENUM_INTS
 
 # --- names ---------------------------------------------------------------------------------------
 
@@ -176,9 +177,6 @@ def default_value(arg: Argument) -> str | None:
     return _default(arg.type, arg.default)
 
 
-_REDUCTION_ENUM = {"Mean": "1", "Sum": "2", "None": "0"}
-
-
 def _default(type_: Type, text: str) -> str:
     if text == "None":
         if type_ == OptionalType(BaseType("Tensor")):
@@ -198,8 +196,8 @@ def _default(type_: Type, text: str) -> str:
         return memory_format(text)
     if type_.name == "ScalarType":
         return dtype(text)
-    if text in _REDUCTION_ENUM:
-        return _REDUCTION_ENUM[text]
+    if text in ENUM_INTS:
+        return str(ENUM_INTS[text])
     if type_.name == "float" and text in ("inf", "-inf"):
         return text.replace("inf", "__builtin_inf()")
     return text

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+# Enumerators that PyTorch's schemas write by name though the argument is an int.
+ENUM_INTS = {"Mean": 1, "Sum": 2}
+# PyTorch's Python functions do not know these names: there such an argument left out is 0, no reduction.
+PYTHON_ENUM_DEFAULT = "0"
 # What autocast does to floating point arguments of an operator. lower_precision: casts to the dtype of the
 # region. float32: to float32. float32_result: asks for it by `dtype` where that is None. promote: to the
 # widest dtype among them. refuse: an error.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from codegen.deriving.signatures import Callable, Signature, is_factory, named_results, python_name
 from codegen.language import spelling
 from codegen.language.overloads import TENSOR
-from codegen.language.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.model import Argument, Form, FormKind, ListType, Operator, OptionalType, Type
+from codegen.model.enumerations import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.writing import python_spelling
 from codegen.writing.python_types import show_signature
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codegen.deriving.signatures import Callable, Signature, is_factory, python_name
-from codegen.language.schema import ENUM_INTS, PYTHON_ENUM_DEFAULT
 from codegen.model import Argument, BaseType, Form, ListType, OptionalType, Return, Type
+from codegen.model.enumerations import ENUM_INTS, PYTHON_ENUM_DEFAULT
 
 _NAMES = {
     "Tensor": "Tensor",

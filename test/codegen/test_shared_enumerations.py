@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -11,7 +12,15 @@ from codegen.deriving.slots import SPARSE_KEY
 from codegen.language import dtypes
 from codegen.language.schema import DTYPE_NAMES, ENUMERATORS
 from codegen.language.spelling import dtype, enumerator, memory_format
-from codegen.model.enumerations import AUTOCAST_DEVICES, CAST_POLICIES, BatchMethod, BatchRole, DimKind
+from codegen.model.enumerations import (
+    AUTOCAST_DEVICES,
+    CAST_POLICIES,
+    ENUM_INTS,
+    PYTHON_ENUM_DEFAULT,
+    BatchMethod,
+    BatchRole,
+    DimKind,
+)
 from codegen.reading.keys import BACKENDS, DTYPE_RULES, ERRORS
 from codegen.writing import python_spelling
 
@@ -84,6 +93,15 @@ def test_every_name_of_a_dtype_has_a_row():
 
 def test_the_key_of_sparse_tensors():
     assert constant("aten/core/sparse.h", "kSparseKey") == f"DispatchKey::{SPARSE_KEY}"
+
+
+def test_reductions_have_the_numbers_of_the_package():
+    """`reduction=Mean` of a schema is what `nn.functional` passes for reduction="mean"."""
+    text = (ROOT / "python" / "flambeau" / "nn" / "functional" / "_reduction.py").read_text()
+    found = re.search(r"^_REDUCTIONS = (\{.*\})$", text, re.MULTILINE)
+    assert found is not None
+    numbers = {name.lower(): number for name, number in ENUM_INTS.items()}
+    assert ast.literal_eval(found.group(1)) == numbers | {"none": int(PYTHON_ENUM_DEFAULT)}
 
 
 def test_comparisons_are_in_the_order_of_python():
