@@ -49,7 +49,7 @@ def _lines(op: Operator, model: Model) -> tuple[str, ...]:
                 numpy_text(body.finish, model.primitives),
             )
             return (f"REDUCE[{op.name!r}] = {texts!r}",)
-        case Composite(expr=expr) as body if expr is not None:
+        case Composite(cpp=None, loop=None) as body:
             return tuple(_composite(op, body, model))
     return ()
 

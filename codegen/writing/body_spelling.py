@@ -349,7 +349,7 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield f"auto {computed} = ops::{spelling.struct_name(function.name)}::call({args});"
         yield from _assign(op, form, computed)
         return
-    if body.expr is None:
+    if body.cpp is not None or body.loop is not None:
         # Lines are counted from the entry's `cpp:`, so that an edit above moves nothing in the output.
         # The brackets tell ccache not to look for such a file.
         yield f'#line 1 "<{body.position.file}: {op.name}>"'
@@ -358,6 +358,7 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         elif body.loop is not None:
             yield from list_loop(form.schema, body.loop)
         return
+    assert body.expr is not None
     writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     written = [arg.name for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
     if len(written) == 1 and len(form.schema.returns) == 1:  # in place: what is written is returned
