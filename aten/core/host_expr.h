@@ -9,6 +9,7 @@
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "c10/core/scalar.h"
+#include "c10/core/thread_state.h"
 
 namespace flambeau::host {
 
@@ -132,6 +133,21 @@ typename ListOf<T>::type join(ArrayRef<T> a, ArrayRef<T> b) {
   for (const T& v : b) out.push_back(v);
   return out;
 }
+// A list that a variable owns, of one that an expression owns or of a view of one.
+template <typename List>
+List held(List list) {
+  return list;
+}
+template <typename List, typename T>
+List held(ArrayRef<T> list) {
+  List out;
+  for (const T& v : list) out.push_back(v);
+  return out;
+}
+template <typename List, typename More>
+void extend(List& list, const More& more) {
+  for (const auto& v : more) list.push_back(v);
+}
 template <typename T>
 typename ListOf<T>::type repeat(ArrayRef<T> a, int64_t count) {
   typename ListOf<T>::type out;
@@ -160,6 +176,13 @@ inline std::vector<Tensor> slice(TensorList a, std::optional<int64_t> begin,
   return slice_of<Tensor>(a, begin, end);
 }
 
+inline bool contains(IntArrayRef list, int64_t item) {
+  for (const int64_t v : list) {
+    if (v == item) return true;
+  }
+  return false;
+}
+
 inline Scalar conj(const Scalar& s) { return s.conj(); }
 inline double to_float(const Scalar& s) { return s.to_double(); }
 inline int64_t to_int(const Scalar& s) { return s.to_int64(); }
@@ -172,5 +195,21 @@ inline std::string_view category(ScalarType t) {
   return is_integral_type(t, false) ? "integral" : is_floating_type(t) ? "floating" : "complex";
 }
 inline std::string_view category(const Scalar& s) { return category(s.dtype()); }
+
+inline ScalarType result_dtype(TensorList tensors) {
+  TypePromotion promotion;
+  for (const Tensor& t : tensors) promotion.add(t);
+  return promotion.result();
+}
+inline bool grad_enabled() { return thread_state.grad_enabled; }
+inline bool is_contiguous(const Tensor& t, MemoryFormat format) {
+  check(format != MemoryFormat::Preserve, "contiguous: preserve_format names no order of memory");
+  return t.is_contiguous(format);
+}
+// Whether a tensor lies on a device; one without an index means any of its type.
+inline bool is_on(const Tensor& t, Device device) {
+  const Device own = t.device();
+  return own.type == device.type && (device.index < 0 || own.index == device.index);
+}
 
 }  // namespace flambeau::host

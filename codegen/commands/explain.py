@@ -12,7 +12,7 @@ from codegen.commands.places import of_operators, parts_of, select
 from codegen.deriving.provenance import ABSENT, artefacts
 from codegen.deriving.signatures import python_paths
 from codegen.language.schema import show_schema
-from codegen.language.show import Infix, show
+from codegen.language.show import Infix, show, show_body
 from codegen.load import load
 from codegen.model import Expr, Model, Operator
 from codegen.reading.files import DERIVATIVES
@@ -80,7 +80,13 @@ def _body(op: Operator, scalar: Callable[[Expr], str]) -> Iterator[str]:
             yield f"combine: {op.body.combine}, empty: {op.body.empty}"
             yield f"finish: {scalar(op.body.finish)}"
         case model.Composite(expr=expr):
-            yield f"composite: {show(expr)}" if expr is not None else "composite: raw C++"
+            if expr is not None:
+                yield f"composite: {show(expr)}"
+            elif op.body.block:
+                yield "composite:"
+                yield from (f"    {line}" for line in show_body(op.body.block))
+            else:
+                yield "composite: raw C++"
         case model.View(rule=rule):
             yield f"view: {rule.name}({', '.join(rule.args)})"
         case model.Kernels(by_backend=kernels):

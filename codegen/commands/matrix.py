@@ -72,12 +72,10 @@ def _totals(model: Model, table: dict[str, dict[str, int]]) -> Iterator[str]:
         yield f"{name:<12}{row[GIVEN]:>9}{row[DERIVED]:>9}{row[MISSING]:>9}"
     yield from _missing(model)
     declared = [op for op in model.operators if not op.internal]
-    composites = [op.body for op in declared if isinstance(op.body, Composite)]
-    raw = sum(body.cpp is not None for body in composites)
-    loops = sum(body.loop is not None for body in composites)
+    raw = [op for op in declared if isinstance(op.body, Composite) and op.body.cpp is not None]
     yield counts(declared, model.primitives)
     yield (
-        f"{raw} composites in raw C++, {loops} loops over lists; "
+        f"{len(raw)} composites in raw C++; "
         f"{len(model.operators) - len(declared)} more operators for gradients"
     )
 

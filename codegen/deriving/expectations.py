@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codegen.deriving import slots
 from codegen.language import raw_cpp
 from codegen.language.forms import result_names
 from codegen.language.pyexpr import children
-from codegen.model import Call, Composite, Expr, Kind, Model, Operator
+from codegen.model import (
+    Assign,
+    Branch,
+    Call,
+    Composite,
+    Effect,
+    Expr,
+    Kind,
+    Loop,
+    Model,
+    Operator,
+    Result,
+    Statement,
+    Var,
+)
 
 
 def differentiable(op: Operator) -> tuple[list[str], list[str]]:
@@ -41,11 +57,42 @@ def longest_chain(op: Operator, model: Model, known: dict[str, int]) -> int:
         if isinstance(op.body, Composite) and op.body.cpp is not None:
             calls = sum(1 for _ in raw_cpp.structs(op.body.cpp))
             known[op.name] = min(max(1, calls), _LONGEST_IN_CPP)
-        elif isinstance(op.body, Composite) and op.body.expr is not None:
-            known[op.name] = max(1, _chain(op.body.expr, model, known))
+        elif isinstance(op.body, Composite):
+            known[op.name] = max(1, _Chains(model, known).body(op.body.statements))
     return known[op.name]
 
 
-def _chain(expr: Expr, model: Model, known: dict[str, int]) -> int:
-    own = longest_chain(model.form(expr.form)[0], model, known) if isinstance(expr, Call) else 0
-    return own + max((_chain(child, model, known) for child in children(expr)), default=0)
+class _Chains:
+    """Longest chains of operators behind the values of a function body."""
+
+    def __init__(self, model: Model, known: dict[str, int]) -> None:
+        self._model, self._known = model, known
+        self._of: dict[str, int] = {}  # by variable
+
+    def body(self, statements: Sequence[Statement]) -> int:
+        """Return the longest chain behind a result; the body of a loop counts twice."""
+        longest = 0
+        for statement in statements:
+            match statement:
+                case Assign(names=names, value=value):
+                    chain = self.chain(value)
+                    self._of |= {name: max(chain, self._of.get(name, 0)) for name in names}
+                case Result(value=value):
+                    longest = max(longest, self.chain(value))
+                case Effect(call=Call(args=(Var(name=name), *_)) as call):
+                    self._of[name] = self.chain(call)
+                case Branch(then=then, other=other):
+                    longest = max(longest, self.body(then), self.body(other))
+                case Loop(names=names, lists=lists, body=body):
+                    self._of |= dict.fromkeys(names, max(map(self.chain, lists)))
+                    longest = max(longest, self.body(body), self.body(body))
+        return longest
+
+    def chain(self, expr: Expr) -> int:
+        """Return the longest chain behind one expression."""
+        if isinstance(expr, Var):
+            return self._of.get(expr.name, 0)
+        own = 0
+        if isinstance(expr, Call):
+            own = longest_chain(self._model.form(expr.form)[0], self._model, self._known)
+        return own + max(map(self.chain, children(expr)), default=0)

@@ -49,7 +49,7 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
 
 
 def _raw(op: Operator) -> bool:
-    return isinstance(op.body, Composite) and (op.body.cpp is not None or op.body.loop is not None)
+    return isinstance(op.body, Composite) and op.body.cpp is not None
 
 
 def _forms(op: Operator) -> Iterator[Artefact]:

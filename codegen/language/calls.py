@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from codegen.language import raw_cpp
+from codegen.language.blocks import expressions
 from codegen.language.pyexpr import children
 from codegen.model import Call, Composite, Expr, Operator, Reduce
 
@@ -23,10 +24,8 @@ def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
     raw: set[str] = set()
     if isinstance(operator.body, Composite) and operator.body.cpp is not None:
         raw = raw_cpp.forms_called(operator.body.cpp, forms)
-    if isinstance(operator.body, Composite) and operator.body.loop is not None:
-        raw = {operator.body.loop.form}
-    if isinstance(operator.body, Composite) and operator.body.expr is not None:
-        exprs.append(operator.body.expr)
+    if isinstance(operator.body, Composite):
+        exprs += expressions(operator.body.statements)
     if isinstance(operator.body, Reduce):
         exprs += [expr for _, expr in operator.body.let]
     exprs += [rule.expr for rule in operator.batching if rule.expr is not None]

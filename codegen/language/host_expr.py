@@ -140,6 +140,17 @@ def is_none(source: Source, node: ast.Compare, left: Expr, right: Expr, positive
     return Host("not", (present,), BOOL, position) if positive else present
 
 
+def contains(source: Source, node: ast.Compare, item: Expr, of: Expr, positive: bool) -> Expr | None:
+    """`i in ints` and `i not in ints`."""
+    position = source.position(node)
+    if type_of(item) != INT or type_of(of) != ListType(INT):
+        message = f"`in` looks for an int in ints, got {show(type_of(item))} in {show(type_of(of))}"
+        source.error(node, "FB0306", message, "compare with ==")
+        return None
+    found = Host("in", (item, of), BOOL, position)
+    return found if positive else Host("not", (found,), BOOL, position)
+
+
 def join(a: AnyType, b: AnyType) -> AnyType | None:
     """Return the type that holds values of both."""
     if isinstance(a, TupleType) or isinstance(b, TupleType):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from codegen import model
 from codegen.model import Expr, Position, Var
@@ -46,6 +46,9 @@ INFIX_SYMBOLS = (*BINARY.values(), *COMPARE.values(), "~", "and", "or", "not", "
 
 DEEPEST = 60
 
+T = TypeVar("T", bound=ast.AST)
+Node = ast.expr | ast.keyword | ast.stmt
+
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _PAIRS = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")
 _BRACKET = re.compile(r"[][(){}]")
@@ -64,6 +67,7 @@ class Source:
     ) -> None:
         """`lets`, at the tensor level: the text behind each name that stands for an expression."""
         self.lets = lets
+        self._added = 1  # parentheses before the text, which columns of the first line count
         self.text = text
         self.collector = collector
         self.start = start
@@ -92,7 +96,22 @@ class Source:
             self.report(offset, "FB0301", message, _syntax_hint(self.value))
             return None
 
-    def _shallow(self, tree: ast.expr | None) -> ast.expr | None:
+    def statements(self) -> list[ast.stmt] | None:
+        """Parse the text as a function body; a syntax error is reported and gives None."""
+        self._added = 0
+        try:
+            tree = ast.parse(self.value)
+        except (RecursionError, MemoryError):
+            self._shallow(None)
+            return None
+        except SyntaxError as error:
+            line = min(max((error.lineno or 1) - 1, 0), len(self._line_starts) - 2)
+            offset = min(self._line_starts[line] + max((error.offset or 1) - 1, 0), len(self.value) - 1)
+            self.report(offset, "FB0301", f"syntax error: {error.msg}", "a body is written as in Python")
+            return None
+        return None if self._shallow(tree) is None else tree.body
+
+    def _shallow(self, tree: T | None) -> T | None:
         """Refuse what no person writes, and what recursive functions could not walk."""
         level: list[ast.AST] = [] if tree is None else [tree]
         depth = DEEPEST if tree is None else 0
@@ -136,19 +155,19 @@ class Source:
             self.report(i, "FB0301", f"unbalanced '{char}'", hint)
         return not stack
 
-    def offset(self, node: ast.expr | ast.keyword) -> int:
+    def offset(self, node: Node) -> int:
         """Return the offset of a node in the text."""
         return self._offset(node.lineno, node.col_offset)
 
     def _offset(self, lineno: int, column: int) -> int:
         start = self._line_starts[lineno - 1]
         line = self.value[start : self._line_starts[lineno] - 1]
-        column -= 1 if lineno == 1 else 0  # the parenthesis that we added
+        column -= self._added if lineno == 1 else 0
         if not line.isascii():  # Python counts UTF-8 bytes
             column = len(line.encode()[: max(column, 0)].decode(errors="ignore"))
         return start + column
 
-    def position(self, node: ast.expr | ast.keyword) -> Position:
+    def position(self, node: Node) -> Position:
         """Return the place of a node in the YAML file."""
         return self.text.at(self.start + self.offset(node))
 
@@ -159,7 +178,7 @@ class Source:
         self.error(node, "FB0306", "integer beyond 64 bits", "write it as a float, for example 1e30")
         return False
 
-    def length(self, node: ast.expr | ast.keyword) -> int:
+    def length(self, node: Node) -> int:
         """Return how many characters a node takes, as far as it stays in one line."""
         if node.end_lineno is None or node.end_col_offset is None:
             return 1
@@ -180,7 +199,7 @@ class Source:
 
     def error(
         self,
-        node: ast.expr | ast.keyword,
+        node: Node,
         code: str,
         message: str,
         hint: str = "",
@@ -238,6 +257,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     model.If: attrgetter("condition", "then", "other"),
     model.Seq: attrgetter("items"),
     model.Item: lambda expr: (expr.of, expr.index),
+    model.Each: lambda expr: (*expr.lists, *(() if expr.condition is None else (expr.condition,)), expr.item),
 }
 
 
@@ -261,6 +281,10 @@ def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
             return replace(expr, items=tuple(function(item) for item in expr.items))
         case model.Item():
             return replace(expr, of=function(expr.of), index=function(expr.index))
+        case model.Each():
+            test = None if expr.condition is None else function(expr.condition)
+            lists = tuple(map(function, expr.lists))
+            return replace(expr, lists=lists, condition=test, item=function(expr.item))
         case _:
             return expr
 
@@ -272,4 +296,4 @@ def names_in(expr: Expr) -> set[str]:
     found: set[str] = set()
     for child in children(expr):
         found |= names_in(child)
-    return found
+    return found - set(expr.names) if isinstance(expr, model.Each) else found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from codegen import model
-from codegen.model import Expr, Primitive
+from codegen.model import Expr, Primitive, Statement
 
 # How tightly Python's operators bind; -x stands between * and **.
 _LEVELS = ("or", "and", "not", "== != < <= > >=", "|", "^", "&", "<< >>", "+ -", "* / // %", "-x ~", "**")
@@ -72,6 +72,39 @@ def show(expr: Expr) -> str:
             return f"({inner})" if isinstance(expr.type, model.TupleType) else f"[{inner}]"
         case model.Item(of=of, index=index):
             return f"{show(of)}[{show(index)}]"
+        case model.Each(names=names, lists=lists, condition=condition, item=item):
+            test = "" if condition is None else f" if {show(condition)}"
+            return f"[{show(item)} for {walk(names, lists)}{test}]"
+
+
+def walk(names: Sequence[str], lists: Sequence[Expr]) -> str:
+    """Return what stands between `for` and the colon."""
+    text = ", ".join(map(show, lists))
+    return f"{', '.join(names)} in {text if len(lists) == 1 else f'zip({text})'}"
+
+
+def show_body(statements: Sequence[Statement]) -> Iterator[str]:
+    """Yield the lines of a function body."""
+    for statement in statements:
+        match statement:
+            case model.Assign(names=names, value=value):
+                yield f"{', '.join(names)} = {show(value)}"
+            case model.Effect(call=call):
+                yield show(call)
+            case model.Result(value=value):
+                yield f"return {show(value)}"
+            case model.Raise(error=error):
+                text = "".join(p if isinstance(p, str) else f"{{{show(p)}}}" for p in statement.message)
+                yield f'raise {error}(f"{text}")'
+            case model.Branch():
+                yield f"if {show(statement.condition)}:"
+                yield from (f"    {line}" for line in show_body(statement.then))
+                if statement.other:
+                    yield "else:"
+                    yield from (f"    {line}" for line in show_body(statement.other))
+            case model.Loop():
+                yield f"for {walk(statement.names, statement.lists)}:"
+                yield from (f"    {line}" for line in show_body(statement.body))
 
 
 def _host(expr: model.Host) -> str:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codegen.language import host_expr
+from codegen.language import host_expr, iteration
 from codegen.language.host_functions import host_functions
 from codegen.language.overloads import (
     BOOL,
@@ -109,10 +109,12 @@ class TensorParser:
         """Parse one expression, of the type `want` if that is given; `span`: a part of the text."""
         self.source = Source(text, self.collector, *span, lets=self.scope.lets)
         tree = self.source.tree()
-        expr = None if tree is None else self.visit(tree)
-        if tree is None or expr is None or want is None:
-            return expr
-        return self.fit(tree, expr, want)
+        return None if tree is None else self.typed(tree, want)
+
+    def typed(self, node: ast.expr, want: AnyType | None = None) -> Expr | None:
+        """Translate a node, to the type `want` if that is given."""
+        expr = self.visit(node)
+        return expr if expr is None or want is None else self.fit(node, expr, want)
 
     def fit(self, node: ast.expr, expr: Expr, want: AnyType) -> Expr | None:
         """Convert the finished expression to the type that is asked for."""
@@ -151,6 +153,8 @@ class TensorParser:
                 return self.subscript(node)
             case ast.List() | ast.Tuple():
                 return self.display(node)
+            case ast.ListComp():
+                return iteration.comprehension(self, node)
             case ast.Call():
                 return self.call(node)
         hint = "use names, literals, calls, operators, `a if c else b`, lists and indexing of lists"
@@ -277,8 +281,7 @@ class TensorParser:
             elif type(op) in COMPARE:
                 part = self.apply_infix(node, COMPARE[type(op)], args[i : i + 2])
             else:
-                self.source.error(node, "FB0307", "`in` is not part of expressions", "compare with ==")
-                part = None
+                part = host_expr.contains(self.source, node, args[i], args[i + 1], isinstance(op, ast.In))
             if part is None:
                 return None
             parts.append(part)

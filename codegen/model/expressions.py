@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codegen.model.hashing import Hashed, hashed_once
-from codegen.model.schema import ExprType, Position
+from codegen.model.schema import ExprType, ListType, Position
 
 # Scalar level: Var, Number, Prim only; the type is the loop's compute type throughout
 # (comparisons are bool). Tensor level: everything; `type` is a schema type.
@@ -126,7 +126,20 @@ class Item(Hashed):
     position: Position = field(compare=False)
 
 
-Expr = Var | Number | Literal | Prim | Call | Prop | Host | If | Seq | Item
+@hashed_once
+@dataclass(frozen=True, slots=True)
+class Each(Hashed):
+    """``[item for names in lists if condition]``; several lists are walked side by side, as by ``zip``."""
+
+    names: tuple[str, ...]
+    lists: tuple[Expr, ...]
+    condition: Expr | None
+    item: Expr
+    type: ListType
+    position: Position = field(compare=False)
+
+
+Expr = Var | Number | Literal | Prim | Call | Prop | Host | If | Seq | Item | Each
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from enum import Enum
 from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 from codegen.model.expressions import Expr, Primitive
 from codegen.model.schema import Position, Schema
+from codegen.model.statements import Result, Statement
 
 
 class Kind(Enum):
@@ -84,29 +85,18 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
-class ListLoop:
-    """One call of a form for each place of lists: a row of `foreach:`."""
-
-    form: str
-    given: tuple[ListArgument, ...]  # for the form's arguments, in order
-
-
-@dataclass(frozen=True, slots=True)
-class ListArgument:
-    """What stands for an argument of the form: an argument of the loop, or its item at the place."""
-
-    name: str
-    is_item: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Composite:
-    """Made of other operators: exactly one of an expression, C++ statements and a loop over lists."""
+    """Made of other operators: exactly one of an expression, a function body and C++ statements."""
 
     expr: Expr | None
     cpp: str | None  # raw C++ body
     position: Position = field(compare=False)
-    loop: ListLoop | None = None
+    block: tuple[Statement, ...] = ()
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """The function body that the expression or the block is; empty for raw C++."""
+        return self.block if self.expr is None else (Result(self.expr),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from codegen.model import (
     Expr,
     Kernels,
     Kind,
-    ListLoop,
     Number,
     Pointwise,
     Position,
@@ -31,10 +30,11 @@ from codegen.model import (
     View,
 )
 from codegen.reading import keys
+from codegen.reading.block_parser import is_body
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
 from codegen.reading.fields import Fields, check_keys, is_identifier
-from codegen.reading.lets import parse_with_lets
+from codegen.reading.lets import parse_body, parse_with_lets
 from codegen.source.diagnostics import did_you_mean
 from codegen.source.nodes import Mapping as MapNode
 from codegen.source.nodes import Text
@@ -269,21 +269,13 @@ def _composite(draft: Draft, context: Context) -> Body | None:
     if draft.kind_key == "cpp":
         _check_cpp(draft, context, text)
         return Composite(None, text.value, text.position)
-    if draft.loop is not None:
-        return _loop(draft, draft.loop, context)
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
+    if is_body(text.value):
+        block = parse_body(draft, context, text, want)
+        return None if block is None else Composite(None, None, text.position, block=block)
     expr = parse_with_lets(draft, context, text, draft.name, want)
     return None if expr is None else Composite(expr, None, text.position)
-
-
-def _loop(draft: Draft, loop: ListLoop, context: Context) -> Body | None:
-    if context.forms.find(loop.form) is None:
-        message = f"unknown operator '{loop.form}' in the loop of {draft.name}"
-        hint = "give the operator the number overload or the in-place form that the row needs"
-        context.collector.add(draft.func.position, "FB0303", message, hint, draft.func.length)
-        return None
-    return Composite(None, None, draft.func.position, loop)
 
 
 def _check_cpp(draft: Draft, context: Context, text: Text) -> None:

@@ -12,18 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from codegen import model
+from codegen.language import messages
 from codegen.language.forms import is_tensor
-from codegen.language.overloads import BOOL, TENSOR, show, type_of
+from codegen.language.overloads import BOOL
 from codegen.language.pyexpr import children
-from codegen.model import BaseType, Check, Expr, ListType, OptionalType, Prop, Var
+from codegen.model import BaseType, Check, Expr, Prop, Var
 from codegen.reading import keys
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
 from codegen.reading.fields import Fields, check_keys
 from codegen.reading.lets import parse_with_lets
 from codegen.source.nodes import Text
-
-_SHOWN = ("int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Tensor")
 
 
 def read_checks(draft: Draft, context: Context) -> tuple[Check, ...]:
@@ -111,34 +110,20 @@ def _first_call(expr: Expr) -> model.Call | None:
 
 
 def _message(text: Text, draft: Draft, context: Context) -> tuple[str | Expr, ...] | None:
-    """`text {expression} text`: the expressions' values are shown in their places."""
+    """Read `text {expression} text`."""
     parts: list[str | Expr] = []
-    value, at, good = text.value, 0, True
-    while at < len(value):
-        begin = value.find("{", at)
-        parts.append(value[at : len(value) if begin < 0 else begin])
-        if begin < 0:
-            break
-        end = value.find("}", begin)
-        if end < 0:
-            context.collector.add(text.at(begin), "FB0301", "unbalanced '{' in say", "write {expression}")
-            return None
-        expr = _host_value(text, (begin + 1, end), draft, context, f"message of {draft.name}", None)
-        good &= expr is not None and _can_show(expr, text, begin, context)
-        if expr is not None:
-            parts.append(expr)
-        at = end + 1
-    return tuple(part for part in parts if part != "") if good else None
-
-
-def _can_show(expr: Expr, text: Text, offset: int, context: Context) -> bool:
-    type_ = type_of(expr)
-    elem = type_.elem if isinstance(type_, ListType) else type_
-    if isinstance(type_, OptionalType) and type_.elem == TENSOR:  # an absent one is None
-        elem = TENSOR
-    if isinstance(elem, BaseType) and elem.name in _SHOWN:
-        return True
-    hint = "show value(x) where has_value(x) is not in doubt"
-    message = f"say: a {show(type_)} cannot be shown"
-    context.collector.add(text.at(offset), "FB0306", message, hint)
-    return False
+    good = True
+    try:
+        for part in messages.parts(text.value, 0, len(text.value)):
+            if isinstance(part, str):
+                parts.append(part)
+                continue
+            expr = _host_value(text, part, draft, context, f"message of {draft.name}", None)
+            good &= expr is not None and messages.can_show(expr, text, part[0] - 1, context.collector)
+            if expr is not None:
+                parts.append(expr)
+    except messages.Unbalanced as unbalanced:
+        at = text.at(unbalanced.args[0])
+        context.collector.add(at, "FB0301", "unbalanced '{' in say", "write {expression}")
+        return None
+    return tuple(parts) if good else None

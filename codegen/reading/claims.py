@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from codegen.language.blocks import in_any_case
 from codegen.language.overloads import is_tensor, type_of
 from codegen.language.pyexpr import children
 from codegen.model import Body, Call, Composite, DTypeRule, Expr, If, Kind, Number, Prop, Reduce, Var
@@ -125,8 +126,8 @@ def check_claims(drafts: Mapping[str, Draft], readings: Mapping[str, Reading], c
 
 
 def _parts(body: Body | None) -> list[Expr]:
-    if isinstance(body, Composite) and body.expr is not None:
-        return [body.expr]
+    if isinstance(body, Composite):
+        return list(in_any_case(body.statements))
     return [expr for _, expr in body.let] if isinstance(body, Reduce) else []
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from codegen.language.forms import can_inplace, can_out, derive, is_tensor
 from codegen.language.schema import SchemaError, parse
-from codegen.model import Form, Kind, ListLoop, Position, Schema
+from codegen.model import Form, Kind, Position, Schema
 from codegen.reading import keys
 from codegen.reading.copies import can_copy, copy_of
 from codegen.reading.fields import Fields, check_keys, is_identifier, repair_keys
@@ -41,7 +41,6 @@ class Draft:
     orders: tuple[tuple[str, ...], ...]
     broken: bool  # a mistake was found that leaves the operator unusable
     forms: tuple[Form, ...] = ()
-    loop: ListLoop | None = None  # of an entry made from a row of `foreach:`
     name: str = field(init=False)  # the operator's, with its overload
 
     def __post_init__(self) -> None:
@@ -107,11 +106,7 @@ def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
         yield read_entry(copy_of(draft.fields.node, draft.func, draft.schema), collector)
     if draft is not None and not draft.broken:
         rows = foreach_of(draft.fields.node.get("foreach"), draft.schema, draft.variants, draft.scalars)
-        for node, loop in rows:
-            row = read_entry(node, collector)
-            if row is not None:
-                row.loop = loop
-            yield row
+        yield from (read_entry(row, collector) for row in rows)
 
 
 def check_families(drafts: Sequence[Draft], sections: frozenset[str]) -> None:

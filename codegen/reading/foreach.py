@@ -2,8 +2,8 @@
 
 A row of the key is an overload with its parameters: `List: Tensor[] self, Tensor[] other`. They stand for
 the operator's arguments, by name or else by place; a list where the operator takes one value gives each
-tensor its own. The overload is an entry like any other, made here: a loop of calls. Its texts stand where
-the row stands, so mistakes are shown there.
+tensor its own. The overload is an entry like any other, made here: a body that calls the operator in a
+loop. Its texts stand where the row stands, so mistakes are shown there.
 """
 
 from __future__ import annotations
@@ -13,18 +13,8 @@ from dataclasses import replace
 
 from codegen.language.forms import inplace_schema, with_numbers
 from codegen.language.schema import SchemaError, parse, show_schema
-from codegen.model import (
-    Alias,
-    Argument,
-    BaseType,
-    ListArgument,
-    ListLoop,
-    ListType,
-    OperatorName,
-    Return,
-    Schema,
-    Type,
-)
+from codegen.model import Alias, Argument, BaseType, ListType, OperatorName, Return, Schema, Type
+from codegen.reading.foreach_bodies import body
 from codegen.source.nodes import Mapping, Node, Text
 from codegen.source.nodes import Sequence as Items
 
@@ -33,8 +23,8 @@ FAMILY = "foreach"
 
 def foreach_of(
     node: Node | None, schema: Schema, variants: Sequence[str], scalars: Sequence[tuple[str, ...]]
-) -> Iterator[tuple[Mapping, ListLoop | None]]:
-    """Yield the entries of all rows and their loops: functional, and in-place where the operator is."""
+) -> Iterator[Mapping]:
+    """Yield the entries of all rows: the functional one, and the in-place one where the operator has it."""
     if not isinstance(node, Mapping):
         return
     for key, row in node.items:
@@ -44,7 +34,7 @@ def foreach_of(
         base = OperatorName(f"_foreach_{name or schema.name.base}", overload.replace("default", ""), False)
         listed = _listed(row, base)
         if listed is None:  # reported by the schema's own check
-            yield _entry(key, row, "", f"{base}({row.value}) -> Tensor[]", ""), None
+            yield _entry(key, row, "", f"{base}({row.value}) -> Tensor[]", "")
             continue
         called = _called(schema, listed, scalars)
         forms = [] if schema.name.inplace else [(listed, called)]
@@ -53,8 +43,8 @@ def foreach_of(
         elif any(variant.startswith("inplace") for variant in variants):
             forms.append((_written(listed), inplace_schema(called)))
         for own, one in forms:
-            loop = ListLoop(str(one.name), tuple(_given(one, own)))
-            yield _entry(key, row, loop.form, show_schema(own), _shown(loop)), loop
+            text = body(own, one, _pairs(one, own))
+            yield _entry(key, row, str(one.name), show_schema(own), text)
 
 
 def _listed(row: Text, name: OperatorName) -> Schema | None:
@@ -84,17 +74,6 @@ def _pairs(schema: Schema, listed: Schema) -> list[tuple[Argument, Argument]]:
             break
         pairs.append((arg, given))
     return pairs
-
-
-def _given(called: Schema, listed: Schema) -> Iterator[ListArgument]:
-    for arg, given in _pairs(called, listed):
-        is_item = isinstance(given.type, ListType) and not isinstance(arg.type, ListType)
-        yield ListArgument(given.name, is_item)
-
-
-def _shown(loop: ListLoop) -> str:
-    given = ", ".join(f"{arg.name}[i]" if arg.is_item else arg.name for arg in loop.given)
-    return f"{loop.form}({given}) for each i"
 
 
 def _element(type_: Type) -> Type:

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from codegen.language.overloads import AnyType, plain, type_of
 from codegen.language.pyexpr import map_children, names_in
-from codegen.language.tensor_expr import TensorParser
-from codegen.model import Body, Expr, Var
+from codegen.language.tensor_expr import Scope, TensorParser
+from codegen.model import Body, Expr, Statement, Var
+from codegen.reading.block_parser import BlockParser
 from codegen.reading.context import Context, Lets
 from codegen.reading.entries import Draft
 from codegen.reading.fields import is_identifier
@@ -31,6 +32,21 @@ def parse_with_lets(
     if lets is None:
         return None
     return _parse(draft, context, text, what, want, span, lets)
+
+
+def parse_body(draft: Draft, context: Context, text: Text, want: AnyType) -> tuple[Statement, ...] | None:
+    """Parse a function body over the arguments and the names of the composite's `let`."""
+    lets = composite_lets(draft, context)
+    if lets is None:
+        return None
+    names = lets.exprs
+
+    def finished(expr: Expr) -> Expr:
+        lets.read.update(names_in(expr))
+        return _substituted(expr, names)
+
+    scope = _scope(draft, context, draft.name, lets)
+    return BlockParser(scope, context.collector, want, finished).parse(text)
 
 
 def composite_lets(draft: Draft, context: Context) -> Lets | None:
@@ -82,15 +98,19 @@ def _parse(
     span: tuple[int, int | None],
     lets: Lets,
 ) -> Expr | None:
-    variables: dict[str, AnyType] = {a.name: plain(a.type) for a in draft.schema.args}
-    variables |= {name: type_of(expr) for name, expr in lets.exprs.items()}
-    scope = context.scope(variables, draft, what, inplace_allowed=True)
-    scope = replace(scope, failed=frozenset(lets.failed)) if lets.failed else scope
+    scope = _scope(draft, context, what, lets)
     expr = TensorParser(scope, context.collector).parse(text, want, span)
     if expr is None:
         return None
     lets.read |= names_in(expr)
     return _substituted(expr, lets.exprs)
+
+
+def _scope(draft: Draft, context: Context, what: str, lets: Lets) -> Scope:
+    variables: dict[str, AnyType] = {a.name: plain(a.type) for a in draft.schema.args}
+    variables |= {name: type_of(expr) for name, expr in lets.exprs.items()}
+    scope = context.scope(variables, draft, what, inplace_allowed=True)
+    return replace(scope, failed=frozenset(lets.failed)) if lets.failed else scope
 
 
 def _substituted(expr: Expr, exprs: dict[str, Expr]) -> Expr:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from codegen.language.blocks import surely
 from codegen.language.pyexpr import children
-from codegen.model import Body, Call, Composite, Expr, If, Reduce
+from codegen.model import Body, Call, Composite, Each, Expr, If, Reduce
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
-
-
-def _parts(body: Body | None) -> list[Expr]:
-    if isinstance(body, Composite) and body.expr is not None:
-        return [body.expr]
-    return [expr for _, expr in body.let] if isinstance(body, Reduce) else []
 
 
 def surely_called(expr: Expr) -> set[str]:
@@ -21,14 +16,17 @@ def surely_called(expr: Expr) -> set[str]:
     if isinstance(expr, If):
         return surely_called(expr.condition) | (surely_called(expr.then) & surely_called(expr.other))
     found = {expr.form} if isinstance(expr, Call) else set()
-    for child in children(expr):
+    for child in expr.lists if isinstance(expr, Each) else children(expr):
         found |= surely_called(child)
     return found
 
 
 def called_in_any_case(body: Body | None) -> frozenset[str]:
     """Return the forms that an operator calls whatever its arguments are."""
-    return frozenset().union(*(surely_called(expr) for expr in _parts(body)))
+    if isinstance(body, Composite):
+        return frozenset(surely(body.statements, surely_called))
+    parts = body.let if isinstance(body, Reduce) else ()
+    return frozenset().union(*(surely_called(expr) for _, expr in parts))
 
 
 def check_recursion(drafts: Sequence[Draft], called: Mapping[str, Collection[str]], context: Context) -> None:

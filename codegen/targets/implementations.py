@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from codegen.deriving import slots
 from codegen.language import raw_cpp
+from codegen.language.blocks import expressions
 from codegen.language.calls import forms_called
 from codegen.language.handwritten import functions, sparse_functions
 from codegen.model import (
@@ -28,12 +29,10 @@ def _included(model: Model, operators: Iterable[Operator], forms: tuple[str, ...
     """The families whose operators the bodies call; `forms` are the names of all forms."""
     called: set[str] = set()
     for op in operators:
-        if isinstance(op.body, Composite) and op.body.expr is not None:
-            called |= forms_called(op.body.expr)
-        elif isinstance(op.body, Composite) and op.body.cpp is not None:
+        if isinstance(op.body, Composite) and op.body.cpp is not None:
             called |= raw_cpp.forms_called(op.body.cpp, forms)
-        elif isinstance(op.body, Composite) and op.body.loop is not None:
-            called.add(op.body.loop.form)
+        elif isinstance(op.body, Composite):
+            called |= set().union(*map(forms_called, expressions(op.body.statements)))
         elif isinstance(op.body, Reduce):
             called |= set().union(*(forms_called(expr) for _, expr in op.body.let))
     return {model.form(name)[0].family for name in called}

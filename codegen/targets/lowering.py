@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codegen.deriving import slots
 from codegen.model import Composite, Model, Operator, Pointwise, Reduce
 from codegen.writing.oracle import numpy_text, pointwise_text
-from codegen.writing.python_expr import message_text, python_text
+from codegen.writing.python_expr import message_text, python_lines, python_text
 from codegen.writing.render import File, render
 
 
@@ -24,13 +24,12 @@ def _identifier(op: Operator) -> str:
 
 
 def _composite(op: Operator, body: Composite, model: Model) -> Iterator[str]:
-    assert body.expr is not None
     names = ["ops", "host", *(a.name for a in op.schema.args)]
     yield f"def {_identifier(op)}({', '.join(f'{name}: Any' for name in names)}) -> Any:"
     for check in op.checks:
         yield f"    if not {python_text(check.condition, model)}:"
-        yield f"        raise {check.error}({message_text(check, model)})"
-    yield f"    return {python_text(body.expr, model)}"
+        yield f"        raise {check.error}({message_text(check.message, model)})"
+    yield from (f"    {line}" for line in python_lines(body.statements, model))
     yield ""
     yield ""
     yield f"COMPOSITE[{op.name!r}] = {_identifier(op)}"
@@ -49,7 +48,7 @@ def _lines(op: Operator, model: Model) -> tuple[str, ...]:
                 numpy_text(body.finish, model.primitives),
             )
             return (f"REDUCE[{op.name!r}] = {texts!r}",)
-        case Composite(cpp=None, loop=None) as body:
+        case Composite(cpp=None) as body:
             return tuple(_composite(op, body, model))
     return ()
 

@@ -30,7 +30,7 @@ from codegen.model import (
     View,
 )
 from codegen.writing import number_spelling, tensor_spelling
-from codegen.writing.list_loops import list_loop
+from codegen.writing.block_spelling import BlockSpelling
 from codegen.writing.loop_spelling import loop_name
 
 
@@ -349,23 +349,16 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield f"auto {computed} = ops::{spelling.struct_name(function.name)}::call({args});"
         yield from _assign(op, form, computed)
         return
-    if body.cpp is not None or body.loop is not None:
+    if body.cpp is not None:
         # Lines are counted from the entry's `cpp:`, so that an edit above moves nothing in the output.
         # The brackets tell ccache not to look for such a file.
         yield f'#line 1 "<{body.position.file}: {op.name}>"'
-        if body.cpp is not None:
-            yield from body.cpp.rstrip("\n").split("\n")
-        elif body.loop is not None:
-            yield from list_loop(form.schema, body.loop)
+        yield from body.cpp.rstrip("\n").split("\n")
         return
-    assert body.expr is not None
     writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     written = [arg.name for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
-    if len(written) == 1 and len(form.schema.returns) == 1:  # in place: what is written is returned
-        yield f"static_cast<void>({writer.write(body.expr)});"
-        yield f"return {spelling.local(written[0])};"
-        return
-    yield from writer.statements(body.expr)
+    in_place = len(written) == 1 and len(form.schema.returns) == 1  # what is written is returned
+    yield from BlockSpelling(writer, written[0] if in_place else None).lines(body.statements)
 
 
 def _view_in_place(model: Model, op: Operator, body: Composite) -> Iterator[str]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from codegen.language.overloads import STR, has_tensor, type_of
 from codegen.model import (
+    Assign,
+    Branch,
     Call,
-    Check,
+    Each,
+    Effect,
     Expr,
     Host,
     If,
     Item,
     Literal,
+    Loop,
     Model,
     Number,
     Prop,
+    Raise,
+    Result,
     Seq,
+    Statement,
     TupleType,
     Var,
 )
@@ -35,7 +44,7 @@ _PROPERTIES = {
     "defined": "({0} is not None)",
     "requires_grad": "{0}.requires_grad",
 }
-_SYMBOLS = frozenset("+ - * / // % ** == != < <= > >= and or".split())
+_SYMBOLS = frozenset("+ - * / // % ** == != < <= > >= and or in".split())
 
 
 def python_text(expr: Expr, model: Model) -> str:
@@ -70,12 +79,50 @@ def python_text(expr: Expr, model: Model) -> str:
             return f"({inner}{',' * (len(items) == 1)})" if is_tuple else f"[{inner}]"
         case Item(of=of, index=index):
             return f"{python_text(of, model)}[{python_text(index, model)}]"
+        case Each():
+            test = "" if expr.condition is None else f" if {python_text(expr.condition, model)}"
+            head = _head(expr.names, expr.lists, model)
+            return f"[{python_text(expr.item, model)} for {head}{test}]"
     raise TypeError(f"not a tensor-level expression: {expr}")
 
 
-def message_text(check: Check, model: Model) -> str:
-    """Return Python source of the message that a check raises with."""
-    return " + ".join(repr(p) if isinstance(p, str) else _shown(p, model) for p in check.message)
+def _head(names: Sequence[str], lists: Sequence[Expr], model: Model) -> str:
+    """Return what stands between `for` and the colon."""
+    text = ", ".join(python_text(expr, model) for expr in lists)
+    walked = text if len(lists) == 1 else f"zip({text}, strict=False)"
+    return f"{', '.join(names)} in {walked}"
+
+
+def message_text(message: Sequence[str | Expr], model: Model) -> str:
+    """Return Python source of an exception's message."""
+    return " + ".join(repr(p) if isinstance(p, str) else _shown(p, model) for p in message)
+
+
+def python_lines(statements: Sequence[Statement], model: Model) -> Iterator[str]:
+    """Yield the lines of a function body."""
+    for statement in statements:
+        match statement:
+            case Assign(names=names, value=value):
+                yield f"{', '.join(names)} = {python_text(value, model)}"
+            case Effect(call=call):
+                yield python_text(call, model)
+            case Result(value=value):
+                yield f"return {python_text(value, model)}"
+            case Raise(error=error, message=message):
+                yield f"raise {error}({message_text(message, model)})"
+            case Branch():
+                yield f"if {python_text(statement.condition, model)}:"
+                yield from _indented(statement.then, model)
+                if statement.other:
+                    yield "else:"
+                    yield from _indented(statement.other, model)
+            case Loop():
+                yield f"for {_head(statement.names, statement.lists, model)}:"
+                yield from _indented(statement.body, model)
+
+
+def _indented(statements: Sequence[Statement], model: Model) -> Iterator[str]:
+    yield from (f"    {line}" for line in python_lines(statements, model))
 
 
 def _shown(expr: Expr, model: Model) -> str:

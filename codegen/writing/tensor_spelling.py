@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from codegen.language.host_functions import host_functions
@@ -23,6 +23,7 @@ from codegen.model import (
     BaseType,
     Call,
     Check,
+    Each,
     Expr,
     ExprType,
     Host,
@@ -51,6 +52,7 @@ class TensorSpelling:
         self.model = model
         self.owner = owner
         self.name_of = name_of
+        self._walks = 0
         self._names: dict[Expr, str] = {}
         self._uses: dict[Expr, int] = {}
 
@@ -91,11 +93,43 @@ class TensorSpelling:
         self._uses, self._names = outer, names
 
     def check(self, check: Check) -> str:
-        """Return the statement that raises unless the condition holds; the message is made only then."""
-        kind = check.error.removesuffix("Error")
-        parts = (quoted(part) if isinstance(part, str) else self.write(part) for part in check.message)
-        message = ", ".join((f"ErrorKind::{kind}", *parts))
-        return f"if (!({self.write(check.condition)})) [[unlikely]] fail({message});"
+        """Return the statement that raises unless the condition holds."""
+        return (
+            f"if (!({self.write(check.condition)})) [[unlikely]] {self.failure(check.error, check.message)}"
+        )
+
+    def failure(self, error: str, message: Sequence[str | Expr]) -> str:
+        """Return the statement that raises an exception."""
+        kind = f"ErrorKind::{error.removesuffix('Error')}"
+        parts = (quoted(part) if isinstance(part, str) else self.write(part) for part in message)
+        return f"fail({', '.join((kind, *parts))});"
+
+    def held(self, expr: Expr, type_: ExprType | None = None) -> str:
+        """Return a C++ expression that owns its value, which may be converted to another type."""
+        want = type_of(expr) if type_ is None else type_
+        convert = "host::held<{}>" if isinstance(want, ListType) else "{}"
+        return f"{convert.format(owned(want))}({self.write(expr)})"
+
+    def walk(
+        self, names: Sequence[str], lists: Sequence[Expr], assigned: Collection[str] = ()
+    ) -> Iterator[str]:
+        """Yield the head of a loop over lists; variables that its body assigns are copied."""
+        self._walks += 1
+        held = [f"list{self._walks}_{i}" for i in range(len(lists))]
+        for name, expr in zip(held, lists, strict=True):
+            if isinstance(expr, Var) and expr.name not in assigned:
+                yield f"const auto& {name} = {self.name_of(expr.name)};"
+            else:
+                yield f"const auto {name} = {self.held(expr)};"
+        if len(names) == 1:
+            yield f"for ([[maybe_unused]] auto {self.name_of(names[0])} : {held[0]}) {{"
+            return
+        at = f"at{self._walks}"
+        ends = " && ".join(f"{at} < {name}.size()" for name in held)
+        yield f"for (size_t {at} = 0; {ends}; ++{at}) {{"
+        for name, given in zip(names, held, strict=True):
+            if name != "_":
+                yield f"[[maybe_unused]] auto {self.name_of(name)} = {given}[{at}];"
 
     def _count(self, expr: Expr) -> None:
         """Count the calls that are made whenever `expr` is evaluated."""
@@ -105,7 +139,7 @@ class TensorSpelling:
             self._uses[expr] = self._uses.get(expr, 0) + 1
             if self._uses[expr] > 1:
                 return
-        for part in (expr.condition,) if isinstance(expr, If) else children(expr):
+        for part in _made_first(expr):
             self._count(part)
 
     def _count_choices(self, expr: Expr, chosen: bool = False) -> None:
@@ -113,9 +147,10 @@ class TensorSpelling:
         if chosen and expr in self._uses:
             self._uses[expr] += 1
             return
-        lazy = isinstance(expr, If) or (isinstance(expr, Host) and expr.op in ("and", "or"))
+        lazy = isinstance(expr, If | Each) or (isinstance(expr, Host) and expr.op in ("and", "or"))
+        first = _made_first(expr) if isinstance(expr, If | Each) else ()
         for part in children(expr):
-            taken = lazy and not (isinstance(expr, If) and part is expr.condition)
+            taken = lazy and not any(part is other for other in first)
             self._count_choices(part, chosen or taken)
 
     def _is_shared(self, expr: Expr) -> bool:
@@ -148,6 +183,8 @@ class TensorSpelling:
         """Before a choice is written: name what its branches share with what is computed in any case."""
         if isinstance(expr, If):
             branches: tuple[Expr, ...] = (expr.then, expr.other)
+        elif isinstance(expr, Each):
+            branches = children(expr)[len(expr.lists) :]
         elif isinstance(expr, Host) and expr.op in ("and", "or"):
             branches = expr.args
         else:
@@ -189,7 +226,17 @@ class TensorSpelling:
                     assert isinstance(index, Number)
                     return f"std::get<{index.value}>({self._text(of, lines)})"
                 return f"host::at({self._text(of, lines)}, {self._text(index, lines)})"
+            case Each():
+                return self._each(expr)
         raise TypeError(f"not a tensor-level expression: {expr}")
+
+    def _each(self, expr: Each) -> str:
+        """A comprehension: a function that is called at once."""
+        item = f"made.push_back({self.write(expr.item)});"
+        if expr.condition is not None:
+            item = f"if ({self.write(expr.condition)}) {item}"
+        head = " ".join(self.walk(expr.names, expr.lists))
+        return f"[&] {{ {owned(expr.type)} made; {head} {item} }} return made; }}()"
 
     def converted(self, expr: Expr, arg: Argument, lines: list[str]) -> str:
         """An argument; displays get the list type that the parameter wants."""
@@ -237,7 +284,14 @@ class TensorSpelling:
 
 
 def _makes_list(expr: Expr) -> bool:
-    return isinstance(expr, Host) and isinstance(expr.type, ListType)
+    return isinstance(expr, Each) or (isinstance(expr, Host) and isinstance(expr.type, ListType))
+
+
+def _made_first(expr: Expr) -> tuple[Expr, ...]:
+    """Return the parts that are evaluated once, whenever the expression is."""
+    if isinstance(expr, If):
+        return (expr.condition,)
+    return expr.lists if isinstance(expr, Each) else children(expr)
 
 
 def _displays_tensors(expr: Expr) -> bool:
@@ -273,6 +327,7 @@ _BINARY = {
     "//": "host::floor_divide({0}, {1})",
     "%": "host::modulo({0}, {1})",
     "**": "host::power({0}, {1})",
+    "in": "host::contains({1}, {0})",
 }
 PROPERTIES = {
     "shape": "{0}.sizes()",
