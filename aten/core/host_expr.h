@@ -116,6 +116,10 @@ inline DimVector range(int64_t start, int64_t stop, int64_t step = 1) {
   return out;
 }
 inline DimVector range(int64_t stop) { return range(0, stop); }
+template <typename List>
+DimVector indices(const List& list) {
+  return range(static_cast<int64_t>(list.size()));
+}
 
 // Lists: join, repeat and slice, of ints or tensors.
 template <typename T>

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from codegen.language.overloads import BOOL, INT, INTS, AnyType, show, type_of
+from codegen.language.overloads import BOOL, INTS, AnyType, show, type_of
+from codegen.language.pyexpr import Source
+from codegen.language.scope import Scope
 from codegen.model import Each, Expr, Host, ListType, TupleType
 
-if TYPE_CHECKING:
-    from codegen.language.tensor_expr import TensorParser
+
+class Reader(Protocol):
+    """What a walk needs of the parser of expressions."""
+
+    source: Source
+    scope: Scope
+
+    def visit(self, node: ast.expr) -> Expr | None:
+        """Translate one node."""
+
+    def visit_all(self, nodes: Sequence[ast.expr]) -> list[Expr] | None:
+        """Translate all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +35,7 @@ class Walk:
     lists: tuple[Expr, ...]
 
 
-def walk(parser: TensorParser, target: ast.expr, iterated: ast.expr) -> Walk | None:
+def walk(parser: Reader, target: ast.expr, iterated: ast.expr) -> Walk | None:
     """Read the head of a `for`; its names must be new."""
     lists = _lists(parser, iterated)
     if lists is None:
@@ -49,7 +62,7 @@ def walk(parser: TensorParser, target: ast.expr, iterated: ast.expr) -> Walk | N
     return Walk(tuple(names), tuple(types), tuple(lists))
 
 
-def _lists(parser: TensorParser, node: ast.expr) -> list[Expr] | None:
+def _lists(parser: Reader, node: ast.expr) -> list[Expr] | None:
     name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
     if isinstance(node, ast.Call) and name == "zip" and len(node.args) > 1 and not node.keywords:
         return parser.visit_all(node.args)
@@ -58,12 +71,12 @@ def _lists(parser: TensorParser, node: ast.expr) -> list[Expr] | None:
         if only is None:
             return None
         position = parser.source.position(node)
-        return [Host("range", (Host("len", (only,), INT, position),), INTS, position), only]
+        return [Host("indices", (only,), INTS, position), only]
     only = parser.visit(node)
     return None if only is None else [only]
 
 
-def comprehension(parser: TensorParser, node: ast.ListComp) -> Expr | None:
+def comprehension(parser: Reader, node: ast.ListComp) -> Expr | None:
     """Translate `[item for x in list if condition]`."""
     first = node.generators[0]
     if len(node.generators) > 1 or first.is_async or len(first.ifs) > 1:

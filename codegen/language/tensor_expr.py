@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from codegen.language import host_expr, iteration
 from codegen.language.host_functions import host_functions
@@ -17,7 +16,6 @@ from codegen.language.overloads import (
     STR,
     AnyType,
     Bound,
-    Forms,
     call,
     coerce,
     has_tensor,
@@ -29,7 +27,7 @@ from codegen.language.overloads import (
 )
 from codegen.language.pyexpr import BINARY, COMPARE, CONSTANTS, UNARY, Source
 from codegen.language.schema import DTYPE_NAMES, ENUMERATORS, FOREIGN_DTYPES, show_schema
-from codegen.language.unusable import Unusable
+from codegen.language.scope import Scope
 from codegen.model import (
     Argument,
     BaseType,
@@ -79,20 +77,6 @@ def _enumerators() -> dict[str, BaseType]:
 
 
 NAMED_VALUES = _enumerators()
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What an expression may refer to."""
-
-    forms: Forms
-    variables: Mapping[str, AnyType]
-    reader: str  # for messages: "logsumexp", "the gradient of mm"
-    inplace_allowed: bool = False
-    unusable: Unusable = field(default_factory=Unusable)  # silent: the mistake is elsewhere
-    lets: Mapping[str, str] = field(default_factory=dict)  # the text behind each name of a `let`
-    operator: str = ""  # whose entry is read
-    failed: frozenset[str] = frozenset()  # names of a `let` that have a mistake, which has been reported
 
 
 class TensorParser:

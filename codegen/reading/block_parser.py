@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.language import iteration, messages
 from codegen.language.overloads import BOOL, NONE, AnyType, coerce, show, type_of
 from codegen.language.pyexpr import Source, names_in
-from codegen.language.tensor_expr import NAMED_VALUES, Scope, TensorParser
+from codegen.language.scope import Scope
+from codegen.language.tensor_expr import NAMED_VALUES, TensorParser
 from codegen.model import (
     Assign,
     BaseType,
@@ -57,12 +58,17 @@ class BlockParser:
     read: set[str] = field(default_factory=set)  # variables that some expression reads
     _parser: TensorParser = field(init=False)
     _text: Text = field(init=False)
+    _behind: dict[str, str] = field(init=False)  # the texts that a name's value is made of
     _good: bool = True
+
+    def __post_init__(self) -> None:
+        self._behind = dict(self.scope.lets)
 
     def parse(self, text: Text) -> tuple[Statement, ...] | None:
         """Parse a whole body; mistakes go to the collector, and the result is then None."""
+        self.scope = replace(self.scope, lets=self._behind)
         self._parser, self._text = TensorParser(self.scope, self.collector), text
-        self._parser.source = Source(text, self.collector, lets=self.scope.lets)
+        self._parser.source = Source(text, self.collector, lets=self._behind)
         nodes = self._parser.source.statements()
         if nodes is None:
             return None
@@ -138,6 +144,13 @@ class BlockParser:
         self.read |= names_in(expr)
         return self.finished(expr)
 
+    def _remember(self, names: Iterable[str], value: ast.expr) -> None:
+        """Note what a name's value is made of, so that a mistake in an operator is not reported again."""
+        read = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
+        texts = [self._parser.source.shown(value), *(self._behind.get(name, "") for name in sorted(read))]
+        for name in names:
+            self._behind[name] = " ".join([self._behind.get(name, ""), *texts])
+
     # --- the end of the function --------------------------------------------------------------------
 
     def _result(self, node: ast.Return) -> Statement | None:
@@ -208,6 +221,7 @@ class BlockParser:
         if found is None:
             return None
         self.read |= set().union(*map(names_in, found.lists))
+        self._remember(found.names, node.iter)
         inner = names | dict(zip(found.names, found.types, strict=True))
         body, _ = self._block(node.body, inner)
         return Loop(found.names, tuple(map(self.finished, found.lists)), body)
@@ -224,6 +238,7 @@ class BlockParser:
             self._error_unless_known(target, len(assigned) == len(targets))
             return None
         want = given or (names.get(assigned[0]) if len(targets) == 1 else None)
+        self._remember(assigned, value)
         expr = self._value(value, want)
         types = None if expr is None else self._types(targets, value, want or type_of(expr))
         if expr is None or types is None:

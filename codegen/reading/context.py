@@ -8,7 +8,7 @@ from pathlib import Path
 
 from codegen.language.overloads import Forms
 from codegen.language.scalar_expr import InfixTable
-from codegen.language.tensor_expr import Scope
+from codegen.language.scope import Scope
 from codegen.language.unusable import Unusable
 from codegen.model import Expr, ExprType, Primitive
 from codegen.reading.entries import Draft

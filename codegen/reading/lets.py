@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from codegen.language.overloads import AnyType, plain, type_of
 from codegen.language.pyexpr import map_children, names_in
-from codegen.language.tensor_expr import Scope, TensorParser
+from codegen.language.scope import Scope
+from codegen.language.tensor_expr import TensorParser
 from codegen.model import Body, Expr, Statement, Var
 from codegen.reading.block_parser import BlockParser
 from codegen.reading.context import Context, Lets
