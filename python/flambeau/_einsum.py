@@ -6,11 +6,12 @@ no later operand and no output names it, so that most contractions are one batch
 
 from __future__ import annotations
 
+import functools
 import math
 import string
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from flambeau import _C
 from flambeau._arguments import require_all_tensors, require_tensors
@@ -18,6 +19,9 @@ from flambeau._C import Tensor
 from flambeau._tensor_str import described
 
 Labels = list[str]
+Term = tuple[str, ...]
+Shape = tuple[int, ...]
+Sizes = dict[str, int]
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -61,17 +65,15 @@ def _letters_of(sublist: Sequence[Any]) -> Labels:
     return labels
 
 
-def _expand_ellipses(terms: list[Labels], operands: list[Tensor]) -> tuple[list[Labels], Labels]:
+def _expand_ellipses(terms: list[Labels], dims: Sequence[int]) -> tuple[list[Labels], Labels]:
     """Replace "..." by numbered labels, aligned at the last dimension; also return all of these."""
     found: list[Labels] = []
     width = 0
-    for k, (term, operand) in enumerate(zip(terms, operands, strict=True)):
-        covered = operand.dim() - (len(term) - ("..." in term))
+    for k, (term, dim) in enumerate(zip(terms, dims, strict=True)):
+        covered = dim - (len(term) - ("..." in term))
         if covered < 0 or (covered > 0 and "..." not in term):
             note = " and no ellipsis" if covered > 0 else ""
-            raise RuntimeError(
-                f"einsum(): expected {operand.dim()} subscripts for operand {k}, got {len(term)}{note}"
-            )
+            raise RuntimeError(f"einsum(): expected {dim} subscripts for operand {k}, got {len(term)}{note}")
         numbered = [f"{i}." for i in range(covered - 1, -1, -1)]
         width = max(width, covered if "..." in term else 0)
         found.append([n for label in term for n in (numbered if label == "..." else [label])])
@@ -91,86 +93,152 @@ def _output_of(output: Labels | None, terms: list[Labels], ellipsis: Labels) -> 
     return expanded
 
 
-def _diagonals(k: int, operand: Tensor, term: Labels) -> tuple[Tensor, Labels]:
+def _resolved(terms: list[Labels], output: Labels | None, dims: Sequence[int]) -> tuple[list[Term], Term]:
+    """The labels of each operand's dimensions, and those of the output."""
+    expanded, ellipsis = _expand_ellipses(terms, dims)
+    return [tuple(term) for term in expanded], tuple(_output_of(output, expanded, ellipsis))
+
+
+@functools.lru_cache(maxsize=1024)
+def _resolved_equation(equation: str, dims: Shape) -> tuple[list[Term], Term]:
+    """The same of an equation."""
+    terms, output = _terms_of(equation)
+    if len(terms) != len(dims):
+        _refuse_count(len(dims), len(terms))
+    return _resolved(terms, output, dims)
+
+
+def _refuse_count(operands: int, terms: int) -> NoReturn:
+    relation = "fewer" if operands < terms else "more"
+    raise RuntimeError(f"einsum(): got {relation} operands than the equation has terms")
+
+
+def _diagonals(k: int, operand: Tensor, term: Term) -> tuple[Tensor, Term]:
     """Take diagonals until no label repeats."""
-    term = list(term)
+    if len(set(term)) == len(term):
+        return operand, term
+    labels = list(term)
     for label in [n for n, c in Counter(term).items() if c > 1]:
-        while term.count(label) > 1:
-            first = term.index(label)
-            second = term.index(label, first + 1)
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
             if operand.size(first) != operand.size(second):
                 raise RuntimeError(
                     f"einsum(): subscript {label} is repeated for operand {k} but the sizes don't match, "
                     f"{operand.size(second)} != {operand.size(first)}"
                 )
             operand = operand.diagonal(0, first, second).movedim(-1, first)
-            del term[second]
-    return operand, term
+            del labels[second]
+    return operand, tuple(labels)
 
 
-def _check_sizes(operands: list[Tensor], terms: list[Labels]) -> None:
+@functools.lru_cache(maxsize=1024)
+def _conflict(*labelled: tuple[Term, Shape]) -> str:
+    """What is wrong with the sizes; empty if nothing."""
     seen: dict[str, int] = {}
-    for k, (operand, term) in enumerate(zip(operands, terms, strict=True)):
-        for label, size in zip(term, operand.shape, strict=True):
+    for k, (term, shape) in enumerate(labelled):
+        for label, size in zip(term, shape, strict=True):
             known = seen.get(label, 1)
             if known != 1 and size not in (1, known):
-                raise RuntimeError(
-                    f"einsum(): subscript {label} has size {size} in operand {k}, but {known} before: "
-                    f"got {', '.join(map(described, operands))}"
-                )
+                return f"subscript {label} has size {size} in operand {k}, but {known} before"
             seen[label] = known if size == 1 else size
+    return ""
 
 
-def _sum_over(operand: Tensor, term: Labels, unwanted: set[str]) -> tuple[Tensor, Labels]:
-    """Sum the dimensions with these labels away, in the operand's dtype, which a product keeps as well."""
-    dims = [d for d, label in enumerate(term) if label in unwanted]
-    if not dims:
-        return operand, term
-    return operand.sum(dims, dtype=operand.dtype), [label for label in term if label not in unwanted]
+def _check_sizes(pairs: list[tuple[Tensor, Term]]) -> None:
+    conflict = _conflict(*[(term, tuple(operand.shape)) for operand, term in pairs])
+    if conflict:
+        raise RuntimeError(f"einsum(): {conflict}: got {', '.join(described(t) for t, _ in pairs)}")
 
 
-def _arranged(operand: Tensor, term: Labels, order: Labels) -> Tensor:
-    """The operand's dimensions in this order, of size 1 where it lacks a label."""
-    operand = operand.permute([term.index(label) for label in order if label in term])
-    for d, label in enumerate(order):
-        if label not in term:
+class _Factor(NamedTuple):
+    """How an operand becomes a factor of a product; None for a step that changes nothing."""
+
+    summed: list[int]  # in the operand's dtype, which a product keeps as well
+    order: list[int] | None
+    inserted: list[int]
+    full: list[int] | None
+    shape: list[int] | None
+
+    def of(self, operand: Tensor) -> Tensor:
+        """Return the factor."""
+        if self.summed:
+            operand = operand.sum(self.summed, dtype=operand.dtype)
+        if self.order is not None:
+            operand = operand.permute(self.order)
+        for d in self.inserted:
             operand = operand.unsqueeze(d)
-    return operand
+        if self.full is not None:
+            operand = operand.expand(self.full)
+        return operand if self.shape is None else operand.reshape(self.shape)
 
 
-def _grouped(operand: Tensor, sizes: dict[str, int], groups: list[Labels]) -> Tensor:
-    """Each group of adjacent dimensions as one."""
-    full = [sizes[label] for group in groups for label in group]
-    shape = []
-    for group in groups:
-        size = 1
-        for label in group:
-            size *= sizes[label]
-        shape.append(size)
-    return operand.expand(full).reshape(shape)
+class _Product(NamedTuple):
+    """How two operands are contracted. `matrices`: how many dimensions the factors have, 0: elementwise."""
+
+    left: _Factor
+    right: _Factor
+    matrices: int
+    shape: list[int] | None  # of the result, where the product has another
+    labels: Term
 
 
-def _pair(a: Tensor, term_a: Labels, b: Tensor, term_b: Labels, kept: set[str]) -> tuple[Tensor, Labels]:
+def _factor(term: Term, own: Sizes, order: Labels) -> _Factor:
+    """The dimensions in this order, of size 1 where the operand lacks a label, the others summed."""
+    remaining = [label for label in term if label in own]
+    places = [remaining.index(label) for label in order if label in own]
+    return _Factor(
+        summed=[d for d, label in enumerate(term) if label not in own],
+        order=None if places == sorted(places) else places,
+        inserted=[d for d, label in enumerate(order) if label not in own],
+        full=None,
+        shape=None,
+    )
+
+
+def _matrix(term: Term, own: Sizes, sizes: Sizes, groups: list[Labels]) -> _Factor:
+    """The same with each group of adjacent dimensions as one; an empty first group is left out."""
+    order = [label for group in groups for label in group]
+    full = [sizes[label] for label in order]
+    shape = [math.prod(sizes[label] for label in group) for group in (groups if groups[0] else groups[1:])]
+    return _factor(term, own, order)._replace(
+        full=None if full == [own[label] for label in order] else full,
+        shape=None if full == shape else shape,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _product(term_a: Term, shape_a: Shape, term_b: Term, shape_b: Shape, kept: frozenset[str]) -> _Product:
     """Contract two operands; labels that are not kept are summed."""
-    sizes = dict(zip(term_a, a.shape, strict=True))
-    for label, size in zip(term_b, b.shape, strict=True):
+    a, b = dict(zip(term_a, shape_a, strict=True)), dict(zip(term_b, shape_b, strict=True))
+    sizes = dict(a)
+    for label, size in b.items():
         sizes[label] = max(size, sizes.get(label, size)) if sizes.get(label, size) != 0 and size != 0 else 0
     # A dimension of size 1 against a longer one is a factor of the sum.
-    lone = {n for n in sizes if n not in kept}
-    a, term_a = _sum_over(a, term_a, {n for n in lone if n not in term_b or b.size(term_b.index(n)) == 1})
-    b, term_b = _sum_over(b, term_b, {n for n in lone if n not in term_a or a.size(term_a.index(n)) == 1})
-    a, term_a = _sum_over(a, term_a, {n for n in lone if n not in term_b})
-    batch = [n for n in term_a if n in term_b and n in kept]
-    summed = [n for n in term_a if n in term_b and n not in kept]
-    only_a = [n for n in term_a if n not in term_b]
-    only_b = [n for n in term_b if n not in term_a]
+    a = {n: size for n, size in a.items() if n in kept or b.get(n, 1) != 1}
+    b = {n: size for n, size in b.items() if n in kept or a.get(n, 1) != 1}
+    a = {n: size for n, size in a.items() if n in kept or n in b}
+    batch = [n for n in a if n in b and n in kept]
+    summed = [n for n in a if n in b and n not in kept]
+    only_a, only_b = [n for n in a if n not in b], [n for n in b if n not in a]
     result = [*batch, *only_a, *only_b]
     if not summed:
-        return _arranged(a, term_a, result) * _arranged(b, term_b, result), result
-    left = _grouped(_arranged(a, term_a, [*batch, *only_a, *summed]), sizes, [batch, only_a, summed])
-    right = _grouped(_arranged(b, term_b, [*batch, *summed, *only_b]), sizes, [batch, summed, only_b])
-    product = left[0].mm(right[0]) if not batch else left.bmm(right)
-    return product.reshape([sizes[n] for n in result]), result
+        return _Product(_factor(term_a, a, result), _factor(term_b, b, result), 0, None, tuple(result))
+    left = _matrix(term_a, a, sizes, [batch, only_a, summed])
+    right = _matrix(term_b, b, sizes, [batch, summed, only_b])
+    groups = [batch, only_a, only_b] if batch else [only_a, only_b]
+    shape = None if all(len(group) == 1 for group in groups) else [sizes[n] for n in result]
+    return _Product(left, right, len(groups), shape, tuple(result))
+
+
+def _pair(a: Tensor, term_a: Term, b: Tensor, term_b: Term, kept: frozenset[str]) -> tuple[Tensor, Term]:
+    """Contract two operands."""
+    plan = _product(term_a, tuple(a.shape), term_b, tuple(b.shape), kept)
+    left, right = plan.left.of(a), plan.right.of(b)
+    if plan.matrices == 0:
+        return left * right, plan.labels
+    product = left.bmm(right) if plan.matrices == 3 else left.mm(right)
+    return product if plan.shape is None else product.reshape(plan.shape), plan.labels
 
 
 def einsum(*args: Any) -> Tensor:
@@ -194,21 +262,19 @@ def einsum(*args: Any) -> Tensor:
     if isinstance(args[0], str):
         single = len(args) == 2 and isinstance(args[1], list | tuple)
         operands = list(args[1] if single else args[1:])
-        terms, output = _terms_of(args[0])
     else:
         operands = list(args[0 : len(args) // 2 * 2 : 2])
-        terms = [_letters_of(term) for term in args[1::2]]
-        output = _letters_of(args[-1]) if len(args) % 2 else None
     if not operands:
         raise ValueError("einsum(): expected at least one operand")
     require_all_tensors("einsum", operands)
-    if len(terms) != len(operands):
-        relation = "fewer" if len(operands) < len(terms) else "more"
-        raise RuntimeError(f"einsum(): got {relation} operands than the equation has terms")
-    return _contract(operands, terms, output)
+    dims = tuple([operand.dim() for operand in operands])
+    if isinstance(args[0], str):
+        return _contract(operands, *_resolved_equation(args[0], dims))
+    output = _letters_of(args[-1]) if len(args) % 2 else None
+    return _contract(operands, *_resolved([_letters_of(term) for term in args[1::2]], output, dims))
 
 
-def _cheapest(pairs: list[tuple[Tensor, Labels]]) -> tuple[int, int]:
+def _cheapest(pairs: list[tuple[Tensor, Term]]) -> tuple[int, int]:
     """The two operands whose product takes the fewest multiplications; the first of several."""
     best, chosen = None, (0, 1)
     if len(pairs) == 2:
@@ -224,20 +290,20 @@ def _cheapest(pairs: list[tuple[Tensor, Labels]]) -> tuple[int, int]:
     return chosen
 
 
-def _contract(operands: list[Tensor], terms: list[Labels], output: Labels | None) -> Tensor:
-    terms, ellipsis = _expand_ellipses(terms, operands)
-    wanted = _output_of(output, terms, ellipsis)
+def _contract(operands: list[Tensor], terms: list[Term], wanted: Term) -> Tensor:
     pairs = [_diagonals(k, t, term) for k, (t, term) in enumerate(zip(operands, terms, strict=True))]
-    _check_sizes([t for t, _ in pairs], [term for _, term in pairs])
+    _check_sizes(pairs)
     while len(pairs) > 1:
         i, j = _cheapest(pairs)
         (b, term_b), (a, term_a) = pairs.pop(j), pairs.pop(i)
-        later = {label for _, other in pairs for label in other} | set(wanted)
+        later = frozenset(wanted).union(*[other for _, other in pairs])
         pairs.insert(i, _pair(a, term_a, b, term_b, later))
     result, labels = pairs[0]
+    if len(terms) > 1 and labels == wanted:
+        return result
     if len(terms) == 1 and set(labels) > set(wanted):  # a mere sum: of integers it is int64
         result = result.sum([d for d, label in enumerate(labels) if label not in wanted])
-        labels = [label for label in labels if label in wanted]
+        labels = tuple([label for label in labels if label in wanted])
     return result.permute([labels.index(label) for label in wanted])
 
 

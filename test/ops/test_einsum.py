@@ -3,6 +3,7 @@
 import flambeau as fb
 import numpy as np
 import pytest
+from oracle import pytorch
 
 pytestmark = pytest.mark.products
 
@@ -97,3 +98,52 @@ def test_errors(equation: str, count: int, words: str):
 def test_tensordot_names_sizes_that_differ():
     with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
         fb.tensordot(fb.ones(2, 3), fb.ones(2, 3), 1)
+
+
+def random_case(rng: np.random.Generator) -> tuple[str, list[np.ndarray]]:
+    """An equation of one to three operands over up to five labels, some of size 0 or 1 or repeated."""
+    sizes = {label: int(rng.choice([0, 1, 2, 3, 4], p=[0.05, 0.2, 0.25, 0.25, 0.25])) for label in "abcde"}
+    terms = ["".join(rng.choice(list("abcde"), rng.integers(0, 5))) for _ in range(rng.integers(1, 4))]
+    present = sorted(set("".join(terms)))
+    output = "".join(rng.permutation([n for n in present if rng.random() < 0.5]))
+    arrays = []
+    for term in terms:
+        alone = {n: 1 if rng.random() < 0.15 and term.count(n) == 1 else sizes[n] for n in term}
+        arrays.append(rng.standard_normal([alone[n] for n in term]))
+    return ",".join(terms) + "->" + output, arrays
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_equations_as_in_pytorch(seed: int):
+    rng = np.random.default_rng(seed)
+    torch = pytorch()
+    for _ in range(100):
+        equation, arrays = random_case(rng)
+        ours = fb.einsum(equation, *map(fb.tensor, arrays)).numpy()
+        theirs = torch.einsum(equation, *map(torch.tensor, arrays)).numpy()
+        assert ours.shape == theirs.shape, (equation, [a.shape for a in arrays])
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12, err_msg=equation)
+
+
+def test_an_equation_serves_other_sizes_after_an_error():
+    torch = pytorch()
+    x = np.arange(6.0).reshape(2, 3)
+    for shape in ((2, 3), (3, 2), (2, 3), (1, 3), (4, 2)):
+        y = np.ones(shape)
+        for _ in range(2):
+            try:
+                theirs = torch.einsum("ij,kj->ik", torch.tensor(x), torch.tensor(y)).numpy()
+            except RuntimeError:
+                with pytest.raises(RuntimeError, match="subscript j has size 2 in operand 1"):
+                    fb.einsum("ij,kj->ik", fb.tensor(x), fb.tensor(y))
+            else:
+                np.testing.assert_allclose(fb.einsum("ij,kj->ik", fb.tensor(x), fb.tensor(y)).numpy(), theirs)
+
+
+def test_the_result_is_new_memory_of_the_operands_dtype():
+    x = fb.ones(2, 2, dtype=fb.int32)
+    for equation in ("ij,jk->ik", "ij,ij->ij", "ij,->ij", "ij,kl->ij"):
+        second = fb.ones((), dtype=fb.int32) if ",->" in equation else x
+        result = fb.einsum(equation, x, second)
+        assert result.dtype == fb.int32
+        assert result.data_ptr() != x.data_ptr()
