@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "aten/ops/fft/plan_cache.h"
+#include "aten/ops/fft/row_tables.h"
 #include "aten/ops/fft/row_transform.h"
-#include "c10/core/isa.h"
 
 namespace flambeau {
 
@@ -85,13 +85,11 @@ std::vector<T> roots_of_unity(int64_t count, int64_t n) {
 
 template <>
 const Loops<float>& loops<float>() {
-  static const Loops<float>* const tables[] = FLAMBEAU_ALL_LOOPS(fft_float);
-  return *tables[cpu_isa()];
+  return for_this_cpu<Loops<float>>(FLAMBEAU_ALL_LOOPS(fft_float));
 }
 template <>
 const Loops<double>& loops<double>() {
-  static const Loops<double>* const tables[] = FLAMBEAU_ALL_LOOPS(fft_double);
-  return *tables[cpu_isa()];
+  return for_this_cpu<Loops<double>>(FLAMBEAU_ALL_LOOPS(fft_double));
 }
 
 template <typename T>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "aten/ops/fft/plan_cache.h"
-#include "c10/core/isa.h"
+#include "aten/ops/fft/row_tables.h"
 
 namespace flambeau {
 
@@ -16,30 +16,23 @@ namespace {
 
 // Fewer vectors waste most lanes of the transforms across them.
 constexpr int64_t kFewestVectors = 4;
-// Sequence, work arrays and twiddles stay in the second-level cache.
-constexpr int64_t kLongestRowBytes = 256 * 1024;
 
 template <typename T>
 const GroupLoops<T>& group_loops();
 template <>
 const GroupLoops<float>& group_loops<float>() {
-  static const GroupLoops<float>* const tables[] = FLAMBEAU_ALL_LOOPS(fft_groups_float);
-  return *tables[cpu_isa()];
+  return for_this_cpu<GroupLoops<float>>(FLAMBEAU_ALL_LOOPS(fft_groups_float));
 }
 template <>
 const GroupLoops<double>& group_loops<double>() {
-  static const GroupLoops<double>* const tables[] = FLAMBEAU_ALL_LOOPS(fft_groups_double);
-  return *tables[cpu_isa()];
+  return for_this_cpu<GroupLoops<double>>(FLAMBEAU_ALL_LOOPS(fft_groups_double));
 }
 
 }  // namespace
 
 template <typename T>
 std::shared_ptr<const RowGroup<T>> RowGroup<T>::of(int64_t n) {
-  const int64_t lanes = loops<T>().lanes;
-  if (n % lanes != 0 || n < kFewestVectors * lanes) return nullptr;
-  if (n > kLongestRowBytes / int64_t{2 * sizeof(T)}) return nullptr;
-  if (!LanePlan<T>::of(n / lanes)->is_smooth()) return nullptr;
+  if (!fits_lanes<T>(n, kFewestVectors)) return nullptr;
   static PlanCache<RowGroup> cache;
   return cache.get(n, [n] { return std::make_shared<const RowGroup>(n); });
 }
@@ -50,24 +43,14 @@ RowGroup<T>::RowGroup(int64_t n)
       count_(n / loops<T>().lanes),
       rows_(std::max<int64_t>(1, loops<T>().lanes / count_)),
       down_(LanePlan<T>::of(count_)),
-      twiddles_(),
+      twiddles_(
+          lane_twiddles<T>(count_ * rows_, n,
+                           [count = count_](int64_t k, int64_t lane) { return k % count * lane; })),
       roots_() {
-  const int64_t lanes = loops<T>().lanes;
-  const auto put = [](int64_t k, int64_t order, T& real, T& imaginary) {
-    double re, im;
-    root_of_unity(k % order, order, &re, &im);
-    real = static_cast<T>(re);
-    imaginary = static_cast<T>(im);
-  };
-  twiddles_.resize(static_cast<size_t>(2 * lanes * count_ * rows_));
-  T* to = twiddles_.data();
-  for (int64_t k = 0; k < count_ * rows_; ++k, to += 2 * lanes) {
-    for (int64_t j = 0; j < lanes; ++j) put(k % count_ * j, n, to[j], to[lanes + j]);
-  }
-  const int64_t known = n / 2 + lanes;
+  const int64_t known = n / 2 + loops<T>().lanes;
   roots_.resize(static_cast<size_t>(2 * known));
   for (int64_t k = 0; k < known; ++k)
-    put(k, 2 * n, roots_[static_cast<size_t>(k)], roots_[static_cast<size_t>(known + k)]);
+    put_root(k, 2 * n, roots_[static_cast<size_t>(k)], roots_[static_cast<size_t>(known + k)]);
 }
 
 template <typename T>
