@@ -18,6 +18,8 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/checksum.h"
 #include "python/csrc/data.h"
+#include "python/csrc/gradient_lists.h"
+#include "python/csrc/module_slots.h"
 #include "python/csrc/numpy_types.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/transforms.h"
@@ -373,6 +375,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     make_tensor_type(module.get());
     add_torch_function(module.get());
     add_overridable_function(module.get());
+    add_module_slots(module.get());
+    add_gradient_lists(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
     add_checksum(module.get());

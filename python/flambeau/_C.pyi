@@ -342,6 +342,8 @@ _transform_depth: Any
 _unpack_dual: Any
 _unwrap: Any
 _unwrap_dead: Any
+_use_module_slots: Any
+_with_gradients: Any
 _wrapper_level: Any
 autocast_decrement_nesting: Any
 autocast_increment_nesting: Any

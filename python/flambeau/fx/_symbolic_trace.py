@@ -24,6 +24,7 @@ from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import map_aggregate
 from flambeau.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from flambeau.nn import Module, Parameter
+from flambeau.nn.modules.module import native_slots
 from flambeau.utils import _pytree as pytree
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "symbolic_trace", "wrap"]
@@ -275,10 +276,13 @@ class Tracer(TracerBase):
     def _record(self, function: Any, is_module: bool, concrete_args: Any) -> None:
         function, args = self.create_args_for_root(function, is_module, concrete_args)
         parameter_proxies: dict[str, Proxy] = {}
-        with Patches() as patches:
-            self._patch_modules(patches, parameter_proxies)
-            self._patch_functions(patches, function)
-            result = self.create_arg(function(*args))
+        try:
+            with Patches() as patches:
+                self._patch_modules(patches, parameter_proxies)
+                self._patch_functions(patches, function)
+                result = self.create_arg(function(*args))
+        finally:
+            native_slots.use(Module)
         annotation = _annotations(function).get("return")
         self.create_node("output", "output", (result,), {}, type_expr=annotation)
 

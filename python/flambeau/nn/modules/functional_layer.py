@@ -47,7 +47,8 @@ class FunctionalLayer(Module):
         kind = parameter.KEYWORD_ONLY if cls.keyword_only else parameter.POSITIONAL_OR_KEYWORD
         return inspect.Signature([parameter(n, kind, default=d) for n, d in cls.options.items()])
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         own = inspect.signature(cls.__init__)
         variable = any(p.kind is p.VAR_KEYWORD for p in own.parameters.values())
         given = own.replace(parameters=list(own.parameters.values())[1:])

@@ -10,6 +10,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._lazy import attributes
 from flambeau.nn.modules._conversion import convert_tensors
+from flambeau.nn.modules._native_slots import NativeSlots
 from flambeau.nn.modules._target import target_of
 from flambeau.nn.modules.hooks import (
     RemovableHandle,
@@ -75,6 +76,10 @@ class Module(StatefulModule):
     T_destination = TypeVar("T_destination", bound=dict[str, Any])
     call_super_init = False  # whether the classes after Module in the order of bases are initialised, too
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        native_slots.use(cls)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
             raise TypeError(f"{type(self).__name__}.__init__() got arguments that no base class takes")
@@ -100,12 +105,8 @@ class Module(StatefulModule):
     # --- attributes ---------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        state = self.__dict__
-        parameters = state.get("_parameters")
-        if parameters is not None and name in parameters:  # a layer's forward asks for these: without a loop
-            return parameters[name]
-        for table in ("_buffers", "_modules"):
-            entries = state.get(table)
+        for table in ("_parameters", "_buffers", "_modules"):  # C does the same, see native_slots
+            entries = self.__dict__.get(table)
             if entries is not None and name in entries:
                 return entries[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -482,5 +483,7 @@ class Module(StatefulModule):
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
+
+native_slots = NativeSlots(Module)
 
 __getattr__, __dir__ = attributes(__name__)
