@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.optim._lists import Tensors, Value, each
 from flambeau.optim.optimizer import Optimizer
 
@@ -200,12 +200,10 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _step_group(self, group: Group) -> None:
-        pairs = [(p, g) for p in group["params"] if (g := p.grad) is not None]
-        if not pairs:
+        tensors, grads, any_sparse, fusible = _C._with_gradients(group["params"])
+        if not tensors:
             return
-        tensors, grads = [p for p, _ in pairs], [g for _, g in pairs]
-        sparse = [g.is_sparse for g in grads]
-        if any(sparse) and not self.takes_sparse:
+        if any_sparse and not self.takes_sparse:
             raise RuntimeError(
                 f"{type(self).__name__} does not support sparse gradients: SGD, Adagrad and SparseAdam do"
             )
@@ -217,12 +215,16 @@ class RuleOptimizer(Optimizer):
         numbers = group if group.get("differentiable") else _numbers(group)
         slots = self.slots(group)
         first = self._first_steps(tensors, slots, group)
-        if self._is_fused(tensors, grads, group):
+        if self._is_fused(any_sparse, fusible, group):
+            if True not in first:
+                states = [self.state[p] for p in tensors] if slots else []
+                self.fused(tensors, grads, states, numbers, False)
+                return
             for new in set(first):
                 places = [i for i, is_first in enumerate(first) if is_first is new]
                 states = [self.state[tensors[i]] if slots else {} for i in places]
                 self.fused([tensors[i] for i in places], [grads[i] for i in places], states, numbers, new)
-        elif group.get("foreach") and not group.get("differentiable") and not any(sparse):
+        elif group.get("foreach") and not group.get("differentiable") and not any_sparse:
             for key, members in self._buckets(tensors, first).items():
                 self._move(members, key[-1], numbers)
         else:
@@ -241,21 +243,15 @@ class RuleOptimizer(Optimizer):
             state[name] = slots[name](p, group)
         return bool(missing)
 
-    def _is_fused(self, tensors: list[Tensor], grads: list[Tensor], group: Group) -> bool:
+    def _is_fused(self, any_sparse: bool, fusible: bool, group: Group) -> bool:
         """Whether one operator does the step: when asked for, or when left open and possible."""
         if "fused" not in group or group.get("differentiable") or group.get("foreach"):
             return False
-        if group["fused"] is False or any(g.is_sparse for g in grads):
-            if group["fused"]:
-                raise RuntimeError("`fused=True` is for strided gradients, got a sparse one")
-            return False
-        dtypes = {p.dtype for p in tensors}
-        alike = len(dtypes) == 1 and dtypes == {g.dtype for g in grads}
-        fits = all(d.is_floating_point for d in dtypes) and all(p.is_cpu for p in tensors)
-        fits = fits and (alike or all(p.dtype == g.dtype for p, g in zip(tensors, grads, strict=True)))
-        if group["fused"] and not fits:
+        if group["fused"] and any_sparse:
+            raise RuntimeError("`fused=True` is for strided gradients, got a sparse one")
+        if group["fused"] and not fusible:
             raise RuntimeError("`fused=True` needs floating params on the cpu")
-        return fits
+        return fusible and group["fused"] is not False
 
     def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[Tensor]]:
         """Tensors that one call over lists can serve: of one dtype and with equal numbers in their state."""
@@ -309,9 +305,12 @@ def _packed(tensors: list[Tensor]) -> Value:
     return real[0] if len(real) == 1 else Tensors(real)
 
 
+_REPLACED = (Tensor, tuple)
+
+
 def _numbers(group: Group) -> Group:
     """The group with numbers in place of tensors."""
-    return {k: _number(v) if isinstance(v, Tensor | tuple) else v for k, v in group.items()}
+    return {k: _number(v) if isinstance(v, _REPLACED) else v for k, v in group.items()}
 
 
 def _number(value: Any) -> Any:
