@@ -147,15 +147,17 @@ nn.utils.init skip_init=nn.utils
 nn.utils.spectral_norm nn.utils.normalized SpectralNorm=nn.utils.normalized:_SpectralNorm
 nn.utils.weight_norm nn.utils.normalized WeightNorm=nn.utils.normalized:_WeightNorm
 nn.parallel DistributedDataParallel=distributed.data_parallel
-optim.adadelta optim.adaptive
-optim.adagrad optim.adaptive
-optim.adamax optim.adam
-optim.adamw optim.adam
-optim.asgd optim.sgd
-optim.nadam optim.adam
-optim.radam optim.adam
-optim.rmsprop optim.adaptive
-optim.rprop optim.sgd
+optim.adadelta optim.adaptive adadelta=optim._functional
+optim.adagrad optim.adaptive adagrad=optim._functional
+optim.adam adam=optim._functional
+optim.adamax optim.adam adamax=optim._functional
+optim.adamw optim.adam adamw=optim._functional
+optim.asgd optim.sgd asgd=optim._functional
+optim.nadam optim.adam nadam=optim._functional
+optim.radam optim.adam radam=optim._functional
+optim.rmsprop optim.adaptive rmsprop=optim._functional
+optim.rprop optim.sgd rprop=optim._functional
+optim.sgd sgd=optim._functional
 optim._adafactor optim.adaptive
 utils._pytree utils._pytree_nodes
 hub tqdm=utils.model_zoo

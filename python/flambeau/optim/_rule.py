@@ -7,6 +7,7 @@ tensors, and runs on each parameter alone, or with foreach=True on lists of all 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -117,12 +118,6 @@ def _largest_(so_far: Tensor, other: Tensor) -> Tensor:
     return so_far.copy_(flambeau.maximum(before, other))
 
 
-def gradient_of(p: Tensor) -> Tensor:
-    """Return the gradient of a parameter that has one: steps are of no others."""
-    assert p.grad is not None
-    return p.grad
-
-
 class State:
     """The state that a rule sees: tensors (or lists of them) and numbers, by name."""
 
@@ -203,6 +198,33 @@ class RuleOptimizer(Optimizer):
         tensors, grads, any_sparse, fusible = _C._with_gradients(group["params"])
         if not tensors:
             return
+        self._step_tensors(tensors, grads, group, any_sparse, fusible)
+
+    @classmethod
+    def step_lists(
+        cls, name: str, tensors: list[Tensor], grads: list[Tensor], lists: dict[str, list[Any]], group: Group
+    ) -> None:
+        """Make one step of tensors whose gradients and states are in lists, for the function `name`."""
+        self = cls.__new__(cls)
+        self.state = defaultdict(dict)
+        slots = self.slots(group)
+        for what, items in {"gradients": grads, **{k: lists[k] for k in slots}}.items():
+            if len(items) < len(tensors):
+                raise IndexError(f"{name}: expected {len(tensors)} {what}, got {len(items)}")
+        for i, p in enumerate(tensors):
+            self.state[p] = {slot: lists[slot][i] for slot in slots}
+        given = grads[: len(tensors)]
+        any_sparse = any(g.is_sparse for g in given)
+        fusible = not any_sparse and all(_fits(p, g) for p, g in zip(tensors, given, strict=True))
+        self._step_tensors(tensors, given, group, any_sparse, fusible)
+        for i, p in enumerate(tensors):
+            for slot in slots:
+                lists[slot][i] = self.state[p][slot]
+
+    def _step_tensors(
+        self, tensors: list[Tensor], grads: list[Tensor], group: Group, any_sparse: bool, fusible: bool
+    ) -> None:
+        """Move tensors of one group by their gradients; `fusible`: whether an operator can do it."""
         if any_sparse and not self.takes_sparse:
             raise RuntimeError(
                 f"{type(self).__name__} does not support sparse gradients: SGD, Adagrad and SparseAdam do"
@@ -215,7 +237,7 @@ class RuleOptimizer(Optimizer):
         numbers = group if group.get("differentiable") else _numbers(group)
         slots = self.slots(group)
         first = self._first_steps(tensors, slots, group)
-        if self._is_fused(any_sparse, fusible, group):
+        if self._is_fused(tensors, any_sparse, fusible, group):
             if True not in first:
                 states = [self.state[p] for p in tensors] if slots else []
                 self.fused(tensors, grads, states, numbers, False)
@@ -225,11 +247,12 @@ class RuleOptimizer(Optimizer):
                 states = [self.state[tensors[i]] if slots else {} for i in places]
                 self.fused([tensors[i] for i in places], [grads[i] for i in places], states, numbers, new)
         elif group.get("foreach") and not group.get("differentiable") and not any_sparse:
-            for key, members in self._buckets(tensors, first).items():
-                self._move(members, key[-1], numbers)
+            for key, places in self._buckets(tensors, first).items():
+                members, theirs = [tensors[i] for i in places], [grads[i] for i in places]
+                self._move(members, theirs, key[-1], numbers)
         else:
-            for p, is_first in zip(tensors, first, strict=True):
-                self._move([p], is_first, numbers)
+            for p, g, is_first in zip(tensors, grads, first, strict=True):
+                self._move([p], [g], is_first, numbers)
 
     def _first_steps(self, tensors: list[Tensor], slots: dict[str, Initial], group: Group) -> list[bool]:
         """Make the states that are missing; for each tensor, whether there were any."""
@@ -243,25 +266,27 @@ class RuleOptimizer(Optimizer):
             state[name] = slots[name](p, group)
         return bool(missing)
 
-    def _is_fused(self, any_sparse: bool, fusible: bool, group: Group) -> bool:
+    def _is_fused(self, tensors: list[Tensor], any_sparse: bool, fusible: bool, group: Group) -> bool:
         """Whether one operator does the step: when asked for, or when left open and possible."""
         if "fused" not in group or group.get("differentiable") or group.get("foreach"):
             return False
+        if flambeau.is_grad_enabled() and any(p.requires_grad for p in tensors):
+            return False  # the rule's operators record the step or refuse it
         if group["fused"] and any_sparse:
             raise RuntimeError("`fused=True` is for strided gradients, got a sparse one")
         if group["fused"] and not fusible:
             raise RuntimeError("`fused=True` needs floating params on the cpu")
         return fusible and group["fused"] is not False
 
-    def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[Tensor]]:
-        """Tensors that one call over lists can serve: of one dtype and with equal numbers in their state."""
-        out: dict[Any, list[Tensor]] = {}
-        for p, is_first in zip(tensors, first, strict=True):
+    def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[int]]:
+        """Places of tensors that one call over lists can serve: of one dtype and with equal numbers."""
+        out: dict[Any, list[int]] = {}
+        for i, (p, is_first) in enumerate(zip(tensors, first, strict=True)):
             numbers = tuple(float(self.state[p][k]) for k in self.scalars if k in self.state.get(p, {}))
-            out.setdefault((p.dtype, p.device, numbers, is_first), []).append(p)
+            out.setdefault((p.dtype, p.device, numbers, is_first), []).append(i)
         return out
 
-    def _move(self, tensors: list[Tensor], first: bool, group: Group) -> None:
+    def _move(self, tensors: list[Tensor], grads: list[Tensor], first: bool, group: Group) -> None:
         states = [self.state[p] if p in self.state else {} for p in tensors]
         if group.get("differentiable"):  # what backward needs is not written to by the next step
             for state in states:
@@ -271,7 +296,7 @@ class RuleOptimizer(Optimizer):
         s.first = first
         if "step" in names:
             s.step += 1
-        p, g = _packed(tensors), _packed([gradient_of(p) for p in tensors])
+        p, g = _packed(tensors), _packed(grads)
         if group.get("maximize"):
             g = g.neg()
         g = self._decay(p, g, group)
@@ -297,6 +322,11 @@ class RuleOptimizer(Optimizer):
         if isinstance(weight_decay, Tensor):
             return g.add(p.mul(weight_decay))
         return g.add(p, alpha=weight_decay)
+
+
+def _fits(p: Tensor, g: Tensor) -> bool:
+    """Whether the operator of a fused step takes the two."""
+    return p.is_cpu and p.dtype.is_floating_point and p.dtype == g.dtype
 
 
 def _packed(tensors: list[Tensor]) -> Value:

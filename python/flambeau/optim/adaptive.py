@@ -16,7 +16,6 @@ from flambeau.optim._rule import (
     average_,
     count,
     descend,
-    gradient_of,
     with_values,
     zeros,
 )
@@ -271,11 +270,11 @@ class Adafactor(RuleOptimizer):
             state["variance"] = zeros(p, group)
         return True
 
-    def _move(self, tensors: list[Tensor], first: bool, group: Group) -> None:
-        for p in tensors:
+    def _move(self, tensors: list[Tensor], grads: list[Tensor], first: bool, group: Group) -> None:
+        for p, grad in zip(tensors, grads, strict=True):
             state = self.state[p]
             state["step"].add_(1)
-            g = gradient_of(p).neg() if group["maximize"] else gradient_of(p)
+            g = grad.neg() if group["maximize"] else grad
             self.move_one(p, self._decay_first(p, g, group), state, group)
 
     def _decay_first(self, p: Tensor, g: Tensor, group: Group) -> Tensor:

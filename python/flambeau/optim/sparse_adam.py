@@ -8,7 +8,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._lazy import attributes
-from flambeau.optim._rule import check_hyperparameters, gradient_of, with_values, zeros
+from flambeau.optim._rule import check_hyperparameters, with_values, zeros
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -60,11 +60,10 @@ class SparseAdam(Optimizer):
             for group in self.param_groups:
                 for p in group["params"]:
                     if p.grad is not None:
-                        self._move(p, group)
+                        self._move(p, p.grad, group)
         return loss
 
-    def _move(self, p: Tensor, group: dict[str, Any]) -> None:
-        grad = gradient_of(p)
+    def _move(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         if not grad.is_sparse:
             raise RuntimeError("SparseAdam does not support dense gradients: Adam takes them")
         state = self.state[p]
