@@ -47,6 +47,7 @@ struct ViewMeta final : AutogradMeta {
   ViewMeta* next = nullptr;
   ViewMeta** link = nullptr;  // under the base's lock: other threads link and unlink neighbours
   bool is_linked = false;     // the view's own, so that it needs no lock to see that it is not
+  bool of_recorded = false;   // whether the tensor that it is a view of required a gradient
   uint32_t grad_version = 0;  // of the storage, when grad_fn was made
   ViewOrigin origin = ViewOrigin::Default;
 

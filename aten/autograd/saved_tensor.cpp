@@ -97,7 +97,7 @@ void SavedTensor::check_version(const Node& owner) const {
        ". torch.autograd.set_detect_anomaly(True) shows the call that saved it.");
 }
 
-Tensor SavedTensor::unpack(Node& owner) const {
+Tensor SavedTensor::unpack(Node& owner, bool shown) const {
   if (released_) [[unlikely]] {
     fail(ErrorKind::Runtime, "Trying to backward through the graph a second time: ", owner.name(),
          " has freed its saved tensors; pass retain_graph=True to the first pass");
@@ -119,8 +119,7 @@ Tensor SavedTensor::unpack(Node& owner) const {
   }
   if (!data_.defined()) return {};
   check_version(owner);
-  // Nobody can ask for the history of an output while nothing is recorded.
-  if (!is_output_ || !requires_grad_ || !thread_state.grad_enabled) return data_;
+  if (!is_output_ || !requires_grad_ || !(shown || thread_state.grad_enabled)) return data_;
   return with_history(data_, owner);
 }
 

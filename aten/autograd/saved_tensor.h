@@ -23,7 +23,9 @@ class SavedTensor {
   explicit SavedTensor(const Tensor& tensor, bool is_output = false, bool inplace_on_view = false);
 
   // The tensor, for a computation in `owner`. Fails if it was freed or changed in place since.
-  Tensor unpack(Node& owner) const;
+  // An output has its history only where it can be asked for: while a graph is recorded, or `shown`
+  // to code of the user's.
+  Tensor unpack(Node& owner, bool shown = false) const;
   void reset();
   bool is_released() const { return released_; }
   // Replaces the packing of this one tensor (Node._raw_saved_*.register_hooks).

@@ -49,6 +49,12 @@ Edge gradient_edge(const Tensor& t) {
 // -------------------------------------------------------------------------------------
 
 void set_history(const Tensor& t, Node& node) {
+  // An operator that is recorded as a whole may end in a view of a tensor of its own, whose history
+  // nobody knows. An in-place operation on `t` must not take its history from there.
+  if (const AutogradMeta* meta = t.defined() ? meta_of(t) : nullptr;
+      meta && meta->is_view && !static_cast<const ViewMeta*>(meta)->of_recorded) {
+    t.impl()->set_autograd_meta(nullptr);
+  }
   set_history(t, node, static_cast<uint32_t>(node.num_outputs()));
 }
 

@@ -204,6 +204,7 @@ void note_new_view(const Tensor& self, const Tensor& result, bool multi_output) 
   meta->base = parent ? parent->base : self;
   meta->self = result.impl();
   meta->grad_version = result.impl()->version();
+  meta->of_recorded = requires_grad(self);
   meta->origin = !thread_state.grad_enabled ? ViewOrigin::NoGrad
                  : multi_output             ? ViewOrigin::MultiOutput
                                             : ViewOrigin::Default;

@@ -172,7 +172,8 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     std::vector<Tensor> tensors;
     if (!ctx.saved.empty()) {
       const intrusive_ptr<autograd::Node> node = node_of(self);
-      for (const autograd::SavedTensor& s : ctx.saved) tensors.push_back(s.unpack(*node));
+      for (const autograd::SavedTensor& s : ctx.saved)
+        tensors.push_back(s.unpack(*node, /*shown=*/true));
     }
     return wrap(tensors);
   });

@@ -34,6 +34,24 @@ _STORED: dict[str, _C.dtype] = {
 }
 
 
+_OF_PYTHON: dict[Any, _C.dtype] = {
+    float: _C.float64,
+    complex: _C.complex128,
+    int: _C.int64,
+    bool: _C.bool,
+}
+
+
+def _dtype_of(function: str, given: Any) -> _C.dtype:
+    """Return a dtype, or the one that a type of Python's numbers stands for."""
+    for kind, dtype in _OF_PYTHON.items():
+        if given is kind:
+            return dtype
+    if not isinstance(given, _C.dtype):
+        raise TypeError(f"{function}(): expected a dtype, got {given!r}")
+    return given
+
+
 class _Limits:
     """Attributes that are set once, and compare as a whole."""
 
@@ -76,7 +94,7 @@ class finfo(_Limits):
     __slots__ = ("dtype", "bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution")  # noqa: RUF023
 
     def __init__(self, type: _C.dtype | None = None) -> None:
-        wanted = _C.get_default_dtype() if type is None else type
+        wanted = _C.get_default_dtype() if type is None else _dtype_of("finfo", type)
         name = _naming.short(wanted.to_real())
         if name not in _FLOATING:
             raise TypeError(f"finfo(): expected a floating dtype, got '{wanted}'; iinfo is for integers")
@@ -114,6 +132,7 @@ class iinfo(_Limits):
     __slots__ = ("dtype", "bits", "max", "min")  # noqa: RUF023
 
     def __init__(self, type: _C.dtype) -> None:
+        type = _dtype_of("iinfo", type)
         if type is _C.bool:
             raise TypeError(f"{type} is not supported by {_naming.root}.iinfo")
         name = _naming.short(type)

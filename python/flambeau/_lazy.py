@@ -89,7 +89,7 @@ def attributes(
     folder: set[str] = set()
 
     def __getattr__(name: str) -> Any:
-        if name.startswith("__") and name not in ("__config__", "__future__"):
+        if name.startswith("__") and name.endswith("__") and name not in ("__config__", "__future__"):
             raise AttributeError(
                 f"module '{module.__name__}' has no attribute '{name}'", name=name, obj=module
             )

@@ -35,6 +35,8 @@ _MODULES = {
     "nn.functional": True,
     "nn.init": True,
 }
+# Functions whose tensors may come as one list, which overrides receive one by one: the list's position.
+_LISTS = {"einsum": 1}
 # Only modes can override these, which make tensors from other data.
 _MODES_ONLY = frozenset(
     (
@@ -98,6 +100,9 @@ def _items(values: Any) -> list[Any]:
 
 
 def _offered_call(public: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    place = _LISTS.get(public.__name__)
+    if place is not None and len(args) == place + 1 and isinstance(args[place], tuple | list):
+        args = (*args[:place], *args[place])
     relevant = () if public._only_modes else _items((*args, *kwargs.values()))
     if public._fills_defaults:
         try:

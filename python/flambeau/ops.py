@@ -334,20 +334,29 @@ aten = Namespace("aten")
 loaded_libraries: set[str] = set()
 
 
-def load_library(path: Any) -> None:
-    """Define the operators of torchvision's compiled library; refuse every other one.
+# Compiled libraries, as folder and name, whose operators `_surface` has.
+_LIBRARIES = {
+    ("torchvision", "_C"): "torchvision_operators",
+    ("lib", "_torchaudio"): "torchaudio_operators",
+    ("lib", "libtorchaudio"): "torchaudio_operators",
+}
 
-    Such libraries are linked against PyTorch's own runtime. Those of torchvision's ``_C`` exist here too.
+
+def load_library(path: Any) -> None:
+    """Define the operators of the compiled libraries of torchvision and torchaudio; refuse every other one.
+
+    Such libraries are linked against PyTorch's own runtime. The operators of these exist here too.
 
     Raises:
         OSError: for all others; programs take it as "the library is not there".
     """
-    file = Path(path)
-    if file.parent.name != "torchvision" or file.name.partition(".")[0] != "_C" or not file.is_file():
-        raise OSError(f"{path}: flambeau cannot load libraries of operators that are compiled for PyTorch")
-    from flambeau._surface.torchvision_operators import define
+    from importlib import import_module
 
-    define()
+    file = Path(path)
+    known = _LIBRARIES.get((file.parent.name, file.name.partition(".")[0]))
+    if known is None or not file.is_file():
+        raise OSError(f"{path}: flambeau cannot load libraries of operators that are compiled for PyTorch")
+    import_module(f"flambeau._surface.{known}").define()
     loaded_libraries.add(str(path))
 
 

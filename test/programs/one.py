@@ -8,7 +8,9 @@ import time
 import traceback
 import warnings
 
-MODULES = ("language", "vision", "science", "training")
+MODULES = (
+    "language", "vision", "science", "training", "optimizers", "attention", "mathematics", "learning",
+)  # fmt: skip
 
 
 def run(name: str) -> dict[str, object]:

@@ -301,3 +301,53 @@ def test_the_metadata_say_the_version():
 def test_a_module_of_torch_is_run_by_name(tmp_path):
     done = runner("-m", "torch.no_such_tool", cwd=tmp_path)
     assert done.returncode == 1 and "No module named torch.no_such_tool" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["torch.distributed.run", "torch.distributed.launch"])
+def test_launchers_of_distributed_programs_say_what_is_missing(tmp_path, module):
+    script(tmp_path, "print('started')")
+    child = (
+        f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', '{module}', 'program.py']))"
+    )
+    for arguments in (["-m", module, "--nproc_per_node", "1", "program.py"], ["-c", child]):
+        done = runner(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        last = done.stderr.splitlines()[-1]
+        assert last == f"RuntimeError: {module}.main: flambeau has no distributed communication"
+
+
+def test_a_module_of_tables_without_a_main_function_does_nothing(tmp_path):
+    assert output(runner("-m", "torch.nn.modules.batchnorm", cwd=tmp_path)) == ""
+
+
+SPAWNED = """
+import sys, torch, torch.multiprocessing as mp
+
+def child(index, queue, shared):
+    shared[index] += index + 1
+    queue.put((index, torch.__version__, type(shared).__module__))
+
+def wrong(index):
+    raise ValueError(f"child {index}")
+
+if __name__ == "__main__":
+    for method in ("spawn", "forkserver", "fork"):
+        queue, shared = mp.get_context(method).SimpleQueue(), torch.zeros(2).share_memory_()
+        mp.start_processes(child, args=(queue, shared), nprocs=2, start_method=method)
+        print(sorted(queue.get() for _ in range(2)), shared.tolist())
+    try:
+        mp.spawn(wrong, nprocs=1)
+    except mp.ProcessRaisedException as error:
+        print(str(error).splitlines()[-1], error.error_index)
+    numbers = torch.utils.data.TensorDataset(torch.arange(4.0))
+    for method in ("forkserver", "spawn"):
+        print([b[0].tolist() for b in torch.utils.data.DataLoader(
+            numbers, 2, num_workers=2, multiprocessing_context=method)])
+"""
+
+
+def test_processes_of_torch_multiprocessing(tmp_path):
+    script(tmp_path, SPAWNED)
+    who = [(i, "2.13.0+flambeau", "torch") for i in range(2)]
+    lines = output(runner("program.py", cwd=tmp_path)).splitlines()
+    assert lines == [f"{who} [1.0, 2.0]"] * 3 + ["ValueError: child 0 0"] + ["[[0.0, 1.0], [2.0, 3.0]]"] * 2

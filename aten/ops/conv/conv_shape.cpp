@@ -12,8 +12,8 @@ void check_counts(const Tensor& input, IntArrayRef stride, IntArrayRef padding,
                   IntArrayRef dilation, IntArrayRef output_padding, bool transposed) {
   const auto dims = static_cast<size_t>(input.dim() - 2);
   const auto check_list = [&](const char* name, IntArrayRef list, int64_t least) {
-    check(list.size() == dims, name, ": expected one number or a list of ", int64_t(dims), ", got ",
-          list);
+    check(list.size() == dims || list.size() == 1, name, ": expected one number or a list of ",
+          int64_t(dims), ", got ", list);
     for (const int64_t v : list)
       check(v >= least, "convolution: expected ", name, " >= ", least, ", got ", list);
   };
@@ -56,11 +56,16 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
 
 }  // namespace
 
-void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef stride,
-                 IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                 IntArrayRef output_padding, int64_t groups, OutSpec* out) {
+void convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef strides,
+                 IntArrayRef paddings, IntArrayRef dilations, bool transposed,
+                 IntArrayRef output_paddings, int64_t groups, OutSpec* out) {
   check_operands(input, weight, bias, transposed, groups);
-  check_counts(input, stride, padding, dilation, output_padding, transposed);
+  check_counts(input, strides, paddings, dilations, output_paddings, transposed);
+  const int64_t dims = input.dim() - 2;
+  const DimVector stride = conv::per_dimension(strides, dims);
+  const DimVector padding = conv::per_dimension(paddings, dims);
+  const DimVector dilation = conv::per_dimension(dilations, dims);
+  const DimVector output_padding = conv::per_dimension(output_paddings, dims);
   out->sizes = {input.size(0),
                 transposed ? product_of("convolution", weight.size(1), groups) : weight.size(0)};
   for (size_t d = 0; d < stride.size(); ++d) {

@@ -126,10 +126,27 @@ bool is_channels_last(const Tensor& input, const Tensor& weight) {
   return is_channels_last_ordered(input) || is_channels_last_ordered(weight);
 }
 
+DimVector per_dimension(IntArrayRef list, int64_t dims) {
+  if (list.size() != 1) return DimVector(list);
+  DimVector all;
+  for (int64_t d = 0; d < dims; ++d) all.push_back(list[0]);
+  return all;
+}
+
 Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-  Problem p{input.size(0), input.size(1), weight.size(0), groups,       {}, {}, {},
-            stride,        padding,       dilation,       input.dtype()};
+  const int64_t dims = input.dim() - 2;
+  Problem p{input.size(0),
+            input.size(1),
+            weight.size(0),
+            groups,
+            {},
+            {},
+            {},
+            per_dimension(stride, dims),
+            per_dimension(padding, dims),
+            per_dimension(dilation, dims),
+            input.dtype()};
   for (int64_t d = 2; d < input.dim(); ++d) {
     p.in.push_back(input.size(d));
     p.out.push_back(output.size(d));

@@ -13,6 +13,8 @@ struct Problem {
   bool weight_channels_last = false;  // the same for the weight
   int64_t dims() const { return static_cast<int64_t>(in.size()); }
 };
+// One entry per spatial dimension: a list of one entry stands for all.
+DimVector per_dimension(IntArrayRef list, int64_t dims);
 Problem problem_of(const Tensor& input, const Tensor& weight, const Tensor& output,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups);
 

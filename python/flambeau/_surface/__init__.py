@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 # The first that has a module gives it.
@@ -54,6 +54,11 @@ class _Loader(importlib.abc.Loader):
         self.table.fill(module)
         parent, _, name = module.__name__.rpartition(".")
         _keep_function(sys.modules.get(parent), name)
+
+    def get_code(self, name: str) -> CodeType:
+        """Return what ``python -m`` executes: the module's `main`, if it has one."""
+        runs = callable(getattr(import_module(name), "main", None))
+        return compile(f"from {name} import main\nmain()" if runs else "", f"<{name}>", "exec")
 
 
 class _Finder(importlib.abc.MetaPathFinder):

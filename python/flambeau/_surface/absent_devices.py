@@ -64,7 +64,8 @@ cuda.tunable
       set_max_tuning_iterations set_numerical_check_tolerances set_rotating_buffer_size tune_gemm_in_file
       tuning_enable tuning_is_enabled
 cuda.nvtx
-  def mark range range_end range_pop range_push range_start
+  from range=_surface.names_of_libraries
+  def mark range_end range_pop range_push range_start
 cuda.profiler
   def check_error cudart profile start stop
 cuda.nccl

@@ -340,6 +340,10 @@ distributed.pipelining
       ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble
   enum SplitPoint BEGINNING END
   def build_stage pipe_split pipeline
+distributed.pipelining.microbatch
+  class TensorChunkSpec
+distributed.rpc.api
+  def _all_gather _require_initialized
 distributed.rpc
   class AllGatherStates PyRRef RRef RemoteProfilerManager RpcAgent RpcBackendOptions TensorPipeAgent
       TensorPipeRpcBackendOptions WorkerInfo

@@ -176,6 +176,7 @@ _subclasses.fake_tensor
   error DataDependentOutputException=RuntimeError DynamicOutputShapeException=RuntimeError
       UnsupportedFakeTensorException=RuntimeError
   answer is_fake=False
+  from unset_fake_temporarily=_surface.names_of_libraries
 """,
     "flambeau has no symbolic sizes": """
 utils._sympy.numbers

@@ -28,3 +28,24 @@ def _grouped_mm(
 ) -> Tensor:
     """Return the products of groups of rows; see `flambeau.nn.functional.grouped_mm`."""
     return flambeau.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
+    allow_tf32: bool = True,
+) -> Tensor:
+    """Return the convolution; the last four arguments are for devices that are not here."""
+    return flambeau.convolution(
+        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    )

@@ -32,6 +32,7 @@ _custom_ops get_ctx=library impl_abstract=library
 . ScriptModule=jit
 . cond=_control_flow while_loop=_control_flow
 . _pin_memory=_surface.aten_names _shape_as_tensor=_surface.aten_names _grouped_mm=_surface.aten_names
+. _convolution=_surface.aten_names
 . _sparse_addmm=_surface.aten_names
 _C._nn _parse_to=nn.modules._target:target_of
 _higher_order_ops cond=_control_flow while_loop=_control_flow associative_scan=_control_flow
@@ -80,7 +81,22 @@ _lowrank get_approximate_basis=_linear_algebra
 _lowrank pca_lowrank=_linear_algebra svd_lowrank=_linear_algebra
 _logging._internal _logging
 _tensor_str _str_intern=_surface.written
-_vmap_internals vmap=func
+_vmap_internals vmap=func _vmap=_surface.names_of_libraries
+utils._python_dispatch TorchDispatchMode=_surface.names_of_libraries
+_ops HigherOrderOperator=_surface.names_of_libraries
+cuda _initialized=_surface.names_of_libraries
+serialization DEFAULT_PROTOCOL=_surface.names_of_libraries
+utils.data.dataloader _collate_fn_t=_surface.names_of_libraries
+utils.data._utils.collate np_str_obj_array_pattern=_surface.names_of_libraries
+_C _is_tracing=_surface.names_of_libraries
+. _cast_Long=_surface.names_of_libraries
+backends __allow_nonbracketed_mutation=_surface.names_of_libraries
+nn.modules.utils _reverse_repeat_tuple=_surface.names_of_libraries
+nn.utils.stateless _reparametrize_module=func._modules:reparametrized
+autograd.functional _tuple_postprocess=_surface.names_of_libraries
+autograd.functional _grad_postprocess=_surface.names_of_libraries
+autograd.functional _construct_standard_basis_for=_surface.names_of_libraries
+optim.lbfgs _strong_wolfe=_surface.names_of_libraries _cubic_interpolate=_surface.names_of_libraries
 _compile _disable_dynamo=_dynamo:disable
 _weights_only_unpickler _add_safe_globals=serialization:add_safe_globals
 _weights_only_unpickler _get_safe_globals=serialization:get_safe_globals

@@ -102,6 +102,32 @@ def _replaced(module: Module, values: dict[str, Tensor]) -> Iterator[None]:
                 table[name] = before
 
 
+@contextlib.contextmanager
+def reparametrized(
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """Put other tensors in the places of a module's own for a block; arguments as `functional_call`'s.
+
+    Values that the module replaced are in `parameters_and_buffers` afterwards.
+    """
+    places = _places(module)
+    for value in parameters_and_buffers.values():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{value} is not an instance of flambeau.Tensor")
+    values = _with_ties(parameters_and_buffers, places) if tie_weights else dict(parameters_and_buffers)
+    if strict:
+        _check_names(module, values, places)
+    try:
+        with _replaced(module, values):
+            yield
+    finally:
+        parameters_and_buffers.update((name, values[name]) for name in parameters_and_buffers)
+
+
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
@@ -131,19 +157,9 @@ def functional_call(
     tensor([[3.]])
     """
     given = _one_dict(parameter_and_buffer_dicts)
-    places = _places(module)
-    for value in given.values():
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{value} is not an instance of flambeau.Tensor")
-    values = _with_ties(given, places) if tie_weights else dict(given)
-    if strict:
-        _check_names(module, values, places)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    try:
-        with _replaced(module, values):
-            return module(*positional, **(kwargs or {}))
-    finally:
-        given.update((name, values[name]) for name in given)
+    with reparametrized(module, given, tie_weights, strict):
+        return module(*positional, **(kwargs or {}))
 
 
 def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:

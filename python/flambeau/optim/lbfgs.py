@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._lazy import attributes
 from flambeau.optim.optimizer import Optimizer
 
 # Loss and gradient at a step length along the search direction.
@@ -270,3 +271,6 @@ class LBFGS(Optimizer):
 
 def _real(tensor: Tensor) -> Tensor:
     return flambeau.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+__getattr__, __dir__ = attributes(__name__)

@@ -154,3 +154,64 @@ def written():
                 writer.add_scalar("loss", torch.tensor(1.0 / (step + 1)), step)
             writer.add_histogram("weights", torch.arange(10.0), 0)
         return [float(sum(path.stat().st_size > 0 for path in Path(folder).iterdir()))]
+
+
+LAUNCHED = """
+import torch
+from accelerate import Accelerator
+
+torch.manual_seed(0)
+accelerator, model = Accelerator(cpu=True), torch.nn.Linear(2, 1)
+model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.1))
+for _ in range(3):
+    loss = (model(torch.ones(3, 2)) - 1).square().mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    accelerator.print(loss.item(), accelerator.num_processes)
+"""
+
+
+@program("accelerate/launch of a script")
+def launched():
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "train.py").write_text(LAUNCHED)
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1"]
+        done = subprocess.run([*command, f"{folder}/train.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-1500:]
+    return [float(word) for word in done.stdout.split()]
+
+
+CELLS = (
+    "import torch; _ = torch.manual_seed(0)",
+    "model = torch.nn.Linear(2, 1); print(model(torch.ones(1, 2)).item())",
+    "data = torch.utils.data.TensorDataset(torch.arange(8.0))",
+    "print(*(b[0].sum().item() for b in torch.utils.data.DataLoader(data, 4, num_workers=2)))",
+    "import subprocess, sys",
+    "print(subprocess.run([sys.executable, '-c', 'import torch; print(torch.ones(3).sum().item())'],"
+    " capture_output=True, text=True).stdout)",
+)
+
+
+@program("ipykernel/cells of a notebook")
+def notebook():
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    texts = []
+
+    def show(message):
+        texts.append(message["content"].get("text", ""))
+        assert message["msg_type"] != "error", message["content"]
+
+    try:
+        for cell in ("%load_ext flambeau",) * ("flambeau" in torch.__version__) + CELLS:
+            client.execute_interactive(cell, output_hook=show, timeout=60)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    return [float(word) for text in texts for word in text.split() if word[0].isdigit() or word[0] == "-"]

@@ -16,12 +16,8 @@ Size = int | tuple[int, ...]
 
 
 def as_tuple(value: Size, count: int) -> tuple[int, ...]:
-    """Repeat an int `count` times; check the length of a tuple."""
-    if isinstance(value, int):
-        return (value,) * count
-    if len(value) != count:
-        raise ValueError(f"expected one int or {count}, got {tuple(value)}")
-    return tuple(value)
+    """Repeat an int `count` times; a tuple stays, of whatever length, for the operator to judge."""
+    return (value,) * count if isinstance(value, int) else tuple(value)
 
 
 def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
@@ -91,30 +87,25 @@ class _ConvNd(Module):
 
     def _margins(self) -> list[int]:
         """Padding on both sides per dimension, last dimension first, as F.pad takes it."""
+        if not isinstance(self.padding, str):
+            return [size for size in reversed(self.padding) for _ in range(2)]
         margins: list[int] = []
         for d in reversed(range(self.dims)):
             if self.padding == "same":
                 total = self.dilation[d] * (self.kernel_size[d] - 1)
                 margins += [total // 2, total - total // 2]
-            elif self.padding == "valid":
-                margins += [0, 0]
             else:
-                margins += [self.padding[d], self.padding[d]]  # type: ignore[list-item]
+                margins += [0, 0]
         return margins
 
     def extra_repr(self) -> str:
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         )
-        ones, zeros = (1,) * self.dims, (0,) * self.dims
-        for name, default in (
-            ("padding", zeros),
-            ("dilation", ones),
-            ("output_padding", zeros),
-            ("groups", 1),
-        ):
-            if getattr(self, name) != default:
-                text += f", {name}={getattr(self, name)}"
+        for name, default in (("padding", 0), ("dilation", 1), ("output_padding", 0), ("groups", 1)):
+            value = getattr(self, name)
+            if isinstance(value, str) or any(v != default for v in as_tuple(value, 1)):
+                text += f", {name}={value}"
         if self.bias is None:
             text += ", bias=False"
         if self.padding_mode != "zeros":

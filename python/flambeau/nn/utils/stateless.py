@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from flambeau import func
+from flambeau._lazy import attributes
 
 __all__ = ["functional_call"]
 
@@ -31,3 +32,6 @@ def functional_call(
     return func.functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
     )
+
+
+__getattr__, __dir__ = attributes(__name__)
