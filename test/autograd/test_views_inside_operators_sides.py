@@ -76,7 +76,7 @@ def saved_outputs_have_their_history(torch):
             seen.extend([x.requires_grad, y.requires_grad, y.is_leaf, type(y.grad_fn).__name__])
             return grad * y
 
-    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
     Exp.apply(x).sum().backward()
     Exp.apply(x * 2).sum().backward()
     return [seen, x.grad]

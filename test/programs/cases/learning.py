@@ -302,24 +302,6 @@ def leaky():
     return descend([*first.parameters(), *last.parameters()], loss, steps=5, lr=1e-2)
 
 
-@program("spikingjelly/multi-step neurons")
-def spiking():
-    from spikingjelly.activation_based import functional, layer, neuron
-
-    torch.manual_seed(0)
-    net = nn.Sequential(
-        layer.Linear(4, 8), neuron.LIFNode(step_mode="s"), layer.Linear(8, 2), neuron.IFNode()
-    )
-    functional.set_step_mode(net, "m")
-    x = torch.rand(5, 6, 4) * 4
-
-    def loss():
-        functional.reset_net(net)
-        return (net(x).mean(0) - 0.7).square().mean()
-
-    return descend(net.parameters(), loss, steps=5, lr=1e-1)
-
-
 @program("pytorch-tabnet/table")
 def table():
     import numpy as np
