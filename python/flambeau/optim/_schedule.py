@@ -86,11 +86,15 @@ class LRScheduler:
                 stacklevel=2,
             )
         self._step_count += 1
-        if epoch is None:
-            self.last_epoch += 1
-            self._apply(self.get_lr())
+        if epoch is not None:
+            warnings.warn("step: the argument epoch is deprecated; call step() once per epoch", stacklevel=2)
+            self._go_to(epoch)
             return
-        warnings.warn("step: the argument epoch is deprecated; call step() once per epoch", stacklevel=2)
+        self.last_epoch += 1
+        self._apply(self.get_lr())
+
+    def _go_to(self, epoch: int) -> None:
+        """Set the rates of an epoch; it does not count as a step."""
         self.last_epoch = epoch
         self._apply((getattr(self, "_get_closed_form_lr", None) or self.get_lr)())
 
