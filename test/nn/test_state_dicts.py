@@ -21,6 +21,30 @@ def net(torch):
 
 
 @scenario
+def a_parameter_assigned_again_keeps_its_place(torch):
+    layer = torch.nn.Linear(2, 1)
+    layer.scale = torch.nn.Parameter(torch.zeros(1))
+    layer.weight = torch.nn.Parameter(torch.ones(1, 2))
+    found = [list(layer.state_dict()), [list(p.shape) for p in layer.parameters()]]
+    layer.weight = None  # the name stays, and so does its place
+    layer.weight = torch.nn.Parameter(torch.ones(3, 2))
+    return [*found, list(layer.state_dict()), [list(p.shape) for p in layer.parameters()]]
+
+
+@scenario
+def a_parameter_over_another_kind_of_attribute(torch):
+    layer = torch.nn.Linear(2, 1)
+    layer.register_buffer("of_buffer", torch.ones(1))
+    layer.of_module = torch.nn.ReLU()
+    layer.plain = 3
+    for name in ("of_buffer", "of_module", "plain"):
+        setattr(layer, name, torch.nn.Parameter(torch.zeros(1)))
+    del layer.weight
+    layer.weight = torch.nn.Parameter(torch.ones(1, 2))  # deleted: a new name
+    return [list(layer.state_dict()), len(list(layer.children())), len(list(layer.buffers()))]
+
+
+@scenario
 def versions(torch):
     state = net(torch).state_dict()
     class_of = [type(state).__name__, dict(state._metadata)]

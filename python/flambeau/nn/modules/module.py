@@ -114,7 +114,7 @@ class Module(StatefulModule):
     def __setattr__(self, name: str, value: Any) -> None:
         parameters = self.__dict__.get("_parameters")
         if isinstance(value, Parameter):
-            self._forget(name)
+            self._forget(name, keep="_parameters")  # a name that is there keeps its place
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._forget(name, keep="_modules")
