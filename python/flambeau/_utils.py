@@ -113,10 +113,8 @@ class ExceptionWrapper:
         message = f"Caught {kind.__name__} {self.where}.\nOriginal {self.exc_msg}"
         if kind is KeyError:
             message = KeyErrorMessage(message)
-        elif getattr(kind, "message", None):
-            raise kind(message=message)
         try:
-            exception = kind(message)
+            exception = kind(message=message) if getattr(kind, "message", None) else kind(message)
         except Exception:  # it cannot be made of a text
             raise RuntimeError(message) from None
         raise exception

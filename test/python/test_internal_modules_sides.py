@@ -225,6 +225,42 @@ WRONG_SETTINGS = [
 ]
 
 
+class TwoArgumentsAndMessage(Exception):
+    message = "a class attribute, which is no sign of a parameter"
+
+    def __init__(self, first, second):
+        super().__init__(first, second)
+
+
+def rethrown(wrapper_class, error):
+    """What a wrapper raises for an exception that another thread has raised."""
+    try:
+        raise error
+    except Exception:
+        wrapper = wrapper_class(where="in a thread")
+    with pytest.raises(Exception) as found:
+        wrapper.reraise()
+    return found.value
+
+
+@scenario
+def exceptions_from_elsewhere(torch):
+    wrapper = module(torch, "_utils").ExceptionWrapper
+    errors = (ValueError("x"), KeyError("a\nb"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"))
+    found = [rethrown(wrapper, error) for error in errors]
+    return [
+        [type(e).__name__, str(e).split("\n")[0], "in rethrown" in str(e), str(e).count("\n") > 2]
+        for e in found
+    ]
+
+
+def test_a_constructor_with_other_arguments_keeps_text_and_traceback():
+    error = rethrown(module(fb, "_utils").ExceptionWrapper, TwoArgumentsAndMessage(1, 2))
+    assert type(error) is RuntimeError
+    assert str(error).startswith("Caught TwoArgumentsAndMessage in a thread.\nOriginal Traceback")
+    assert "in rethrown" in str(error)
+
+
 def summaries_of(torch):
     return module(torch, "utils.tensorboard.summary")
 
