@@ -40,3 +40,15 @@ def test_the_page_names_every_word(kind: str):
 def test_infix_operators_are_those_of_the_page():
     code = code_of(PAGE.read_text())
     assert [symbol for symbol in keys.INFIX if symbol not in code] == []
+
+
+def test_every_row_of_a_table_belongs_to_one():
+    """A blank line within a table makes text of the rows below it."""
+    orphans = []
+    for page in sorted(PAGE.parent.rglob("*.md")):
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for block in re.split(r"\n\s*\n", text):
+            rows = [line for line in block.splitlines() if line.startswith("|")]
+            if rows and not (len(rows) > 1 and re.fullmatch(r"\|[-:| ]+\|", rows[1])):
+                orphans.append(f"{page.name}: {rows[0][:60]}")
+    assert orphans == []
