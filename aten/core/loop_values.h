@@ -3,6 +3,7 @@
 // share. Free of library headers; always inlined, for loop files are compiled once per instruction
 // set.
 #include "aten/core/loop_types.h"
+#include "aten/core/special/value_kinds.h"
 #include "c10/core/complex.h"
 #include "c10/core/stored_bool.h"
 
@@ -11,17 +12,7 @@ namespace flambeau::loops {
 using c10::complex;
 using c10::is_complex_v;
 using c10::stored_t;
-
-template <typename T>
-struct RealOf {
-  using type = T;
-};
-template <typename T>
-struct RealOf<complex<T>> {
-  using type = T;
-};
-template <typename T>
-using real_t = typename RealOf<T>::type;
+using vec::real_t;
 
 // The k-th param; each has a slot of 16 bytes.
 template <typename T>

@@ -6,39 +6,9 @@
 #include <stdint.h>
 
 #include "aten/core/gamma_series.h"
-#include "c10/core/stored_bool.h"
+#include "aten/core/special/value_kinds.h"
 
 namespace flambeau::vec {
-
-template <typename T>
-struct Same {
-  using type = T;
-};
-template <typename T>
-using same_t = typename Same<T>::type;
-template <typename T>
-struct RealOf {
-  using type = T;
-};
-template <typename T>
-struct RealOf<c10::complex<T>> {
-  using type = T;
-};
-template <typename T>
-using real_t = typename RealOf<T>::type;
-
-template <typename T>
-concept Floating = __is_same(T, float) || __is_same(T, double);
-template <typename T>
-concept Complex = c10::is_complex_v<T>;
-template <typename T>
-concept Boolean = c10::is_bool<T>;
-template <typename T>
-concept Integer = !Floating<T> && !Complex<T> && !Boolean<T>;
-template <typename T>
-concept Ordered = !Complex<T>;
-template <typename T>
-concept SignedInteger = Integer<T> && (T(-1) < T(0));
 
 template <typename T>
 FLAMBEAU_HOST_DEVICE inline T where(bool condition, T a, same_t<T> b) {

@@ -81,6 +81,95 @@ def test_an_upward_include_would_be_found():
     assert forbidden_includes("aten/autograd/", '#include "aten/ops/softmax/softmax.h"\n')
 
 
+# --- calls upward --------------------------------------------------------------------------------------
+
+POINTER_ALIAS = re.compile(r"^\s*using (\w+) = [^;]*\(\*\)\([^;]*;", re.M)
+UPWARD_ROW = re.compile(r"^\| `(\w+)` \| `([\w/]+\.h)` \| `([\w/]+/)` \|", re.M)
+
+
+def hook_pointers(text: str) -> set[str]:
+    """Names of the variables of a header that hold functions, which code elsewhere assigns."""
+    kinds = POINTER_ALIAS.findall(text)
+    found = set()
+    for line in re.findall(r"^extern [^;{]*;", text, re.M):
+        by_alias = any(re.search(rf"\b{kind}\b", line) for kind in kinds)
+        if "(*" in line or by_alias or "std::function" in line:
+            named = re.search(r"\(\*(\w+)\)\(", line) or re.search(r"(\w+);$", line)
+            found.add(named[1])
+    return found
+
+
+def upward_calls() -> dict[str, tuple[str, str]]:
+    rows = UPWARD_ROW.findall((ROOT / "docs" / "architecture.md").read_text())
+    return {name: (header, setter) for name, header, setter in rows}
+
+
+def test_calls_upward_are_those_of_the_page():
+    headers = [p for p in sources() if p.suffix == ".h" and p.relative_to(ROOT).parts[0] in ("c10", "aten")]
+    declared = {
+        name: p.relative_to(ROOT).as_posix() for p in headers for name in hook_pointers(p.read_text())
+    }
+    assert declared == {name: header for name, (header, _) in upward_calls().items()}
+
+
+@pytest.mark.parametrize("name", upward_calls())
+def test_a_call_upward_is_set_by_the_layer_that_the_page_names(name):
+    assigned = re.compile(rf"\b{name}(?:\.store\(| = )(?!nullptr)")
+    owners = {
+        layer
+        for layer in LAYERS
+        for p in files_of(layer)
+        if p.suffix == ".cpp" and assigned.search(p.read_text().replace(f"extras.{name}", ""))
+    }
+    assert owners == {upward_calls()[name][1]}
+
+
+def test_a_new_function_pointer_would_be_found():
+    text = """
+using Poll = void (*)();
+extern std::atomic<Poll> poll;
+extern thread_local int count;
+extern bool (*asks)(int value);
+extern std::function<void()> tells;
+"""
+    assert hook_pointers(text) == {"poll", "asks", "tells"}
+
+
+# --- places of a dtype --------------------------------------------------------------------------------
+
+ADR_OF_DTYPES = ROOT / "docs" / "adr" / "0003-types-of-memory-and-types-of-loops.md"
+
+
+def test_the_places_of_a_dtype_are_those_of_the_page():
+    """The two types that were added last stand in all places that a new type has to change."""
+    page = ADR_OF_DTYPES.read_text()
+    listed = set(re.findall(r"`([\w/]+\.\w+)`", "\n".join(re.findall(r"^\| `.*$", page, re.M))))
+    last = re.compile(r"float8_?e8m0fnu|f8e8m0fnu|float4_?e2m1fn", re.I)
+    code = (p for p in sources() if p.suffix in {".h", ".cpp", ".py"})
+    code = (p for p in code if p.relative_to(ROOT).parts[0] in ("c10", "aten", "python"))
+    assert {p.relative_to(ROOT).as_posix() for p in code if last.search(p.read_text())} == listed
+
+
+# --- one definition on host and device ----------------------------------------------------------------
+
+
+def runs_of_lines(path: Path, length: int) -> set[tuple[str, ...]]:
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    return {tuple(lines[i : i + length]) for i in range(len(lines) - length + 1)}
+
+
+def test_host_and_device_math_share_no_run_of_lines():
+    """What both need stands in aten/core/special."""
+    host = [p for p in files_of("aten/cpu/") if "vecmath" in p.as_posix()]
+    device = [p for p in files_of("aten/cuda/") if "vecmath" in p.name]
+    assert len(host) > 5 and len(device) > 1
+    length = 12
+    both = {run for p in host for run in runs_of_lines(p, length)} & {
+        run for p in device for run in runs_of_lines(p, length)
+    }
+    assert both == set()
+
+
 def imported_roots(path: Path) -> set[str]:
     """Top-level names that a Python file imports anywhere, also inside functions."""
     roots = set()

@@ -2,8 +2,7 @@
 // Choice, sign, rounding, classification and remainders, for every compute type.
 #include <stdint.h>
 
-#include "c10/core/complex.h"
-#include "c10/core/stored_bool.h"
+#include "aten/core/special/value_kinds.h"
 
 // The instruction set of this compilation, as a namespace.
 #if defined(__AVX512F__)
@@ -16,38 +15,6 @@
 
 namespace flambeau::vec {
 inline namespace FLAMBEAU_VEC_TARGET {
-
-// Second arguments take the first one's type, as the small integers' sums are int in C++.
-template <typename T>
-struct Same {
-  using type = T;
-};
-template <typename T>
-using same_t = typename Same<T>::type;
-
-template <typename T>
-struct RealOf {
-  using type = T;
-};
-template <typename T>
-struct RealOf<c10::complex<T>> {
-  using type = T;
-};
-template <typename T>
-using real_t = typename RealOf<T>::type;
-
-template <typename T>
-concept Floating = __is_same(T, float) || __is_same(T, double);
-template <typename T>
-concept Complex = c10::is_complex_v<T>;
-template <typename T>
-concept Boolean = c10::is_bool<T>;
-template <typename T>
-concept Integer = !Floating<T> && !Complex<T> && !Boolean<T>;
-template <typename T>
-concept Ordered = !Complex<T>;
-template <typename T>
-concept SignedInteger = Integer<T> && (T(-1) < T(0));
 
 // a * b + c, fused where that is one instruction.
 [[gnu::always_inline]] inline float madd(float a, float b, float c) {
