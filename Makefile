@@ -11,7 +11,7 @@ PY := $(VENV)/bin/python
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export PYTHONPATH := python
 # Results of compilation are shared by all checkouts, wherever they lie.
-export CCACHE_BASEDIR := /
+export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
@@ -187,6 +187,13 @@ fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and U
 .PHONY: sizes
 sizes: env  ## lines by layer, long files and functions, repeated runs of lines
 	@$(PY) python/build_support/sizes.py
+
+.PHONY: wheel
+wheel: env generated $(VENV)/.wheel.installed  ## dist/: the wheel and the source distribution, tried in fresh environments
+	$(call say,Building the source distribution and the wheel)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) python/build_support/wheel.py --output dist
+	$(call say,Trying them in fresh environments)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" FLAMBEAU_DIST=$(CURDIR)/dist FLAMBEAU_PYTORCH_SITE="$$($(PY) -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0][:-6] if s else "")')" $(PY) -m pytest -n $(JOBS) test/package/wheel_in_environments.py
 
 .PHONY: reproducible
 reproducible: env  ## build twice in two directories and compare sha256 of extension and wheel

@@ -294,8 +294,8 @@ def test_a_notebook_loads_it_as_an_extension(tmp_path):
 def test_the_metadata_say_the_version():
     from flambeau.version import torch_version
 
-    folder = PACKAGES / "flambeau" / "compat" / "answer" / f"torch-{torch_version}.dist-info"
-    assert f"\nVersion: {torch_version}\n" in (folder / "METADATA").read_text()
+    folder = PACKAGES / "flambeau" / "compat" / "answer" / f"torch-{torch_version}.egg-info"
+    assert f"\nVersion: {torch_version}\n" in (folder / "PKG-INFO").read_text()
 
 
 def test_a_module_of_torch_is_run_by_name(tmp_path):

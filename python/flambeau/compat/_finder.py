@@ -69,7 +69,7 @@ class _Distribution(importlib.metadata.Distribution):
     """The distribution torch, as far as programs ask: its version and its top-level name."""
 
     def read_text(self, filename: str) -> str | None:
-        path = ANSWER / f"torch-{torch_version}.dist-info" / filename
+        path = ANSWER / f"torch-{torch_version}.egg-info" / filename
         return path.read_text() if path.is_file() else None
 
     def locate_file(self, path: Any) -> Path:
