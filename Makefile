@@ -201,5 +201,5 @@ reproducible: env  ## build twice in two directories and compare sha256 of exten
 
 .PHONY: clean
 clean:  ## remove everything built, keep the environment
-	@rm -rf build python/flambeau/*.so python/flambeau/lib
+	@rm -rf build build-* dist python/flambeau/*.so python/flambeau/lib
 	@git clean -qfdX torchgen_out

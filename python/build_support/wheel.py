@@ -53,8 +53,7 @@ def build_wheel(sdist: Path, scratch: Path, env: dict[str, str]) -> Path:
     with tarfile.open(sdist) as archive:
         archive.extractall(scratch, filter="data")
     source = scratch / sdist.name.removesuffix(".tar.gz")
-    # A build directory at the depth of `make build`: then the compiler cache answers.
-    options = ["--no-deps", "--no-build-isolation", "--quiet", "-C", "build-dir=build", "--wheel-dir", "raw"]
+    options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", "raw"]
     run([sys.executable, "-m", "pip", "wheel", ".", *options], source, env)
     return next((source / "raw").glob("*.whl"))
 

@@ -280,5 +280,5 @@ def test_uninstalling_leaves_nothing(wheel, tmp_path):
 def test_the_sdist_installs_and_works(sdist, tmp_path):
     """As ``pip install flambeau-*.tar.gz`` does for users: requirements of the build come from PyPI."""
     environment = Environment(tmp_path / "venv")
-    environment.pip("install", "--quiet", "--no-deps", "-C", "build-dir=build", str(sdist))
+    environment.pip("install", "--quiet", "--no-deps", str(sdist))
     environment.smoke()
