@@ -16,6 +16,7 @@ WANTED = {
     "FLAMBEAU_DNNL_HEADER": ("onednn-devel-cpu-gomp", "oneapi/dnnl/dnnl.h"),
     "FLAMBEAU_DNNL_LICENSE": ("onednn-cpu-gomp", "doc/onednn/LICENSE"),
     "FLAMBEAU_DNNL_NOTICES": ("onednn-cpu-gomp", "doc/onednn/THIRD-PARTY-PROGRAMS"),
+    "FLAMBEAU_PYBIND11_HEADER": ("pybind11", "include/pybind11/pybind11.h"),
     "FLAMBEAU_OPENBLAS_LIBRARY": ("scipy-openblas32", "lib/libscipy_openblas.so"),
     "FLAMBEAU_OPENBLAS_HEADER": ("scipy-openblas32", "include/cblas.h"),
     "FLAMBEAU_OPENBLAS_LICENSE": ("scipy-openblas32", "LICENSE.txt"),

@@ -393,21 +393,6 @@ Device ParsedArgs::device(int i) const {
   device_from(values_[i], &out);
   return out;
 }
-namespace {
-thread_local std::optional<Device> device_of_thread;
-}  // namespace
-std::optional<Device> default_device() { return device_of_thread; }
-void set_default_device(std::optional<Device> device) { device_of_thread = device; }
-std::optional<Device> ParsedArgs::optional_device(int i) const {
-  if (has(i)) return device(i);
-  // What is made of tensors goes where they are; only what is made of nothing goes to the default.
-  for (int k = 0; k < signature_->count; ++k) {
-    const ParamKind kind = signature_->params[k].kind;
-    const bool tensors = kind == ParamKind::Tensor || kind == ParamKind::TensorList;
-    if (tensors && has(k)) return std::nullopt;
-  }
-  return default_device();
-}
 MemoryFormat ParsedArgs::memory_format(int i) const {
   MemoryFormat out = MemoryFormat::Contiguous;
   memory_format_from(values_[i], &out);

@@ -14,6 +14,9 @@ Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device);
 std::optional<Device> default_device();
 void set_default_device(std::optional<Device> device);
 
+// Adds tensor(), the functions of shared memory below and questions about storages to the module.
+void add_tensor_functions(PyObject* module);
+
 // Foreign code sees the memory of a storage: until this goes, the memory lives and stays in its
 // place, whatever happens to the tensors over it.
 class SharedMemory {
@@ -39,11 +42,10 @@ void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* from_array_interface(PyObject*, PyObject* array);
 PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule);
 PyObject* from_buffer(PyObject*, PyObject* args);
-// map_file(descriptor, offset, count): bytes of a file, which processes that map it share. The
-// descriptor may be closed afterwards.
-PyObject* map_file(PyObject*, PyObject* args);
-// end_with_process(number): this process ends when that one does.
-PyObject* end_with_process(PyObject*, PyObject* number);
+// Bytes of a file, which processes that map it share. The descriptor may be closed afterwards.
+Tensor map_file(int descriptor, int64_t offset, int64_t count);
+// This process ends when the one with this number does.
+void end_with_process(int64_t number);
 
 // The memory of an array as a tensor, and the dtype of an array or a scalar of NumPy. TypeError
 // for a dtype, ValueError for strides or a byte order that tensors do not have.

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <thread>
 
-#include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 
 namespace flambeau::python {
@@ -40,17 +39,14 @@ void wait_for_end(pid_t process) {
 
 }  // namespace
 
-PyObject* end_with_process(PyObject*, PyObject* process) {
-  return guarded([&]() -> PyObject* {
-    const auto id = static_cast<pid_t>(integer_from(process));
-    check_value(id > 0, "_end_with_process: expected the number of a process, got ", int64_t{id});
-    sigset_t all, previous;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous);  // signals are for the threads of Python
-    std::thread(wait_for_end, id).detach();
-    pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-    Py_RETURN_NONE;
-  });
+void end_with_process(int64_t process) {
+  const auto id = static_cast<pid_t>(process);
+  check_value(id > 0, "_end_with_process: expected the number of a process, got ", int64_t{id});
+  sigset_t all, previous;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &previous);  // signals are for the threads of Python
+  std::thread(wait_for_end, id).detach();
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
 }
 
 }  // namespace flambeau::python

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 
 namespace flambeau::python {
@@ -22,30 +21,24 @@ void unmap(void* context) {
 
 }  // namespace
 
-PyObject* map_file(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
-    int descriptor;
-    long long offset, count;
-    if (!PyArg_ParseTuple(args, "iLL", &descriptor, &offset, &count)) return nullptr;
-    check(offset >= 0 && count > 0, "_map_file: expected an offset and a positive size, got ",
-          int64_t{offset}, " and ", int64_t{count});
+Tensor map_file(int descriptor, int64_t offset, int64_t count) {
+  check(offset >= 0 && count > 0, "_map_file: expected an offset and a positive size, got ", offset,
+        " and ", count);
 #ifdef MAP_POPULATE
-    constexpr int kFlags = MAP_SHARED | MAP_POPULATE;  // all of it will be read
+  constexpr int kFlags = MAP_SHARED | MAP_POPULATE;  // all of it will be read
 #else
-    constexpr int kFlags = MAP_SHARED;
+  constexpr int kFlags = MAP_SHARED;
 #endif
-    const auto bytes = static_cast<size_t>(count);
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kFlags, descriptor, offset);
-    check(data != MAP_FAILED, "_map_file: cannot map ", int64_t{count},
-          " bytes: ", std::strerror(errno));
-    auto mapping = std::make_unique<Mapping>(Mapping{data, bytes});
-    Storage storage = make_intrusive<StorageImpl>(data, bytes, Device(DeviceType::CPU), &unmap,
-                                                  mapping.release());
-    Tensor t(
-        make_intrusive<TensorImpl>(std::move(storage), ScalarType::UInt8, Device(DeviceType::CPU)));
-    t.impl()->set_contiguous_sizes({int64_t{count}});
-    return wrap(std::move(t));
-  });
+  const auto bytes = static_cast<size_t>(count);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kFlags, descriptor, offset);
+  check(data != MAP_FAILED, "_map_file: cannot map ", count, " bytes: ", std::strerror(errno));
+  auto mapping = std::make_unique<Mapping>(Mapping{data, bytes});
+  Storage storage =
+      make_intrusive<StorageImpl>(data, bytes, Device(DeviceType::CPU), &unmap, mapping.release());
+  Tensor t(
+      make_intrusive<TensorImpl>(std::move(storage), ScalarType::UInt8, Device(DeviceType::CPU)));
+  t.impl()->set_contiguous_sizes({count});
+  return t;
 }
 
 }  // namespace flambeau::python

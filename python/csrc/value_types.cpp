@@ -3,8 +3,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "aten/core/factory.h"
-#include "aten/cpu/generator.h"
 #include "python/csrc/arg_parser.h"
 
 namespace flambeau::python {
@@ -13,7 +11,6 @@ PyTypeObject* dtype_type;
 PyTypeObject* device_type;
 PyTypeObject* layout_type;
 PyTypeObject* memory_format_type;
-PyTypeObject* generator_type;
 PyTypeObject* size_type;
 
 namespace {
@@ -205,92 +202,6 @@ PyObject* memory_format_reduce(PyObject* self, PyObject*) {
 PyMethodDef memory_format_methods[] = {{"__reduce__", memory_format_reduce, METH_NOARGS, nullptr},
                                        {nullptr, nullptr, 0, nullptr}};
 
-// --- generator -----------------------------------------------------------------------------------
-
-GeneratorImpl& generator_of(PyObject* o) { return *reinterpret_cast<GeneratorObject*>(o)->value; }
-
-PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  return guarded([&]() -> PyObject* {
-    static const char* names[] = {"device", nullptr};
-    PyObject* device = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device))
-      return nullptr;
-    Device wanted;
-    check_type(!device || device_from(device, &wanted),
-               "Generator(): expected device to be a string or device");
-    check(wanted.is_cpu(), "Generator(): expected device cpu, got ", wanted);
-    Ref self = Ref::checked(type->tp_alloc(type, 0));
-    new (&reinterpret_cast<GeneratorObject*>(self.get())->value)
-        Generator(make_intrusive<CpuGenerator>());
-    return self.release();
-  });
-}
-void generator_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  reinterpret_cast<GeneratorObject*>(self)->value.~intrusive_ptr();
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-// A seed has 64 bits, signed or not; negative ones count from 2**64.
-uint64_t seed_from(PyObject* o) {
-  check(PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o), "manual_seed: expected an int, got ",
-        Py_TYPE(o)->tp_name);
-  const Ref index = Ref::checked(PyNumber_Index(o));
-  int overflow = 0;
-  const long long value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
-  if (overflow == 0) return static_cast<uint64_t>(value);
-  const unsigned long long wide = overflow > 0 ? PyLong_AsUnsignedLongLong(index.get()) : 0;
-  const bool fits = overflow > 0 && PyErr_Occurred() == nullptr;
-  if (!fits) PyErr_Clear();
-  check_value(fits, "manual_seed: overflow: expected an integer of 64 bits");
-  return wide;
-}
-PyObject* generator_manual_seed(PyObject* self, PyObject* seed) {
-  return guarded([&] {
-    const uint64_t value = seed_from(seed);
-    const std::lock_guard lock(generator_of(self).mutex());
-    generator_of(self).set_seed(value);
-    return Py_NewRef(self);
-  });
-}
-PyObject* generator_initial_seed(PyObject* self, PyObject*) {
-  return PyLong_FromUnsignedLongLong(generator_of(self).seed());
-}
-PyObject* generator_get_state(PyObject* self, PyObject*) {
-  return guarded([&] {
-    const std::lock_guard lock(generator_of(self).mutex());
-    const std::vector<uint8_t> bytes = generator_of(self).state();
-    Tensor state = empty_tensor({static_cast<int64_t>(bytes.size())}, ScalarType::UInt8);
-    std::memcpy(state.data(), bytes.data(), bytes.size());
-    return wrap(std::move(state));
-  });
-}
-PyObject* generator_set_state(PyObject* self, PyObject* state) {
-  return guarded([&] {
-    check_type(is_tensor(state) && tensor_of(state).dtype() == ScalarType::UInt8 &&
-                   tensor_of(state).is_contiguous(),
-               "set_state: expected a contiguous tensor of uint8, got ", Py_TYPE(state)->tp_name);
-    const auto* bytes = tensor_of(state).data_as<uint8_t>();
-    const std::lock_guard lock(generator_of(self).mutex());
-    generator_of(self).set_state(std::vector<uint8_t>(bytes, bytes + tensor_of(state).numel()));
-    return Py_NewRef(self);
-  });
-}
-PyObject* generator_device(PyObject* self, void*) {
-  return wrap_device(generator_of(self).device());
-}
-PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O,
-     "Restart the stream at a seed; returns the generator."},
-    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that the stream started from."},
-    {"get_state", generator_get_state, METH_NOARGS,
-     "Its position in the stream, as a tensor of bytes."},
-    {"set_state", generator_set_state, METH_O, "Continue from a position that get_state returned."},
-    {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef generator_getset[] = {
-    {"device", generator_device, nullptr, "Where it makes numbers.", nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
-
 // --- making the types
 // ------------------------------------------------------------------------------
 
@@ -345,12 +256,6 @@ PyObject* wrap_layout(Layout layout) { return Py_NewRef(layouts[static_cast<int>
 PyObject* wrap_memory_format(MemoryFormat format) {
   return Py_NewRef(memory_formats[static_cast<int>(format)]);
 }
-PyObject* wrap_generator(Generator generator) {
-  Ref self = Ref::checked(generator_type->tp_alloc(generator_type, 0));
-  new (&reinterpret_cast<GeneratorObject*>(self.get())->value) Generator(std::move(generator));
-  return self.release();
-}
-
 void add_value_types(PyObject* module) {
   dtype_type = make_type(module, "flambeau._C.dtype", sizeof(DtypeObject),
                          {{Py_tp_repr, slot(dtype_repr)},
@@ -369,11 +274,6 @@ void add_value_types(PyObject* module) {
   memory_format_type =
       make_type(module, "flambeau._C.memory_format", sizeof(MemoryFormatObject),
                 {{Py_tp_repr, slot(memory_format_repr)}, {Py_tp_methods, memory_format_methods}});
-  generator_type = make_type(module, "flambeau._C.Generator", sizeof(GeneratorObject),
-                             {{Py_tp_new, slot(generator_new)},
-                              {Py_tp_dealloc, slot(generator_dealloc)},
-                              {Py_tp_methods, generator_methods},
-                              {Py_tp_getset, generator_getset}});
   add_dtypes(module);
   for (int i = 0; i < static_cast<int>(std::size(kLayouts)); ++i) {
     PyObject* constant = make_constant<LayoutObject>(layout_type, static_cast<Layout>(i));
@@ -385,8 +285,6 @@ void add_value_types(PyObject* module) {
     memory_formats[i] = make_constant<MemoryFormatObject>(memory_format_type, format);
     checked(PyModule_AddObjectRef(module, name_of(format), memory_formats[i]));
   }
-  Ref generator(wrap_generator(Generator::share(&default_cpu_generator())));
-  checked(PyModule_AddObjectRef(module, "default_generator", generator.get()));
 }
 
 }  // namespace flambeau::python

@@ -1,5 +1,6 @@
 #pragma once
-// Small immutable Python types: dtype, device, layout, memory_format, Size, and Generator.
+// Small immutable Python types: dtype, device, layout, memory_format and Size; and Generator, which
+// pybind_module.cpp makes.
 #include "aten/core/tensor.h"
 #include "python/csrc/object.h"
 
@@ -16,9 +17,6 @@ struct LayoutObject {
 };
 struct MemoryFormatObject {
   PyObject_HEAD MemoryFormat value;
-};
-struct GeneratorObject {
-  PyObject_HEAD Generator value;
 };
 
 extern PyTypeObject* dtype_type;

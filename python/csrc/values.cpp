@@ -121,11 +121,6 @@ bool memory_format_from(PyObject* o, MemoryFormat* out) {
   return true;
 }
 
-GeneratorImpl* generator_from(PyObject* o) {
-  return PyObject_TypeCheck(o, generator_type) ? reinterpret_cast<GeneratorObject*>(o)->value.get()
-                                               : nullptr;
-}
-
 PyObject* wrap(const Scalar& value) {
   switch (value.tag()) {
     case Scalar::Tag::Bool:

@@ -1,0 +1,187 @@
+// Functions of the module that make tensors or look at one: not operators, since they work on
+// Python objects or on storages.
+#include <cstring>
+#include <vector>
+
+#include "aten/core/factory.h"
+#include "aten/core/promotion.h"
+#include "aten/core/shape.h"
+#include "aten/core/sparse.h"
+#include "aten/transforms/layers.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/autograd.h"
+#include "python/csrc/data.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+// tensor(data, dtype, device): the copying factory; options in Python.
+PyObject* tensor_function(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *data, *dtype_object, *device_object;
+    if (!PyArg_ParseTuple(args, "OOO", &data, &dtype_object, &device_object)) return nullptr;
+    ScalarType dtype = ScalarType::Undefined;
+    Device device;
+    check_type(dtype_object == Py_None || scalar_type_from(dtype_object, &dtype),
+               "tensor(): argument 'dtype' must be flambeau.dtype, not ",
+               Py_TYPE(dtype_object)->tp_name);
+    check_type(device_object == Py_None || device_from(device_object, &device),
+               "tensor(): argument 'device' must be flambeau.device, not ",
+               Py_TYPE(device_object)->tp_name);
+    if (device_object == Py_None && !is_tensor(data)) device = default_device().value_or(device);
+    return wrap(transforms::lift_fresh(tensor_from_data(data, dtype, device)));
+  });
+}
+
+PyObject* set_size_class(PyObject*, PyObject* size_class) {
+  if (!PyType_Check(size_class))
+    return PyErr_Format(PyExc_TypeError, "_set_size_class: expected a class");
+  size_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(size_class));
+  Py_RETURN_NONE;
+}
+
+PyObject* as_subclass(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *source, *type;
+    if (!PyArg_ParseTuple(args, "OO!", &source, &PyType_Type, &type)) return nullptr;
+    check_type(is_tensor(source), "as_subclass: expected a Tensor, got ", Py_TYPE(source)->tp_name);
+    check_type(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type),
+               "as_subclass: expected a subclass of Tensor, got ",
+               reinterpret_cast<PyTypeObject*>(type)->tp_name);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), alias_with_history(tensor_of(source)));
+  });
+}
+
+// A tensor over part of another's storage, for unpickling.
+PyObject* rebuild(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *storage, *dtype_object, *sizes, *strides;
+    long long offset;
+    if (!PyArg_ParseTuple(args, "OOOOL", &storage, &dtype_object, &sizes, &strides, &offset))
+      return nullptr;
+    ScalarType dtype;
+    check_type(is_tensor(storage) && scalar_type_from(dtype_object, &dtype),
+               "_rebuild: expected a storage and a dtype");
+    const auto dims = [](PyObject* o) {
+      const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
+      DimVector out;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+        out.push_back(integer_from(PySequence_Fast_GET_ITEM(items.get(), i)));
+      }
+      return out;
+    };
+    const DimVector size = dims(sizes);
+    const DimVector step = dims(strides);
+    check(size.size() == step.size() && offset >= 0,
+          "_rebuild: sizes and strides must have equal length");
+    const int64_t extent = extent_of(size, step);
+    const int64_t bytes = product_of("_rebuild", sum_of("_rebuild", offset, extent),
+                                     static_cast<int64_t>(element_size(dtype)));
+    const auto have = static_cast<int64_t>(tensor_of(storage).storage()->nbytes());
+    check(extent == 0 || bytes <= have, "_rebuild: the geometry reaches beyond the storage of ",
+          have, " bytes");
+    Tensor out(make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype,
+                                          tensor_of(storage).device()));
+    out.impl()->set_geometry(size, step, offset);
+    return wrap(std::move(out));
+  });
+}
+
+// The whole storage as a tensor of bytes.
+PyObject* storage_bytes(PyObject*, PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    if (is_sparse(tensor_of(self)))
+      fail(ErrorKind::NotImplemented, "Cannot access the storage of a sparse tensor: it has none");
+    check(!transforms::is_batched(tensor_of(self)),
+          "Cannot access the storage of a tensor under vmap: it stands for a whole batch");
+    const Storage& storage = tensor_of(self).storage();
+    Tensor out(make_intrusive<TensorImpl>(storage, ScalarType::UInt8, tensor_of(self).device()));
+    out.impl()->set_contiguous_sizes({static_cast<int64_t>(storage->nbytes())});
+    return wrap(std::move(out));
+  });
+}
+
+// How many tensors and nodes hold the memory of this one.
+PyObject* storage_users(PyObject*, PyObject* self) {
+  return guarded([&] { return PyLong_FromUnsignedLong(tensor_of(self).storage()->use_count()); });
+}
+
+// Each object gets the other's tensor and attributes. Whoever else holds one of the tensors would
+// get the other object for it afterwards, so nobody may.
+PyObject* swap_tensors(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &a, tensor_type, &b)) return nullptr;
+    for (PyObject* o : {a, b}) {
+      const uint32_t users = tensor_of(o).impl()->use_count();
+      check(users == 1, "swap_tensors: expected use_count 1, got ", users,
+            ": a graph or a container of the runtime holds the tensor");
+    }
+    std::swap(mutable_tensor_of(a), mutable_tensor_of(b));
+    std::swap(reinterpret_cast<TensorObject*>(a)->attributes,
+              reinterpret_cast<TensorObject*>(b)->attributes);
+    for (PyObject* o : {a, b}) {
+      tensor_of(o).impl()->py_slot().object = o;
+      if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* result_type_of(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* operands[2];
+    if (!PyArg_ParseTuple(args, "OO", &operands[0], &operands[1])) return nullptr;
+    TypePromotion promotion;
+    for (PyObject* o : operands) {
+      check_type(is_tensor(o) || is_number(o), "result_type: expected a Tensor or a number, got ",
+                 Py_TYPE(o)->tp_name);
+      if (is_tensor(o)) {
+        promotion.add(tensor_of(o));
+      } else {
+        promotion.add(scalar_from(o));
+      }
+    }
+    return wrap(promotion.result());
+  });
+}
+
+// _return_type(name, *fields): the type of results with these names.
+PyObject* return_type_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    std::vector<const char*> texts;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const char* text = PyUnicode_AsUTF8(args[i]);
+      if (!text) throw PythonError();
+      texts.push_back(text);
+    }
+    check(count > 1, "_return_type: expected a name and fields");
+    // The type keeps the fields' names for good.
+    for (const char*& text : texts) text = strdup(text);
+    PyTypeObject* type = make_return_type(texts[0], texts.data() + 1, static_cast<int>(count) - 1);
+    return Py_NewRef(reinterpret_cast<PyObject*>(type));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"tensor", tensor_function, METH_VARARGS, nullptr},
+    {"_set_size_class", set_size_class, METH_O, nullptr},
+    {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {"_rebuild", rebuild, METH_VARARGS, nullptr},
+    {"_storage_bytes", storage_bytes, METH_O, nullptr},
+    {"_storage_users", storage_users, METH_O, nullptr},
+    {"_swap_tensors", swap_tensors, METH_VARARGS, nullptr},
+    {"_result_type", result_type_of, METH_VARARGS, nullptr},
+    {"_from_array_interface", from_array_interface, METH_O, nullptr},
+    {"_from_dlpack_capsule", from_dlpack_capsule, METH_O, nullptr},
+    {"_from_buffer", from_buffer, METH_VARARGS, nullptr},
+    {"_return_type", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(return_type_of)),
+     METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void add_tensor_functions(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace flambeau::python
