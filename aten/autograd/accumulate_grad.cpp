@@ -52,6 +52,9 @@ AccumulateGrad::AccumulateGrad(const Tensor& variable) : variable_(variable) {
   set_sequence_nr(UINT64_MAX);
   set_accumulates();
   add_output(variable);
+  const AutogradMeta* meta = meta_of(variable);
+  if (meta && meta->extras && meta->extras->grad_dtype)
+    set_gradient_dtype(*meta->extras->grad_dtype);
 }
 
 void AccumulateGrad::accumulate(Tensor&& grad) {

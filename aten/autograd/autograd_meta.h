@@ -1,6 +1,7 @@
 #pragma once
 // What autograd keeps on a tensor. A tensor without it needs no gradient and is no tracked view.
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "aten/autograd/node.h"
@@ -14,6 +15,7 @@ struct MetaExtras {
   HookList<TensorHook> leaf_hooks;
   HookList<AccumulateHook> accumulate_hooks;
   Tensor tangent;
+  std::optional<ScalarType> grad_dtype;  // Undefined: any
 };
 
 struct AutogradMeta : AutogradMetaBase {

@@ -173,7 +173,7 @@ void GraphTask::shape_gradient(const Node& node, size_t i, const OutputMetadata&
           " but expected shape compatible with ", expected.sizes);
     grad = sum_to_size(grad, expected.sizes);
   }
-  if (grad.dtype() != expected.dtype) [[unlikely]] {
+  if (grad.dtype() != expected.dtype && !expected.any_dtype) [[unlikely]] {
     grad = operators::to_dtype(grad, expected.dtype);
   }
   if (grad.device() != expected.device) [[unlikely]] {

@@ -10,6 +10,7 @@
 namespace flambeau::autograd {
 
 class Node;
+class SavedFields;
 struct NodeExtras;
 class GraphTask;
 
@@ -26,6 +27,7 @@ struct OutputMetadata {
   DimVector sizes;
   ScalarType dtype =
       ScalarType::Undefined;  // Undefined: the output was undefined or has no gradient
+  bool any_dtype = false;     // gradients arrive as they are
   Device device;
 };
 
@@ -52,6 +54,8 @@ class Node : public RefCounted {
   virtual Gradients apply(Gradients&& grads) = 0;
   // Frees the saved tensors; called after apply unless the graph is retained.
   virtual void release_saved() {}
+  // Shows what the node keeps for its formulas, under the names of derivatives.yaml.
+  virtual void show_saved(SavedFields& /*fields*/) {}
   // Whether apply may run code of the user, which must meet the usual dispatch keys.
   bool runs_user_code() const { return runs_user_code_; }
   // Whether this is the sink of a leaf.
@@ -77,6 +81,11 @@ class Node : public RefCounted {
   uint32_t add_output(const Tensor& t);
   uint32_t add_undefined_output();
   void set_output(size_t i, const Tensor& t);
+  // Of the first output: Undefined for any dtype.
+  void set_gradient_dtype(ScalarType dtype) {
+    first_output_.any_dtype = dtype == ScalarType::Undefined;
+    if (!first_output_.any_dtype) first_output_.dtype = dtype;
+  }
 
   // Hooks, anomaly notes and the Python object: absent for nearly all nodes.
   NodeExtras* extras() const { return extras_.get(); }

@@ -39,7 +39,9 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_v
 }
 
 void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
-  check(!hook_, "register_hooks: the saved tensor has hooks already");
+  check(!hook_,
+        "Calling register_hooks on a saved tensor whose hooks have already been set: there is one "
+        "pair at a time");
   if (!hook || !data_.defined()) return;
   {
     const GradModeGuard no_grad(false);
@@ -47,8 +49,8 @@ void SavedTensor::set_hook(intrusive_ptr<SavedTensorHook> hook) {
     const uint32_t version = data_.impl()->version();
     hook->pack(is_leaf_ ? data_ : shallow_alias(data_));
     check(data_.impl()->version() == version,
-          "a saved tensor pack hook changed its input in place, which the graph still reads; pack "
-          "a copy");
+          "A saved tensor pack hook is modifying its input in place, which the graph still reads; "
+          "pack a copy");
   }
   hook_ = std::move(hook);
   if (is_leaf_) return;  // the leaf itself stays: its accumulator must be found again

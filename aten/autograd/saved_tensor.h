@@ -28,6 +28,8 @@ class SavedTensor {
   Tensor unpack(Node& owner, bool shown = false) const;
   void reset();
   bool is_released() const { return released_; }
+  // Whether there was no tensor to save.
+  bool is_none() const { return !released_ && !data_.defined() && !hook_; }
   // Replaces the packing of this one tensor (Node._raw_saved_*.register_hooks).
   void set_hook(intrusive_ptr<SavedTensorHook> hook);
 

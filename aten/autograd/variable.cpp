@@ -98,6 +98,21 @@ Tensor grad_of(const Tensor& t) {
   return meta ? meta->grad : Tensor();
 }
 
+ScalarType grad_dtype(const Tensor& leaf) {
+  const AutogradMeta* meta = meta_of(leaf);
+  return meta && meta->extras ? meta->extras->grad_dtype.value_or(leaf.dtype()) : leaf.dtype();
+}
+
+void set_grad_dtype(const Tensor& leaf, ScalarType dtype) {
+  AutogradMeta& meta = make_meta(leaf);
+  check(!meta.grad.defined() || dtype == ScalarType::Undefined || meta.grad.dtype() == dtype,
+        "Cannot set grad_dtype to ", dtype, " because there is already a gradient with dtype ",
+        meta.grad.dtype(), "; clear it before (.grad = None)");
+  const MetaLock lock(meta);
+  meta.make_extras().grad_dtype = dtype;
+  if (const intrusive_ptr<Node> sink = meta.accumulator.lock()) sink->set_gradient_dtype(dtype);
+}
+
 void set_grad(const Tensor& t, const Tensor& grad) {
   if (!grad.defined()) {
     if (AutogradMeta* meta = meta_of(t)) meta->grad.reset();
@@ -106,8 +121,10 @@ void set_grad(const Tensor& t, const Tensor& grad) {
   check(!grad.is_same(t), "can't take a tensor as its own grad");
   check(grad.sizes() == t.sizes(), "expected a gradient of size ", t.sizes(), ", got ",
         grad.sizes());
-  check(grad.dtype() == t.dtype(), "expected a gradient of dtype ", t.dtype(), ", got ",
-        grad.dtype());
+  const ScalarType dtype = grad_dtype(t);
+  check(dtype == ScalarType::Undefined || grad.dtype() == dtype,
+        "attempting to assign a gradient with dtype ", grad.dtype(),
+        " to a tensor with grad_dtype ", dtype);
   check(grad.device() == t.device(), "expected a gradient on device ", t.device(), ", got ",
         grad.device());
   make_meta(t).grad = grad;

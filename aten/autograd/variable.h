@@ -74,6 +74,10 @@ void mark_requires_grad(const Tensor& t);
 void set_requires_grad(const Tensor& t, bool requires_grad);
 Tensor grad_of(const Tensor& t);  // .grad, possibly undefined
 void set_grad(const Tensor& t, const Tensor& grad);
+// The dtype that gradients of a leaf are cast to, which is the leaf's own unless it was set.
+// Undefined: they stay as they are.
+ScalarType grad_dtype(const Tensor& leaf);
+void set_grad_dtype(const Tensor& leaf, ScalarType dtype);
 // Shares data and version counter, has no history.
 Tensor detach(const Tensor& t);
 void detach_inplace(const Tensor& t);

@@ -205,9 +205,10 @@ void note_new_view(const Tensor& self, const Tensor& result, bool multi_output) 
   meta->self = result.impl();
   meta->grad_version = result.impl()->version();
   meta->of_recorded = requires_grad(self);
-  meta->origin = !thread_state.grad_enabled ? ViewOrigin::NoGrad
-                 : multi_output             ? ViewOrigin::MultiOutput
-                                            : ViewOrigin::Default;
+  meta->origin = thread_state.inference_mode  ? ViewOrigin::Inference
+                 : !thread_state.grad_enabled ? ViewOrigin::NoGrad
+                 : multi_output               ? ViewOrigin::MultiOutput
+                                              : ViewOrigin::Default;
   if (parent && parent->origin != ViewOrigin::Default && thread_state.grad_enabled)
     meta->origin = parent->origin;
   ViewMeta& view = *meta;
@@ -242,6 +243,10 @@ void check_view_origin(const ViewMeta& view, const char* done) {
       fail(ErrorKind::Runtime, "A view was created in no_grad mode and ", done,
            " with grad mode "
            "enabled, which is ambiguous. Move both into the no_grad block, or both out of it.");
+    case ViewOrigin::Inference:
+      fail(ErrorKind::Runtime, "A view was created in inference mode and ", done,
+           " in normal mode, which is ambiguous. Move both into the inference_mode block, or both "
+           "out of it.");
     case ViewOrigin::MultiOutput:
       fail(ErrorKind::Runtime, what, " is a view and ", done,
            "; its function returns multiple views, none of which may change", kReplace);

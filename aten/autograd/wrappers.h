@@ -3,7 +3,7 @@
 #include <string>
 
 #include "aten/autograd/operators.h"
-#include "aten/autograd/saved_tensor.h"
+#include "aten/autograd/saved_fields.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 #include "aten/core/host_expr.h"

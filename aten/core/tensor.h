@@ -56,4 +56,13 @@ class Tensor {
 
 using TensorList = ArrayRef<Tensor>;
 
+// Ends the sharing of memory with lazy clones. Each generated function calls it first for what its
+// schema marks as written, `copy_into` for its target; other code that writes calls it itself.
+inline void make_writable(const Tensor& written) {
+  if (written.defined()) written.storage()->make_writable();
+}
+inline void make_writable(TensorList written) {
+  for (const Tensor& t : written) make_writable(t);
+}
+
 }  // namespace flambeau

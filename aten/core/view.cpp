@@ -13,7 +13,7 @@ Tensor view_of(const Tensor& self, const ViewGeometry& g, bool multi_output) {
   if (self.impl()->is_inference()) {
     view.impl()->set_inference(true);
     view.impl()->add_keys(DispatchKey::Autograd);
-  } else if (note_view && !thread_state.inference_mode) {
+  } else if (note_view) {
     note_view(self, view, multi_output);
   }
   return view;

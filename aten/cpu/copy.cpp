@@ -183,6 +183,7 @@ void copy_into(const Tensor& self, const Tensor& source) {
   if (self.numel() == 0 || self.is_meta()) return;
   check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(),
         " and ", source.device());
+  make_writable(self);
   copy_values(self, source);
   // What is pending in only one of the two is done to the memory just written.
   const DispatchKeySet flips = (self.keys() ^ source.keys()) & kLazyKeys;

@@ -22,6 +22,15 @@ void assign_inplace(Tensor& self, const Tensor& result) {
   reinterpret_cast<Copy>(copy->lookup(keys))(keys, self, result, false);
 }
 
+Tensor unwritten(const Tensor& self, DispatchKeySet keys) {
+  if (!thread_state.grad_enabled || !keys.has(DispatchKey::Autograd)) return self;
+  using Clone = Tensor (*)(DispatchKeySet, const Tensor&, std::optional<MemoryFormat>);
+  static const OperatorEntry* const clone = find_operator("clone");
+  check(clone != nullptr, "unwritten: the operator clone is not registered");
+  const DispatchKeySet own = effective_keys(keys_of(self));
+  return reinterpret_cast<Clone>(clone->lookup(own))(own, self, std::nullopt);
+}
+
 void assign_out(const char* op, Tensor& out, const Tensor& result) {
   OutSpec spec{DimVector(result.sizes()), {}, result.dtype(), result.device()};
   OutTarget target(op, out, spec, {&result});

@@ -8,6 +8,9 @@ namespace flambeau {
 
 // self <- result through the operator copy_, so that autograd sees it. Sizes must agree.
 void assign_inplace(Tensor& self, const Tensor& result);
+// What an in-place form of other operators reads in place of `self`: a copy where the call is
+// recorded, since the operators save it and `self` is written afterwards.
+Tensor unwritten(const Tensor& self, DispatchKeySet keys);
 // out <- result, resized and cast as out= arguments are. No autograd, no version bump.
 void assign_out(const char* op, Tensor& out, const Tensor& result);
 // The same for each tensor of a list, whose length must be that of the results; bumps versions.

@@ -1,9 +1,13 @@
 #pragma once
 // A block of bytes shared by a tensor and its views, with the version counter they share.
+// A storage and its lazy clones read one block of memory until one of them is written (ADR 6).
 #include "c10/core/allocator.h"
 #include "c10/core/intrusive_ptr.h"
 
 namespace flambeau::c10 {
+
+// Memory of several storages that none of them may write.
+struct SharedBlock;
 
 class StorageImpl final : public RefCounted {
  public:
@@ -16,7 +20,8 @@ class StorageImpl final : public RefCounted {
   static void* operator new(size_t bytes);
   static void operator delete(void* p, size_t bytes);
 
-  void* data() const { return data_; }
+  // For reading. Whoever writes calls `make_writable` first.
+  void* data() const { return data_.load(std::memory_order_relaxed); }
   size_t nbytes() const { return nbytes_; }
   Device device() const { return device_; }
   // Whether the memory may move: it is ours, and nobody outside holds its address.
@@ -27,9 +32,23 @@ class StorageImpl final : public RefCounted {
   void resize(size_t nbytes);
 
   // While pinned, the memory stays where it is: NumPy, DLPack and the buffer protocol hold its
-  // address. Who pins also keeps a reference to the storage.
-  void pin() { pins_.fetch_add(1, std::memory_order_relaxed); }
+  // address, and may write. Who pins also keeps a reference to the storage.
+  void pin() {
+    make_writable();
+    pins_.fetch_add(1, std::memory_order_relaxed);
+  }
   void unpin() { pins_.fetch_sub(1, std::memory_order_release); }
+
+  // A storage of equal bytes, which shares the memory until either of the two is written. A null
+  // pointer where that is impossible: the memory is not ours, or its address is held outside.
+  intrusive_ptr<StorageImpl> lazy_clone();
+  // Whether the memory is, or was, shared with a lazy clone: the next write takes it or copies it.
+  bool is_copy_on_write() const { return shared_.load(std::memory_order_acquire) != nullptr; }
+  // Gives the storage memory of its own. Comes before each write and each export of the address.
+  void make_writable() {
+    if (is_copy_on_write()) [[unlikely]]
+      copy_memory();
+  }
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
@@ -37,13 +56,16 @@ class StorageImpl final : public RefCounted {
  private:
   void release_resources() override;
   void free_data() noexcept;
+  SharedBlock* hold_or_take_block();
+  void copy_memory();
 
-  void* data_ = nullptr;
+  std::atomic<void*> data_ = nullptr;
   size_t nbytes_ = 0;
   void (*release_)(void*) = nullptr;
   void* context_ = nullptr;
   std::atomic<uint32_t> version_{0};
   std::atomic<uint32_t> pins_{0};
+  std::atomic<SharedBlock*> shared_{nullptr};
   Device device_;
 };
 

@@ -85,6 +85,16 @@ def _number_call(
 
 # --- saved values --------------------------------------------------------------------------------
 
+# How PyTorch calls properties of arguments among the saved values of a node.
+_SHOWN = {
+    "shape": "sym_sizes",
+    "strides": "sym_strides",
+    "numel": "sym_numel",
+    "storage_offset": "sym_storage_offset",
+    "ndim": "dim",
+    "dtype": "scalar_type",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:
@@ -95,6 +105,11 @@ class Saved:
     type: ExprType
     source: str  # the argument or output
     property: str = ""
+
+
+def shown_name(field: Saved) -> str:
+    """Return the name that users see: node._saved_<name>."""
+    return f"{field.source}_{_SHOWN.get(field.property, field.property)}" if field.property else field.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,15 @@ class NodePlan:
     form: Form  # the functional (or declared) form with these numbers
     args: tuple[Argument, ...]  # differentiable, in schema order: they get edges
     rules: tuple[Rule, ...]
+
+    @property
+    def edges(self) -> tuple[Argument, ...]:
+        """`args`, and numbers where the operator takes a tensor: their edges are empty."""
+        derivative = self.op.derivative
+        formulas = derivative.formulas if derivative is not None else ()
+        numbers = {name for f in formulas for name in f.args if f.expr is not None} & set(self.form.numbers)
+        names = {a.name for a in self.args} | (numbers if self.args else set())
+        return tuple(a for a in self.form.schema.args if a.name in names)
 
     @property
     def saved(self) -> tuple[Saved, ...]:

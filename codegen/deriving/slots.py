@@ -90,7 +90,7 @@ def backends(op: Operator, form: Form) -> dict[str, str]:
         slots = dict.fromkeys(("CPU", "CUDA", "Meta"), "view")
     elif isinstance(op.body, Kernels):
         slots = {"CPU": "cpu"}
-        if op.body.dynamic is None:
+        if op.body.dynamic is None or "Meta" in dict(op.body.by_backend):
             slots["Meta"] = "meta"
     else:
         slots = {"CPU": "cpu", "Meta": "meta"}

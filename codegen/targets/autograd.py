@@ -57,8 +57,8 @@ def emit(model: Model) -> Iterator[File]:
             recorded = [plan for plan, forms in groups if any(f.kind is not FormKind.OUT for f in forms)]
             counts[base] = counts.get(base, -1) + bool(recorded)
             given = op.derivative.node if op.derivative is not None else None
-            shown = given or f"{base}Backward{counts[base]}"
-            nodes.extend(NodeWriter(model, plan).decl(shown) for plan in recorded)
+            label = given or f"{base}Backward{counts[base]}"
+            nodes.extend(NodeWriter(model, plan).decl(label) for plan in recorded)
             plans.extend(recorded)
             for plan, forms in groups:
                 for form in forms:

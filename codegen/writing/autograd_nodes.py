@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codegen.deriving import slots
-from codegen.deriving.saved import NodePlan, Rule, Saved, asks_whether_defined, output_names, parts
+from codegen.deriving.saved import (
+    NodePlan,
+    Rule,
+    Saved,
+    asks_whether_defined,
+    output_names,
+    parts,
+    shown_name,
+)
 from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.language.overloads import TENSOR
@@ -19,10 +27,11 @@ class NodeDecl:
     """All that the templates print about one node."""
 
     name: str
-    shown: str
+    label: str
     schema: str
     fields: tuple[str, ...]
     release: tuple[str, ...]  # release_saved, if anything is saved
+    shown: tuple[str, ...]  # show_saved, if anything is saved
     lines: tuple[str, ...]  # of apply
 
 
@@ -64,15 +73,16 @@ class NodeWriter:
             if slots.is_tensor_like(ret.type) and name not in unwanted
         ]
 
-    def decl(self, shown: str) -> NodeDecl:
+    def decl(self, label: str) -> NodeDecl:
         """Take every decision about the node."""
         lists = [f"size_t count_of_{a.name} = 0;" for a in self.plan.args if is_list(a.type)]
         return NodeDecl(
             name=node_name(self.plan),
-            shown=shown,
+            label=label,
             schema=schema_text.show_schema(self.plan.form.schema),
             fields=(*(self._declaration(f) for f in self.plan.saved), *lists),
             release=tuple(self._release_all()),
+            shown=tuple(self._show_all()),
             lines=tuple(self._apply()),
         )
 
@@ -106,11 +116,24 @@ class NodeWriter:
             yield from (f"  {line}" for line in lines)
             yield "}"
 
+    def _show(self, field: Saved) -> str:
+        text = field_name(field)
+        if field.kind in ("value", "property"):
+            is_number = field.source in self.plan.form.numbers and not field.property
+            text = f"number_of({text})" if is_number else f"value_of({text})"
+        return f"fields.show({spelling.quoted(shown_name(field))}, {text});"
+
+    def _show_all(self) -> Iterator[str]:
+        if self.plan.saved:
+            yield "void show_saved(SavedFields& fields) override {"
+            yield from (f"  {self._show(field)}" for field in self.plan.saved)
+            yield "}"
+
     # --- apply -----------------------------------------------------------------------------------
 
     def _apply(self) -> Iterator[str]:
-        counts = [f"count_of_{a.name}" for a in self.plan.args if is_list(a.type)]
-        fixed = len(self.plan.args) - len(counts)
+        counts = [f"count_of_{a.name}" for a in self.plan.edges if is_list(a.type)]
+        fixed = len(self.plan.edges) - len(counts)
         yield f"Gradients gradients({' + '.join([str(fixed), *counts])});"
         if not self.plan.rules:
             yield "return gradients;"
@@ -147,7 +170,7 @@ class NodeWriter:
     def _offset(self, name: str) -> str:
         """The index of an argument's first edge."""
         fixed, counts = 0, []
-        for arg in self.plan.args:
+        for arg in self.plan.edges:
             if arg.name == name:
                 break
             if is_list(arg.type):

@@ -118,9 +118,10 @@ class WrapperWriter:
     # --- recording -------------------------------------------------------------------------------
 
     def _edges_and_inputs(self) -> Iterator[str]:
-        for arg in self.plan.args:
+        for arg in self.plan.edges:
             name = spelling.local(arg.name)
-            yield f"node->add_next_edge({name});"
+            is_number = arg.name in self.plan.form.numbers
+            yield "node->add_edge({});" if is_number else f"node->add_next_edge({name});"
             if is_list(arg.type):
                 yield f"node->count_of_{arg.name} = {name}.size();"
         for field in self.plan.saved:
@@ -144,10 +145,10 @@ class WrapperWriter:
 
     def _guarded(self, field: Saved, line: str) -> str:
         """Save a tensor only if a gradient that reads it is wanted."""
-        names = [a.name for a in self.plan.args]
+        names = [a.name for a in self.plan.edges]
         users = self.plan.users(field)
         lists = any(is_list(a.type) for a in self.plan.args)
-        if field.kind not in ("tensor", "output") or lists or set(names) <= set(users):
+        if field.kind not in ("tensor", "output") or lists or {a.name for a in self.plan.args} <= set(users):
             return line
         wanted = " || ".join(f"node->should_compute({names.index(name)})" for name in names if name in users)
         return f"if ({wanted}) {line}"

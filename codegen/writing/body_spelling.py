@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from codegen.deriving import slots
 from codegen.language import spelling
 from codegen.language.forms import is_tensor
-from codegen.language.inplace_views import changes_geometry, view_chain
+from codegen.language.inplace_views import changes_geometry, is_view, view_chain
 from codegen.model import (
     Argument,
     BatchRule,
@@ -48,13 +48,18 @@ def _shown_name(op: Operator) -> str:
     return spelling.quoted(op.schema.name.base)
 
 
-def _signature(form: Form, suffix: str, lines: Iterable[str]) -> FunctionDecl:
+def _signature(
+    form: Form, suffix: str, lines: Iterable[str], *, keeps_elements: bool = False
+) -> FunctionDecl:
+    """Spell one function behind a form; it begins by taking memory of its own for what it writes (ADR 6)."""
     parameters = "".join(f", [[maybe_unused]] {spelling.parameter(arg)}" for arg in form.schema.args)
+    written = (arg for arg in form.schema.args if arg.alias is not None and arg.alias.is_write)
+    owning = () if keeps_elements else (f"make_writable({spelling.local(arg.name)});" for arg in written)
     return FunctionDecl(
         name=f"{spelling.struct_name(form.name)}_{suffix}",
         returns=spelling.return_type(form.schema.returns),
         parameters="[[maybe_unused]] DispatchKeySet keys" + parameters,
-        lines=tuple(lines),
+        lines=(*owning, *lines),
     )
 
 
@@ -228,7 +233,8 @@ def _dims(op: Operator, body: Reduce) -> str:
 
 
 def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[str]:
-    kernel = dict(body.by_backend).get("CPU")
+    kernels = dict(body.by_backend)
+    kernel = kernels.get("Meta" if meta and body.dynamic else "CPU")
     function = slots.functional_form(op, form).schema
     inputs = [spelling.local(arg.name) for arg in function.args]
     tensors = [arg.type for arg in function.args if slots.is_tensor_like(arg.type)]
@@ -338,13 +344,20 @@ def _view(op: Operator, form: Form, body: View) -> Iterator[str]:
         yield from (*_bump(form), _return_outs(form))
 
 
+def _read(form: Form, arg: Argument) -> str:
+    """An argument of the functional form that computes what another form writes."""
+    name = spelling.local(arg.name)
+    written = form.kind is FormKind.INPLACE and name in _outs(form)
+    return f"unwritten({name}, keys)" if written else name
+
+
 def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Iterator[str]:
     function = slots.functional_form(op, form)
     if changes_geometry(op, form):
         yield from _view_in_place(model, op, body)
         return
     if form is not function:
-        args = ", ".join(spelling.local(arg.name) for arg in function.schema.args)
+        args = ", ".join(_read(form, arg) for arg in function.schema.args)
         computed = "computed" if "result" in _outs(form) else "result"  # an output may be called so
         yield f"auto {computed} = ops::{spelling.struct_name(function.name)}::call({args});"
         yield from _assign(op, form, computed)
@@ -398,7 +411,7 @@ def _as_tensors(op: Operator, form: Form) -> Iterator[str]:
     function = op.forms[0]
     if form.kind is not function.kind:
         numbers = slots.functional_form(op, form)
-        args = ", ".join(spelling.local(arg.name) for arg in numbers.schema.args)
+        args = ", ".join(_read(form, arg) for arg in numbers.schema.args)
         yield f"auto result = ops::{spelling.struct_name(numbers.name)}::call({args});"
         yield from _assign(op, form, "result")
         return
@@ -428,7 +441,9 @@ def _lines(model: Model, op: Operator, form: Form, suffix: str) -> Iterator[str]
 def body_of(model: Model, op: Operator, form: Form, suffix: str) -> FunctionDecl:
     """Spell the function with this suffix (slots.backends) behind a dispatcher entry."""
     sharing = () if suffix in ("meta", "sparse") else _sharing(op, form)
-    return _signature(form, suffix, (*_checks(model, op, form), *sharing, *_lines(model, op, form, suffix)))
+    lines = (*_checks(model, op, form), *sharing, *_lines(model, op, form, suffix))
+    keeps_elements = form.kind is FormKind.INPLACE and is_view(op.schema)
+    return _signature(form, suffix, lines, keeps_elements=keeps_elements)
 
 
 def _checks(model: Model, op: Operator, form: Form) -> Iterator[str]:

@@ -33,6 +33,10 @@ void FunctionNode::release_saved() {
   ctx.saved.clear();
 }
 
+void FunctionNode::show_saved(autograd::SavedFields& fields) {
+  fields.show("tensors", context_object(context_).saved);
+}
+
 namespace {
 
 // Gradients of the tensor arguments, out of one value per argument of forward.

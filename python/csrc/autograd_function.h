@@ -26,6 +26,7 @@ class FunctionNode final : public autograd::Node {
   const char* name() const override;
   autograd::Gradients apply(autograd::Gradients&& grads) override;
   void release_saved() override;
+  void show_saved(autograd::SavedFields& fields) override;
   PyObject* context() const { return context_; }
 
  protected:

@@ -8,7 +8,7 @@
 #include "aten/autograd/accumulate_grad.h"
 #include "aten/autograd/variable.h"
 #include "python/csrc/arg_parser.h"
-#include "python/csrc/autograd.h"
+#include "python/csrc/autograd_fields.h"
 #include "python/csrc/cycles.h"
 #include "python/csrc/value_types.h"
 
@@ -152,7 +152,41 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
+// Fields that a node keeps are no attributes of its type: nodes of one name may keep different
+// ones.
+PyObject* get_attribute(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  const char* const text = PyUnicode_AsUTF8(name);
+  const intrusive_ptr<Node> node =
+      object_of(self)->node ? object_of(self)->node : object_of(self)->owner.lock();
+  if (!text || *text != '_' || !node) return nullptr;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  found = guarded([&] { return saved_attribute(node, text); });
+  if (found || PyErr_Occurred()) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  } else {
+    PyErr_Restore(type, value, trace);
+  }
+  return found;
+}
+
+PyObject* list_attributes(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Ref base = Ref::checked(
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__dir__"));
+    const Ref given = Ref::checked(PyObject_CallOneArg(base.get(), self));
+    Ref list = Ref::checked(PySequence_List(given.get()));
+    if (const intrusive_ptr<Node>& node = object_of(self)->node) add_saved_names(*node, list.get());
+    return list.release();
+  });
+}
+
 PyMethodDef methods[] = {
+    {"__dir__", list_attributes, METH_NOARGS, nullptr},
     {"name", name, METH_NOARGS, "The node's name, such as MulBackward0."},
     {"_sequence_nr", sequence_nr, METH_NOARGS, nullptr},
     {"register_hook", register_hook, METH_O,
@@ -322,6 +356,7 @@ void add_node_type(PyObject* module) {
                          {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                          {Py_tp_call, reinterpret_cast<void*>(call)},
                          {Py_tp_repr, reinterpret_cast<void*>(repr)},
+                         {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, getset},
                          {0, nullptr}};

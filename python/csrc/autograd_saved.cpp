@@ -4,7 +4,7 @@
 
 #include "aten/autograd/saved_tensor.h"
 #include "python/csrc/arg_parser.h"
-#include "python/csrc/autograd.h"
+#include "python/csrc/autograd_fields.h"
 
 namespace flambeau::python {
 namespace {
@@ -82,6 +82,13 @@ PyMethodDef functions[] = {{"_push_saved_tensors_hooks", push, METH_VARARGS, nul
 
 }  // namespace
 
-void add_saved_tensor_hooks(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+intrusive_ptr<autograd::SavedTensorHook> make_saved_hook(PyObject* pack, PyObject* unpack) {
+  return make_intrusive<PythonSavedHook>(pack, unpack);
+}
+
+void add_saved_tensor_hooks(PyObject* module) {
+  checked(PyModule_AddFunctions(module, functions));
+  add_saved_tensor_type(module);
+}
 
 }  // namespace flambeau::python

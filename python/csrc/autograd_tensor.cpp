@@ -39,6 +39,27 @@ int set_grad(PyObject* self, PyObject* value, void*) {
   });
 }
 
+PyObject* get_grad_dtype(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = tensor_of(self);
+    check(autograd::is_leaf(t), "grad_dtype can only be accessed on leaf tensors");
+    const ScalarType dtype = autograd::grad_dtype(t);
+    return dtype == ScalarType::Undefined ? wrap_none() : wrap(dtype);
+  });
+}
+int set_grad_dtype(PyObject* self, PyObject* value, void*) {
+  return guarded_int([&] {
+    const Tensor& t = tensor_of(self);
+    check(autograd::is_leaf(t), "grad_dtype can only be set on leaf tensors");
+    ScalarType dtype = ScalarType::Undefined;
+    check(value && (value == Py_None || scalar_type_from(value, &dtype)),
+          "grad_dtype must be a torch.dtype or None, but got ",
+          value ? Py_TYPE(value)->tp_name : "nothing");
+    autograd::set_grad_dtype(t, dtype);
+    return 0;
+  });
+}
+
 PyObject* get_requires_grad(PyObject* self, void*) {
   return wrap(autograd::requires_grad(tensor_of(self)));
 }
@@ -261,6 +282,8 @@ PyMethodDef autograd_methods[] = {
 
 PyGetSetDef autograd_getset[] = {
     {"grad", get_grad, set_grad, "The gradient accumulated by backward; None before.", nullptr},
+    {"grad_dtype", get_grad_dtype, set_grad_dtype,
+     "The dtype of a leaf's gradient; None: that of the gradient that arrives.", nullptr},
     {"requires_grad", get_requires_grad, set_requires_grad,
      "Whether operations on the tensor are recorded.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made it.", nullptr},

@@ -92,9 +92,10 @@ PyObject* storage_offset(PyObject* self, PyObject*) {
 PyObject* method_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
 PyObject* data_ptr(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = readable(self);
     check(!is_sparse(t),
           "data_ptr: a sparse tensor has no data pointer; its indices and values do");
+    make_writable(t);
     return PyLong_FromVoidPtr(t.storage()->data() ? t.data() : nullptr);
   });
 }

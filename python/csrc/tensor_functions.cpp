@@ -95,10 +95,44 @@ PyObject* storage_bytes(PyObject*, PyObject* self) {
       fail(ErrorKind::NotImplemented, "Cannot access the storage of a sparse tensor: it has none");
     check(!transforms::is_batched(tensor_of(self)),
           "Cannot access the storage of a tensor under vmap: it stands for a whole batch");
-    const Storage& storage = tensor_of(self).storage();
+    const Storage& storage = readable(self).storage();
     Tensor out(make_intrusive<TensorImpl>(storage, ScalarType::UInt8, tensor_of(self).device()));
     out.impl()->set_contiguous_sizes({static_cast<int64_t>(storage->nbytes())});
     return wrap(std::move(out));
+  });
+}
+
+// Whether the next write to the tensor takes or copies memory that it shares with a lazy clone.
+PyObject* is_cow_tensor(PyObject*, PyObject* self) {
+  return guarded([&] {
+    check_type(is_tensor(self), "_is_cow_tensor: expected a Tensor, got ", Py_TYPE(self)->tp_name);
+    return wrap(readable(self).storage()->is_copy_on_write());
+  });
+}
+
+using WeakStorage = weak_intrusive_ptr<StorageImpl>;
+
+void release_weak_storage(PyObject* capsule) {
+  delete static_cast<WeakStorage*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+// A weak reference to the storage of a tensor, for StorageWeakRef.
+PyObject* weak_storage(PyObject*, PyObject* self) {
+  return guarded([&] {
+    check_type(is_tensor(self), "StorageWeakRef: expected a storage, got ", Py_TYPE(self)->tp_name);
+    auto weak = std::make_unique<WeakStorage>(readable(self).storage());
+    PyObject* capsule =
+        Ref::checked(PyCapsule_New(weak.get(), nullptr, release_weak_storage)).release();
+    static_cast<void>(weak.release());
+    return capsule;
+  });
+}
+
+PyObject* weak_storage_expired(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const auto* weak = static_cast<WeakStorage*>(PyCapsule_GetPointer(capsule, nullptr));
+    if (!weak) throw PythonError();
+    return wrap(weak->expired());
   });
 }
 
@@ -168,6 +202,9 @@ PyMethodDef functions[] = {
     {"tensor", tensor_function, METH_VARARGS, nullptr},
     {"_set_size_class", set_size_class, METH_O, nullptr},
     {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {"_is_cow_tensor", is_cow_tensor, METH_O, nullptr},
+    {"_weak_storage", weak_storage, METH_O, nullptr},
+    {"_weak_storage_expired", weak_storage_expired, METH_O, nullptr},
     {"_rebuild", rebuild, METH_VARARGS, nullptr},
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
     {"_storage_users", storage_users, METH_O, nullptr},

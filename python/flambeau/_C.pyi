@@ -267,6 +267,7 @@ def tensor(data: Any, dtype: dtype | None, device: DeviceLike | None) -> Tensor:
 # Tables of functions, and what only the package itself calls.
 DisableTorchFunction: Any
 DisableTorchFunctionSubclass: Any
+SavedTensor: Any
 _EnableTorchFunction: Any
 _TorchFunctionState: Any
 _apply_function: Any
@@ -299,6 +300,7 @@ _has_torch_function_unary: Any
 _has_torch_function_variadic: Any
 _increment_version: Any
 _innermost_layer: Any
+_is_cow_tensor: Any
 _is_ndarray: Any
 _is_numpy_scalar: Any
 _is_torch_function_all_disabled: Any
@@ -344,6 +346,8 @@ _unwrap: Any
 _unwrap_dead: Any
 _use_module_slots: Any
 _with_gradients: Any
+_weak_storage: Any
+_weak_storage_expired: Any
 _wrapper_level: Any
 autocast_decrement_nesting: Any
 autocast_increment_nesting: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ from flambeau._C import Tensor, device, dtype
 from flambeau._tensor_exchange import from_dlpack
 
 Device = device | str
+
+
+def warn_of_copy(data: Any) -> None:
+    """Say what copies a tensor better than a function for data does."""
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, call its detach().clone(), and requires_grad_() on that",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def tensor(
@@ -35,6 +46,7 @@ def tensor(
     >>> tensor([[1, 2], [3, 4]]).shape
     flambeau.Size([2, 2])
     """
+    warn_of_copy(data)
     out = _C.tensor(data, dtype, device)
     return out.requires_grad_() if requires_grad else out
 

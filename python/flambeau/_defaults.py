@@ -71,6 +71,11 @@ TENSOR_TYPES = {f"{k}Tensor": TensorType(f"{k}Tensor", (), {"dtype": v}) for k, 
 
 def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by the type of its tensors: ``DoubleTensor`` or its name."""
+    warnings.warn(
+        "set_default_tensor_type() is deprecated; call set_default_dtype() and set_default_device()",
+        UserWarning,
+        stacklevel=2,
+    )
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
     chosen = TENSOR_TYPES.get(name.rpartition(".")[2])
     if chosen is None:

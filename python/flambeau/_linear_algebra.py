@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     >>> lu(eye(2))[1]
     tensor([1, 2], dtype=flambeau.int32)
     """
+    warnings.warn("lu is deprecated; call linalg.lu_factor or linalg.lu_factor_ex", UserWarning, stacklevel=2)
     if out is None:
         factors = _C._linalg.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
     else:
@@ -93,6 +95,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     >>> chain_matmul(ones(2, 3), ones(3, 1), ones(1, 2)).shape
     flambeau.Size([2, 2])
     """
+    warnings.warn("chain_matmul is deprecated; call linalg.multi_dot", UserWarning, stacklevel=2)
     only = matrices[0] if len(matrices) == 1 else matrices
     given = list(only) if isinstance(only, list | tuple) else [only]
     return _C._functions.chain_matmul(given) if out is None else _C._functions.chain_matmul(given, out=out)

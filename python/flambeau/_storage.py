@@ -313,3 +313,44 @@ def from_bytes(data: Any) -> UntypedStorage:
     if len(data):
         memoryview(out)[:] = data
     return storage_of(out)
+
+
+class StorageWeakRef:
+    """A weak reference to a storage: its memory may go.
+
+    Args:
+        storage: the storage.
+    """
+
+    __slots__ = ("__weakref__", "_reference", "cdata")
+    _reference: Any
+    cdata: int
+
+    def __init__(self, storage: Any) -> None:
+        whole = getattr(storage, "_untyped_storage", storage).tensor
+        self.cdata = whole._storage_id()
+        self._reference = _C._weak_storage(whole)
+        _weak[self.cdata] = self
+
+    @classmethod
+    def from_weakref(cls, cdata: int) -> StorageWeakRef:
+        """Return a reference to the storage of one that lives, by its number."""
+        other = _weak.get(cdata)
+        if other is None:
+            raise RuntimeError(f"StorageWeakRef: no weak reference has the number {cdata}")
+        made = cls.__new__(cls)
+        made.cdata, made._reference = cdata, other._reference
+        return made
+
+    def expired(self) -> bool:
+        """Whether the storage is gone."""
+        return bool(_C._weak_storage_expired(self._reference))
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
+
+
+_weak: WeakValueDictionary[int, StorageWeakRef] = WeakValueDictionary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,33 @@ from flambeau._tensor_memory import MemoryMethods
 # Operators that the methods below extend.
 _nonzero = Tensor.nonzero
 _EXTENDED = frozenset(("nonzero", "norm"))
+
+
+def _warn_of_transpose(name: str, dim: int) -> None:
+    """Say that a transposed view of something else than matrices is deprecated."""
+    means = {
+        ("T", True): "permute(*range(x.ndim - 1, -1, -1)) reverses the dimensions",
+        ("T", False): "it is the tensor itself",
+        ("mT", False): "it is the tensor itself",
+    }.get((name, dim > 0), "use x.conj()")
+    warnings.warn(
+        f"Tensor.{name} is deprecated on tensors of {dim} dimensions; {means}",
+        UserWarning,
+        stacklevel=4 if dim == 0 and name != "T" else 3,
+    )
+
+
+def _alone(name: str, tensor: Tensor) -> Tensor:
+    """A tensor without dimensions, whose transpose is deprecated."""
+    _warn_of_transpose(name, 0)
+    return tensor
+
+
+def _matrices(name: str, tensor: Tensor) -> Tensor:
+    """The tensor, if it holds matrices."""
+    if tensor.dim() == 1:
+        raise RuntimeError(f"tensor.{name} is only supported on matrices, got a tensor of 1 dimension")
+    return tensor
 
 
 def _as_class(result: Any, cls: type[Tensor]) -> Any:
@@ -214,6 +242,9 @@ class _TensorMethods:
         requires_grad: bool = False,
     ) -> Tensor:
         """Copy data into a new tensor; dtype and device are this tensor's unless given."""
+        from flambeau._conversion import warn_of_copy
+
+        warn_of_copy(data)
         out = _C.tensor(
             data, self.dtype if dtype is None else dtype, self.device if device is None else device
         )
@@ -323,7 +354,7 @@ class _TensorMethods:
 
     def __copy__(self: Any) -> Any:
         out = _C._as_subclass(self, type(self)) if type(self) is not Tensor else self.detach()
-        if self.is_leaf and self.requires_grad:
+        if self.requires_grad:
             out = out.detach().as_subclass(type(self)).requires_grad_()
         vars(out).update(vars(self))
         return out
@@ -336,28 +367,26 @@ class _TensorMethods:
     @property
     def T(self: Any) -> Tensor:
         """All dimensions in reverse order."""
+        if self.dim() != 2:
+            _warn_of_transpose("T", self.dim())
         return self.permute(*range(self.dim() - 1, -1, -1)) if self.dim() else self
 
     @property
     def mT(self: Any) -> Tensor:
         """The last two dimensions swapped."""
-        if self.dim() < 2:
-            raise RuntimeError(f"mT: expected matrices, got {self.dim()} dimensions")
-        return self.transpose(-2, -1)
+        return _matrices("mT", self).transpose(-2, -1) if self.dim() else _alone("mT", self)
 
     @property
     def mH(self: Any) -> Tensor:
         """The last two dimensions swapped, complex numbers conjugated."""
-        if self.dim() < 2:
-            raise RuntimeError(f"mH: expected matrices, got {self.dim()} dimensions")
-        return self.mT.conj()
+        return _matrices("mH", self).transpose(-2, -1).conj() if self.dim() else _alone("mH", self).conj()
 
     @property
     def H(self: Any) -> Tensor:
         """The conjugate transpose of a matrix; a tensor without dimensions is its own."""
-        if self.dim() not in (0, 2):
+        if self.dim() > 2:
             raise RuntimeError(f"H: expected a matrix, got {self.dim()} dimensions; mH is for batches")
-        return self.mH if self.dim() else self.conj()
+        return _matrices("H", self).transpose(0, 1).conj() if self.dim() else _alone("H", self).conj()
 
     # --- groups ------------------------------------------------------------------------------------
 

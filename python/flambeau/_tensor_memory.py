@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -13,24 +14,6 @@ class MemoryMethods:
     """Copied into Tensor, as the other methods that are written in Python."""
 
     __slots__ = ()
-
-    @property
-    def grad_dtype(self: Any) -> Any:
-        """The dtype of the gradient that a leaf can have: its own. Another one is refused."""
-        if not self.is_leaf:
-            raise RuntimeError("grad_dtype can only be accessed on leaf tensors")
-        return self.dtype
-
-    @grad_dtype.setter
-    def grad_dtype(self: Any, value: Any) -> None:
-        if not self.is_leaf:
-            raise RuntimeError("grad_dtype can only be set on leaf tensors")
-        if value is not None and not isinstance(value, _C.dtype):
-            raise RuntimeError(f"grad_dtype must be a dtype or None, got {type(value).__name__}")
-        if value != self.dtype:
-            raise RuntimeError(
-                f"grad_dtype: flambeau keeps gradients in the tensor's dtype, {self.dtype}, alone"
-            )
 
     def set_(
         self: Any,
@@ -67,10 +50,12 @@ class MemoryMethods:
 
     def resize(self: Any, *sizes: Any) -> Tensor:
         """Return the elements with other sizes, of the same number, as `reshape` (deprecated)."""
+        warnings.warn("non-inplace resize is deprecated; use reshape", UserWarning, stacklevel=2)
         return self.reshape(*sizes)
 
     def resize_as(self: Any, tensor: Tensor) -> Tensor:
         """Return the elements with the sizes of another tensor (deprecated)."""
+        warnings.warn("non-inplace resize_as is deprecated; use reshape", UserWarning, stacklevel=2)
         return self.reshape(tensor.shape)
 
     def is_set_to(self: Any, tensor: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,13 +78,20 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     return tensor.split(split_size_or_sections, dim)
 
 
-def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return grids of coordinates: grid k holds tensors[k] along dimension k.
 
     Args:
         tensors: vectors, or numbers.
-        indexing: "ij", or "xy" to exchange the first two dimensions.
+        indexing: "ij", or "xy" to exchange the first two dimensions. Default: "ij", with a warning.
     """
+    if indexing is None:
+        warnings.warn(
+            "meshgrid: the argument indexing will be required; it is 'ij' by default",
+            UserWarning,
+            stacklevel=2,
+        )
+        indexing = "ij"
     return tuple(_C._functions.meshgrid(_listed(tensors), indexing=indexing))
 
 
@@ -104,7 +112,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             raise RuntimeError(f"cartesian_prod: expected vectors, got shape {list(vector.shape)}")
     if len(given) == 1:
         return given[0]
-    return _C._functions.stack([grid.reshape(-1) for grid in meshgrid(*given)], -1)
+    return _C._functions.stack([grid.reshape(-1) for grid in meshgrid(*given, indexing="ij")], -1)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

@@ -22,12 +22,11 @@ that are absent is an error that says what is missing: `SymInt`, classes of Torc
 kin, `qint8` and its kin can be named and asked; there are no tensors of them.
 
 What is left has few causes. There are no compressed sparse layouts (`crow_indices`, `sparse_csr_tensor` and
-their kin). `Tensor.index` is a refusal, as there are no first-class dimensions; `Tensor.grad_dtype` can be
-read, and a dtype other than the tensor's is refused. Of the parameters, those of `from_numpy`,
-`set_num_threads`, `tensor`, `linspace`, `set_num_interop_threads`, `logspace`, `full`, `one_hot`,
-`requires_grad_`, `new_tensor`, `contiguous`, `gelu`, `scaled_dot_product_attention`, `share_memory_` and
-`out=` of methods stand in PyTorch's stub files, and its functions refuse them, as these do. `out_dtype` of
-`mm`, `bmm`, `addmm` and `baddbmm` serves CUDA devices alone.""".split("\n")
+their kin). `Tensor.index` is a refusal, as there are no first-class dimensions. Of the parameters, those
+of `from_numpy`, `set_num_threads`, `tensor`, `linspace`, `set_num_interop_threads`, `logspace`, `full`,
+`one_hot`, `requires_grad_`, `new_tensor`, `contiguous`, `gelu`, `scaled_dot_product_attention`,
+`share_memory_` and `out=` of methods stand in PyTorch's stub files, and its functions refuse them, as these
+do. `out_dtype` of `mm`, `bmm`, `addmm` and `baddbmm` serves CUDA devices alone.""".split("\n")
 BEGIN, END = "<!-- api: begin -->", "<!-- api: end -->"
 
 

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from codegen.deriving import slots
+from codegen.language import spelling
+from codegen.language.inplace_views import is_view
 from codegen.load import load
-from codegen.model import BaseType, Model, Number, Pointwise, Position, Prim, Var
+from codegen.model import BaseType, FormKind, Model, Number, Pointwise, Position, Prim, Var
 from codegen.targets import emit_all
+from codegen.writing.body_spelling import body_of
 from codegen.writing.loop_spelling import pointwise_loop
 from codegen.writing.scalar_spelling import ScalarSpelling
 
@@ -230,3 +234,19 @@ def test_the_user_interface_compiles(outputs: dict[str, str], tmp_path: Path):
         ],
         check=True,
     )
+
+
+def test_functions_take_memory_for_what_they_write():
+    """Each function behind a form begins with it, for every written argument; in-place views leave it out."""
+    model, found = load(ROOT / "native_functions.yaml", ROOT / "derivatives.yaml", ROOT)
+    assert not found and model is not None
+    seen = 0
+    for op, form in slots.forms(model.operators):
+        written = [a for a in form.schema.args if a.alias is not None and a.alias.is_write]
+        moves_nothing = form.kind is FormKind.INPLACE and is_view(op.schema)
+        for suffix in set(slots.backends(op, form).values()) - {"autograd"}:
+            lines = body_of(model, op, form, suffix).lines
+            wanted = [] if moves_nothing else [f"make_writable({spelling.local(a.name)});" for a in written]
+            assert list(lines[: len(wanted)]) == wanted, (form.name, suffix)
+            seen += len(wanted)
+    assert seen > 1000

@@ -18,6 +18,23 @@ void clone_cpu(const Tensor& self, std::optional<MemoryFormat>, Tensor& out) {
   copy_into(out, self);
 }
 
+Tensor lazy_clone_cpu(const Tensor& self) {
+  Storage storage = self.storage()->lazy_clone();
+  if (!storage) {
+    const auto bytes = static_cast<int64_t>(self.storage()->nbytes());
+    const auto whole = [&](const Storage& of) {
+      Tensor t(make_intrusive<TensorImpl>(of, ScalarType::UInt8, self.device()));
+      t.impl()->set_contiguous_sizes({bytes});
+      return t;
+    };
+    storage = empty_tensor({bytes}, ScalarType::UInt8, self.device()).storage();
+    copy_into(whole(storage), whole(self.storage()));
+  }
+  Tensor out(make_intrusive<TensorImpl>(std::move(storage), self.dtype(), self.device()));
+  out.impl()->set_geometry(self.sizes(), self.strides(), self.storage_offset());
+  return out;
+}
+
 void copy_cpu(Tensor& self, const Tensor& src, bool) { copy_into(self, src); }
 
 void fill_cpu(Tensor& self, const Scalar& value) { fill_with(self, value); }

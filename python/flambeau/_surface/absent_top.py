@@ -53,10 +53,6 @@ _top.vendors
 _top.profiler
   def _disable_profiler _enable_profiler
 """,
-    "flambeau has no weak references to storages": """
-_top.storages
-  class StorageWeakRef
-""",
     "flambeau is not compiled with CUDA enabled": """
 cuda.comm
   def broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter

@@ -108,7 +108,7 @@ accelerator.memory accelerator
 multiprocessing.reductions init_reductions=_shared_memory:register reduce_tensor=_shared_memory
 multiprocessing.reductions reduce_storage=_shared_memory
 multiprocessing.reductions rebuild_cuda_tensor=_top.events rebuild_event=_top.events
-multiprocessing.reductions reduce_event=_top.events StorageWeakRef=_top.storages
+multiprocessing.reductions reduce_event=_top.events StorageWeakRef=_storage
 nn._reduction get_enum=_surface.written legacy_get_enum=_surface.written
 nn._reduction legacy_get_string=_surface.written
 optim._muon Muon=optim

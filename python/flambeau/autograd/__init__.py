@@ -237,8 +237,12 @@ class _VariableMeta(type):
 class Variable(metaclass=_VariableMeta):
     """The old name of a tensor that may require a gradient: ``Variable(t)`` is ``t`` itself."""
 
-    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Any:
+    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         """Return a tensor over the same data."""
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect: use no_grad()", UserWarning, stacklevel=3
+            )
         made = data.detach() if data.is_leaf else data
         return made.requires_grad_(requires_grad) if requires_grad else made
 

@@ -92,6 +92,12 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
 
+def _is_empty(tensor: Tensor) -> bool:
+    if tensor.numel() == 0:
+        warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=3)
+    return tensor.numel() == 0
+
+
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
@@ -110,7 +116,7 @@ def kaiming_uniform_(
 
     Source: He et al. 2015, "Delving deep into rectifiers", eq. 10 and 14.
     """
-    if tensor.numel() == 0:
+    if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -124,7 +130,7 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     """Draw from N(0, s^2), s = gain / sqrt(fan). Source: He et al. 2015."""
-    if tensor.numel() == 0:
+    if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 

@@ -80,7 +80,7 @@ class LRScheduler:
         """Go to the next epoch, or to the given one."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
-                "`lr_scheduler.step()` came before `optimizer.step()`, so that the first rate of the "
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first rate of the "
                 "schedule is skipped",
                 UserWarning,
                 stacklevel=2,

@@ -75,7 +75,16 @@ def clip_grad_norm_(
     return total
 
 
-clip_grad_norm = clip_grad_norm_
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Call `clip_grad_norm_` by its former name."""
+    warnings.warn("nn.utils.clip_grad_norm is deprecated; call clip_grad_norm_", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(
