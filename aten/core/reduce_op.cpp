@@ -43,6 +43,10 @@ void check_not_empty(const ReduceOp& op, IntArrayRef sizes, uint64_t mask, bool 
 
 }  // namespace
 
+bool reduces_all(const ReduceOp& op, const std::optional<IntArrayRef>& dim) {
+  return !dim || (dim->empty() && op.no_dims_are_all);
+}
+
 OutSpec reduce_spec(const ReduceOp& op, ArrayRef<const Tensor*> operands,
                     const std::optional<IntArrayRef>& dim, bool keepdim,
                     std::optional<ScalarType> dtype, ArrayRef<Scalar>) {
@@ -52,7 +56,7 @@ OutSpec reduce_spec(const ReduceOp& op, ArrayRef<const Tensor*> operands,
     check(t->device() == operands[0]->device(),
           OtherDevice{op.name, operands[0]->device(), t->device()});
   }
-  const bool all = !dim || dim->empty();
+  const bool all = reduces_all(op, dim);
   const uint64_t mask = all ? ~uint64_t{0} : dim_mask(*dim, static_cast<int64_t>(sizes.size()));
   OutSpec spec;
   spec.sizes = reduced_sizes(sizes, mask, keepdim);

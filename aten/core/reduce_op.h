@@ -12,6 +12,7 @@ struct ReduceOp {
   uint8_t num_let;
   uint8_t num_params;
   bool empty_is_error;                 // IndexError where nothing is reduced; else the identity
+  bool no_dims_are_all;                // an empty list of dims reduces all; else nothing
   bool integers_widen;                 // bool and integers become int64 (sum, prod)
   uint8_t acc_size[kNumComputeTypes];  // bytes of an accumulator, by compute dtype
   const ReduceLoops*
@@ -22,6 +23,8 @@ struct ReduceOp {
 OutSpec reduce_spec(const ReduceOp& op, ArrayRef<const Tensor*> operands,
                     const std::optional<IntArrayRef>& dim, bool keepdim,
                     std::optional<ScalarType> dtype, ArrayRef<Scalar> params);
+// Whether a call reduces all dimensions.
+bool reduces_all(const ReduceOp& op, const std::optional<IntArrayRef>& dim);
 PointwiseDTypes reduce_dtypes(const ReduceOp& op, ArrayRef<const Tensor*> operands,
                               std::optional<ScalarType> dtype);
 

@@ -460,7 +460,7 @@ void reduce_into(const ReduceOp& op, const Tensor& out, ArrayRef<const Tensor*> 
   if (out.numel() == 0) return;
   int64_t ndim = 0;
   for (const Tensor* t : operands) ndim = std::max(ndim, t->dim());
-  const uint64_t mask = !dim || dim->empty() ? ~uint64_t{0} : dim_mask(*dim, ndim);
+  const uint64_t mask = reduces_all(op, dim) ? ~uint64_t{0} : dim_mask(*dim, ndim);
   Reduction(op, reduce_dtypes(op, operands, dtype), operands, mask, out, params).run();
 }
 

@@ -54,6 +54,18 @@ void require_dtype(const char* op, const Tensor& out, ScalarType dtype) {
   check(out.dtype() == dtype, op, ": expected an out tensor of dtype ", dtype, ", got ", out);
 }
 
+void require_dtype(const char* op, TensorList outs, TensorList results) {
+  for (size_t i = 0; i < std::min(outs.size(), results.size()); ++i) {
+    if (outs[i].defined()) require_dtype(op, outs[i], results[i].dtype());
+  }
+}
+
+void require_castable(const char* op, const Tensor& out, ScalarType dtype) {
+  if (can_cast(dtype, out.dtype())) return;
+  fail(ErrorKind::Type, op, ": a result of type ", pytorch_name_of(dtype),
+       " can't be cast to the desired output type ", pytorch_name_of(out.dtype()));
+}
+
 namespace {
 
 void require_meta(const char* op, Device device) {

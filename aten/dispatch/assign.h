@@ -19,6 +19,9 @@ void assign_outs(const char* op, TensorList outs, TensorList results);
 void keep_results(ArrayRef<const Tensor*> outs, ArrayRef<Tensor*> results);
 // For operators whose out= is not cast to: RuntimeError unless it has the result's dtype.
 void require_dtype(const char* op, const Tensor& out, ScalarType dtype);
+void require_dtype(const char* op, TensorList outs, TensorList results);
+// For operators whose out= of a dtype that the result can't be cast to is a TypeError.
+void require_castable(const char* op, const Tensor& out, ScalarType dtype);
 // One tensor on Meta brings a call here; what it would give on another device has no values.
 void require_meta(const char* op, const Tensor& written);
 void require_meta(const char* op, TensorList written);

@@ -80,6 +80,7 @@ class Reduce:
     keepdim: str | None
     dtype: str | None  # the ScalarType? argument that overrides the result dtype
     empty: str  # "identity" or "error"
+    no_dims: str  # what an empty list of dims reduces: "all" or "none"
     operands: tuple[str, ...]
     params: tuple[str, ...]
 

@@ -209,9 +209,10 @@ def _reduce(draft: Draft, context: Context) -> Body | None:
     _check_unused(draft, context, (*operands, *numbers), read | inner)
     params = tuple(n for n in numbers if n in read)
     empty = fields.choice("empty", keys.EMPTY) or "identity"
+    no_dims = fields.choice("no_dims", keys.NO_DIMS) or "all"
     return Reduce(
         let, map_expr, combine, finish, named["dim"], named["keepdim"], named["dtype"],
-        empty, operands, params,
+        empty, no_dims, operands, params,
     )  # fmt: skip
 
 

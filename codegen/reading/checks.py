@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from codegen import model
 from codegen.language import messages
 from codegen.language.forms import is_tensor
-from codegen.language.overloads import BOOL
+from codegen.language.overloads import BOOL, show
 from codegen.language.pyexpr import children
+from codegen.language.schema import DTYPE_NAMES
 from codegen.model import BaseType, Check, Expr, Prop, Var
 from codegen.reading import keys
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
 from codegen.reading.fields import Fields, check_keys
 from codegen.reading.lets import parse_with_lets
-from codegen.source.nodes import Text
+from codegen.source.nodes import Sequence, Text
 
 
 def read_checks(draft: Draft, context: Context) -> tuple[Check, ...]:
@@ -32,21 +33,36 @@ def read_checks(draft: Draft, context: Context) -> tuple[Check, ...]:
 
 def _read(fields: Fields, draft: Draft, context: Context) -> Iterator[Check]:
     check_keys(fields, keys.CHECK)
-    error = fields.choice("error", keys.ERRORS) or keys.ERRORS[0]
+    error = fields.choice("error", keys.ERRORS)
+    error = error or (keys.ERRORS[0] if fields.map("dtypes") is None else "NotImplementedError")
+    what = f"check of {draft.name}"
+    elements = fields.scalar("elements")
     for that, say in _rows(fields, draft):
-        condition = _host_value(that, (0, None), draft, context, f"check of {draft.name}", BOOL)
+        if that is elements:
+            condition = parse_with_lets(draft, context, that, what, BOOL)
+        else:
+            condition = _host_value(that, (0, None), draft, context, what, BOOL)
         message = _message(say, draft, context)
         if condition is not None and message is not None:
             yield Check(condition, error, message)
 
 
 def _rows(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
-    """Yield condition and message; `ndim` and `square_matrices` stand for those that many operators share."""
-    least = [] if (ndim := fields.map("ndim")) is None else list(ndim.node.items)
-    matrices, that, say = (fields.scalar(key) for key in ("square_matrices", "that", "say"))
-    if matrices is not None:
-        least.append((matrices, matrices.replaced("2")))
-    for name, number in least:
+    """Yield condition and message; keys other than `that` stand for checks that many operators share."""
+    shared = [*_least_ndim(fields, draft), *_square_matrices(fields, draft), *_dtypes(fields, draft)]
+    that, say = fields.scalar("that") or fields.scalar("elements"), fields.scalar("say")
+    yield from shared
+    if that is not None and say is not None:
+        yield that, say
+    elif not any(fields.node.get(key) is not None for key in keys.SHARED_CHECKS):
+        missing = "that" if that is None else "say"
+        message, hint = f"missing key '{missing}'", f"{missing}: {keys.CHECK[missing].doc}"
+        fields.collector.add(fields.node.position, "FB0102", message, hint)
+
+
+def _least_ndim(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
+    ndim = fields.map("ndim")
+    for name, number in () if ndim is None else ndim.node.items:
         if not isinstance(number, Text) or not number.value.isdecimal():
             message = f"ndim: expected a number of dimensions for {name.value}"
             fields.collector.add(number.position, "FB0103", message, "write {self: 2}")
@@ -54,15 +70,37 @@ def _rows(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
         noun = "dimension" if number.value == "1" else "dimensions"
         text = f"expected at least {number.value} {noun}"
         yield _row(draft, name, f"{name.value}.ndim >= {number.value}", text)
-    if matrices is not None:
-        sides = f"{matrices.value}.shape[-1] == {matrices.value}.shape[-2]"
-        yield _row(draft, matrices, sides, "expected square matrices")
-    elif that is not None and say is not None:
-        yield that, say
-    elif not least:
-        missing = "that" if that is None else "say"
-        message, hint = f"missing key '{missing}'", f"{missing}: {keys.CHECK[missing].doc}"
-        fields.collector.add(fields.node.position, "FB0102", message, hint)
+
+
+def _square_matrices(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
+    name = fields.scalar("square_matrices")
+    if name is None:
+        return
+    yield _row(draft, name, f"{name.value}.ndim >= 2", "expected at least 2 dimensions")
+    sides = f"{name.value}.shape[-1] == {name.value}.shape[-2]"
+    yield _row(draft, name, sides, "expected square matrices")
+
+
+def _dtypes(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
+    """Yield a condition per Tensor: its dtype is listed, or the `dtype` to which the operator casts it."""
+    dtypes = fields.map("dtypes")
+    cast = any(arg.name == "dtype" and show(arg.type) == "ScalarType?" for arg in draft.schema.args)
+    for name, node in () if dtypes is None else dtypes.node.items:
+        listed = dtypes.texts(name.value) if dtypes is not None and isinstance(node, Sequence) else ()
+        allowed = (*keys.CATEGORIES, *DTYPE_NAMES)
+        names = [text.value for text in listed if fields.known("check.dtypes", text, allowed)]
+        if not names:
+            message = f"dtypes: expected a list of categories for {name.value}"
+            fields.collector.add(node.position, "FB0103", message, "write {self: [floating, complex]}")
+            continue
+        dtype = f"value(dtype) if has_value(dtype) else {name.value}.dtype" if cast else f"{name.value}.dtype"
+        parts = [
+            f"category({dtype}) == '{n}'" if n in keys.CATEGORIES else f"({dtype}) == {n}" for n in names
+        ]
+        *before, last = names
+        shown = f"{', '.join(before)} or {last}" if before else last
+        text = f"not implemented for '{{{dtype}}}', expected a dtype that is {shown}"
+        yield _row(draft, name, " or ".join(parts), text)
 
 
 def _row(draft: Draft, name: Text, that: str, expected: str) -> tuple[Text, Text]:

@@ -45,7 +45,7 @@ def copy_of(entry: Mapping, func: Text, schema: Schema) -> Mapping:
         "composite": func.replaced(_composite(schema, several)),
         "doc": func.replaced(f"The elements of `{schema.name.base}` in memory of their own."),
     }
-    if not several:  # PyTorch casts into no out= of a copy; lists of them are not checked
+    if not several:  # PyTorch casts into no out= of a copy; of lists the tags of the view say it
         own["tags"] = Sequence((*_tags(entry), func.replaced("exact_out")), func.position)
     shared = tuple(item for item in entry.items if item[0].value not in (*_OWN, *own))
     return Mapping((*((key.replaced(name), node) for name, node in own.items()), *shared), entry.position)

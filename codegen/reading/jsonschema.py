@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from codegen.language.schema import DTYPE_NAMES
 from codegen.model.enumerations import CAST_POLICIES
 from codegen.reading import keys
 from codegen.reading.keys import Key
@@ -59,6 +60,9 @@ def _map(name: str) -> Json:
     if name == "kernels":
         backends: Json = {backend: {"type": "string"} for backend in keys.BACKENDS}
         return {"type": "object", "properties": backends, "additionalProperties": False}
+    if name == "dtypes":
+        listed: Json = {"enum": list(dict.fromkeys((*keys.CATEGORIES, *DTYPE_NAMES)))}
+        return {"type": "object", "additionalProperties": {"type": "array", "items": listed}}
     return {"type": "object", "additionalProperties": dict(_SCALAR)}
 
 

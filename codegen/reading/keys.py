@@ -15,14 +15,16 @@ DTYPE_RULES = ("promote", "floating", "compare", "logical", "real", "integral", 
 CATEGORIES = ("bool", "integral", "floating", "complex")
 # random: values come from a Generator; uninitialized: they are whatever memory holds; both cannot have a
 # reference. nondeterministic: the order of accumulation may differ from run to run on some backend.
-# layout: the result depends on the strides of the inputs. exact_out: out= is not cast to. aligned_out: what
-# is written may share memory with an input only element by element. apart_out: not at all. lazy: conjugate
-# and negative views are taken as they are. numbers: as a function it takes Python numbers for its tensors.
-OUT_TAGS = ("exact_out", "aligned_out", "apart_out")
+# layout: the result depends on the strides of the inputs. exact_out: out= is not cast to. type_error_out:
+# out= of a dtype that the result can't be cast to is a TypeError. aligned_out: what is written may share
+# memory with an input only element by element. apart_out: not at all. lazy: conjugate and negative views are
+# taken as they are. numbers: as a function it takes Python numbers for its tensors.
+OUT_TAGS = ("exact_out", "type_error_out", "aligned_out", "apart_out")
 TAGS = ("random", "uninitialized", "nondeterministic", "layout", *OUT_TAGS, "lazy", "numbers")
 BACKENDS = ("CPU", "CUDA", "Meta")
 COMBINES = ("sum", "prod", "max", "min", "any", "all", "xor")
 EMPTY = ("identity", "error")
+NO_DIMS = ("all", "none")
 INFIX = tuple("+ - * / // % ** @ == != < <= > >= & | ^ ~ << >>".split())
 # Kind keys: an entry has exactly one of them.
 KIND_KEYS = ("pointwise", "reduce", "composite", "cpp", "view", "kernels")
@@ -105,6 +107,7 @@ REDUCE: dict[str, Key] = {
     "keepdim": Key("The argument that keeps reduced dims; default keepdim."),
     "dtype": Key("The argument that overrides the dtype; default dtype."),
     "empty": Key("What an empty fiber gives; default identity.", values=EMPTY),
+    "no_dims": Key("What an empty list of dims reduces; default all.", values=NO_DIMS),
 }
 
 VMAP: dict[str, Key] = {
@@ -126,11 +129,14 @@ VMAP: dict[str, Key] = {
 ERRORS = ("RuntimeError", "IndexError", "TypeError", "ValueError", "NotImplementedError")
 CHECK: dict[str, Key] = {
     "that": Key("A condition on shapes, dtypes and numbers, in tensor expressions."),
+    "elements": Key("In place of `that`: a condition that calls operators, which is True on meta tensors."),
     "say": Key("The message; {expression} shows a value."),
     "ndim": Key("Tensor -> the least number of its dimensions; in place of `that` and `say`.", "map"),
     "square_matrices": Key("A Tensor of square matrices; in place of `that` and `say`."),
-    "error": Key("The exception; default RuntimeError.", values=ERRORS),
+    "dtypes": Key("Tensor -> categories and dtypes that it may have; in place of `that` and `say`.", "map"),
+    "error": Key("The exception; default RuntimeError, for `dtypes` NotImplementedError.", values=ERRORS),
 }
+SHARED_CHECKS = ("ndim", "square_matrices", "dtypes")
 
 SWITCH: dict[str, Key] = {
     "switch": Key("The str argument that chooses.", required=True),

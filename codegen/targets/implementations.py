@@ -29,6 +29,7 @@ def _included(model: Model, operators: Iterable[Operator], forms: tuple[str, ...
     """The families whose operators the bodies call; `forms` are the names of all forms."""
     called: set[str] = set()
     for op in operators:
+        called |= set().union(*(forms_called(check.condition) for check in op.checks))
         if isinstance(op.body, Composite) and op.body.cpp is not None:
             called |= raw_cpp.forms_called(op.body.cpp, forms)
         elif isinstance(op.body, Composite):

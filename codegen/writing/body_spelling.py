@@ -93,10 +93,14 @@ def _bump(form: Form) -> list[str]:
 
 
 def _exact_outs(op: Operator, form: Form, results: Iterable[str]) -> Iterator[str]:
-    """Refuse out= arguments to which the results would have to be cast, where the operator says so."""
-    if "exact_out" in op.tags and form.kind is FormKind.OUT:
-        for out, result in zip(_outs(form), results, strict=True):
+    """Refuse out= arguments of dtypes to which the operator's tags say that results are not cast."""
+    if form.kind is not FormKind.OUT:
+        return
+    for out, result in zip(_outs(form), results, strict=True):
+        if "exact_out" in op.tags:
             yield f"require_dtype({_shown_name(op)}, {out}, {result});"
+        elif "type_error_out" in op.tags:
+            yield f"require_castable({_shown_name(op)}, {out}, {result});"
 
 
 def _inputs(form: Form) -> str:
@@ -234,7 +238,7 @@ def _dims(op: Operator, body: Reduce) -> str:
 
 def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[str]:
     kernels = dict(body.by_backend)
-    kernel = kernels.get("Meta" if meta and body.dynamic else "CPU")
+    kernel = kernels.get("Meta" if meta and body.dynamic is not None else "CPU")
     function = slots.functional_form(op, form).schema
     inputs = [spelling.local(arg.name) for arg in function.args]
     tensors = [arg.type for arg in function.args if slots.is_tensor_like(arg.type)]
@@ -304,6 +308,7 @@ def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
     """Hand a computed result to out arguments, or to self."""
     outs = _outs(form)
     if form.kind is FormKind.OUT and not form.schema.returns:
+        yield from _exact_outs(op, form, [result])
         yield f"assign_outs({_shown_name(op)}, {outs[0]}, {result});"
         return
     if form.kind is FormKind.INPLACE:

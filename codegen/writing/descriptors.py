@@ -44,6 +44,7 @@ def descriptors(op: Operator) -> Iterator[DescriptorDecl]:
             str(len(body.let)),
             str(len(body.params)),
             "true" if body.empty == "error" else "false",
+            "true" if body.no_dims == "all" else "false",
             "true" if widens(op) else "false",
             _acc_sizes(op, body),
         )

@@ -43,6 +43,12 @@ bool all_items(PyObject* o, F fits) {
   return true;
 }
 
+double checked_double(PyObject* o) {
+  const double value = PyFloat_AsDouble(o);
+  if (value == -1.0 && PyErr_Occurred()) throw PythonError();
+  return value;
+}
+
 bool is_dtype(PyObject* o) {
   ScalarType unused;
   return scalar_type_from(o, &unused);
@@ -315,7 +321,13 @@ DimVector ParsedArgs::int_list(int i) const {
     return out;
   }
   out.reserve(static_cast<size_t>(n));
-  for (Py_ssize_t k = 0; k < n; ++k) out.push_back(integer_from(items[k]));
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    if (exceeds_64_bits(items[k])) [[unlikely]] {
+      fail(ErrorKind::Type, "argument '", signature_->params[i].name,
+           "' failed to unpack the object at pos ", k + 1, ": expected an integer of 64 bits");
+    }
+    out.push_back(integer_from(items[k]));
+  }
   return out;
 }
 OptionalIntList ParsedArgs::optional_int_list(int i) const {
@@ -323,7 +335,10 @@ OptionalIntList ParsedArgs::optional_int_list(int i) const {
   return {int_list(i)};
 }
 
-double ParsedArgs::real(int i) const { return scalar_from(values_[i]).to_double(); }
+double ParsedArgs::real(int i) const {
+  PyObject* const o = values_[i];
+  return exceeds_64_bits(o) ? checked_double(o) : scalar_from(o).to_double();
+}
 std::optional<double> ParsedArgs::optional_real(int i) const {
   return has(i) ? std::optional<double>(real(i)) : std::nullopt;
 }

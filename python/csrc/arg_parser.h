@@ -182,6 +182,7 @@ PyObject* wrap(const std::tuple<Ts...>& results, PyTypeObject* named = nullptr) 
 bool is_number(PyObject* o);        // Python or NumPy number, not a tensor
 Scalar scalar_from(PyObject* o);    // also from a tensor with one element
 int64_t integer_from(PyObject* o);  // also from an integer tensor with one element
+bool exceeds_64_bits(PyObject* o);  // whether an int of Python is none of C++
 bool scalar_type_from(PyObject* o, ScalarType* out);
 bool device_from(PyObject* o, Device* out);  // Device object or string
 bool memory_format_from(PyObject* o, MemoryFormat* out);

@@ -11,6 +11,9 @@
 namespace flambeau::python {
 namespace {
 
+constexpr const char* kTooLarge =
+    "Overflow when unpacking long long: expected an integer of 64 bits";
+
 // An int of Python: int64, or uint64 where it needs the highest bit.
 Scalar scalar_from_integer(PyObject* o) {
   int overflow = 0;
@@ -21,8 +24,7 @@ Scalar scalar_from_integer(PyObject* o) {
     PyErr_Clear();
   }
   if (overflow) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "Overflow when unpacking long: expected an integer of 64 bits");
+    PyErr_SetString(PyExc_OverflowError, "int too big to convert: expected an integer of 64 bits");
     throw PythonError();
   }
   if (value == -1 && PyErr_Occurred()) throw PythonError();
@@ -67,12 +69,20 @@ int64_t integer_from(PyObject* o) {
   if (is_tensor(o)) return item_of(tensor_of(o)).to_int64();
   const long long value = PyLong_AsLongLong(o);
   if (value == -1 && PyErr_Occurred()) {
-    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+    const bool too_large = PyErr_ExceptionMatches(PyExc_OverflowError);
+    if (!too_large && !PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
     PyErr_Clear();
+    if (too_large) fail(ErrorKind::Value, kTooLarge);
     const Ref index = Ref::checked(PyNumber_Index(o));
     return integer_from(index.get());
   }
   return value;
+}
+
+bool exceeds_64_bits(PyObject* o) {
+  int overflow = 0;
+  if (PyLong_Check(o)) PyLong_AsLongLongAndOverflow(o, &overflow);
+  return overflow != 0;
 }
 
 bool scalar_type_from(PyObject* o, ScalarType* out) {

@@ -24,6 +24,19 @@ def require_tensors(function: str, **given: Any) -> None:
             raise TypeError(f"{function}(): argument '{name}' must be Tensor, not {type(value).__name__}")
 
 
+def require_type(function: str, kind: type, **given: Any) -> None:
+    """Raise TypeError unless each argument is of this type or None; a bool is no int.
+
+    >>> require_type("stft", bool, onesided=1)
+    Traceback (most recent call last):
+    TypeError: stft(): argument 'onesided' must be bool, not int
+    """
+    for name, value in given.items():
+        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            shown = type(value).__name__
+            raise TypeError(f"{function}(): argument '{name}' must be {kind.__name__}, not {shown}")
+
+
 def require_all_tensors(function: str, given: Any) -> None:
     """Raise TypeError unless each element is a Tensor; the message gives the index of the first other one."""
     for i, value in enumerate(given):

@@ -34,6 +34,10 @@ def gradient(
     (tensor([3., 4., 5.]),)
     """
     require_tensors("gradient", input=input)
+    if input.dtype in (_C.uint8, _C.bool):
+        raise RuntimeError(
+            f"gradient: expected numbers with a sign, as uint8 and bool have none, got {input.dtype}"
+        )
     if not isinstance(edge_order, int) or isinstance(edge_order, bool):
         raise TypeError(f"gradient(): argument 'edge_order' must be int, not {type(edge_order).__name__}")
     dims = _dims(input, dim)

@@ -263,6 +263,7 @@ def einsum(*args: Any) -> Tensor:
         single = len(args) == 2 and isinstance(args[1], list | tuple)
         operands = list(args[1] if single else args[1:])
     else:
+        require_all_tensors("einsum", args[:1])
         operands = list(args[0 : len(args) // 2 * 2 : 2])
     if not operands:
         raise ValueError("einsum(): expected at least one operand")
@@ -323,13 +324,17 @@ def tensordot(
     require_tensors("tensordot", input=a, other=b)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
+    if not isinstance(dims, int | list | tuple):
+        raise RuntimeError(f"tensordot: expected dims of an int or two lists of ints, got {dims!r}")
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot: expected dims >= 0, got {dims}")
         if dims > min(a.dim(), b.dim()):
             raise RuntimeError(f"tensordot: expected dims of at most the operands' dimensions, got {dims}")
         dims = (list(range(-dims, 0)), list(range(dims)))
-    of_a, of_b = ([side] if isinstance(side, int) else list(side) for side in dims)
+    if any(not isinstance(side, list | tuple | Tensor) for side in dims):
+        raise TypeError(f"tensordot(): expected two lists of ints as dims, got {dims!r}")
+    of_a, of_b = map(list, dims)
     if len(of_a) != len(of_b):
         raise RuntimeError(f"tensordot: expected equally many dims of both operands, got {of_a} and {of_b}")
     of_a, of_b = _places(a, of_a), _places(b, of_b)
@@ -340,7 +345,11 @@ def tensordot(
                 f"{b.size(e)} in dim {e} of {described(a)} and {described(b)}"
             )
     result = _summed_product(a, b, of_a, of_b)
-    return result if out is None else _C._functions.mul(result, 1, out=out)
+    if out is None:
+        return result
+    if isinstance(out, Tensor) and out.dtype != result.dtype:
+        raise RuntimeError(f"tensordot: expected out of dtype {result.dtype}, got {out.dtype}")
+    return _C._functions.mul(result, 1, out=out)
 
 
 def _places(tensor: Tensor, dims: list[int]) -> list[int]:

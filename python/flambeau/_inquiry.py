@@ -42,6 +42,12 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     [[1], [2]]
     """
     require_tensors("nonzero", input=input)
+    if not isinstance(as_tuple, bool):
+        raise TypeError(f"nonzero(): argument 'as_tuple' must be bool, not {type(as_tuple).__name__}")
+    if out is not None:
+        require_tensors("nonzero", out=out)
+        if as_tuple:
+            raise RuntimeError("nonzero: expected as_tuple=False with out=, got True")
     if as_tuple:
         return input.nonzero(as_tuple=True)
     return input.nonzero() if out is None else _C._functions.nonzero(input, out=out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from flambeau import _C
-from flambeau._arguments import require_tensors
+from flambeau._arguments import require_tensors, require_type
 from flambeau._C import Tensor
 
 __all__ = ["istft", "stft"]
@@ -100,6 +100,8 @@ def stft(
     >>> stft(ones(8), 4, center=False, window=ones(4), return_complex=True).shape
     flambeau.Size([3, 5])
     """
+    require_type("stft", int, n_fft=n_fft, hop_length=hop_length, win_length=win_length)
+    require_type("stft", bool, normalized=normalized, onesided=onesided, return_complex=return_complex)
     if center:
         if align_to_window is not None:
             raise RuntimeError("stft: align_to_window is for center=False")
@@ -168,6 +170,8 @@ def istft(
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
     require_tensors("istft", input=input)
+    require_type("istft", int, n_fft=n_fft, hop_length=hop_length, win_length=win_length, length=length)
+    require_type("istft", bool, center=center, onesided=onesided, return_complex=return_complex)
     hop = n_fft // 4 if hop_length is None else hop_length
     points = n_fft if win_length is None else win_length
     if not input.is_complex():

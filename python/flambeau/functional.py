@@ -138,7 +138,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     for n in reversed(sizes):
         coordinates.append((indices // step if n else indices) % (n or 1))
         step *= n
-    return tuple(reversed(coordinates))
+    return tuple(c.to(_C.int64) for c in reversed(coordinates))
 
 
 def _each(function: str, tensors: tuple[Any, ...], view: Any) -> Any:

@@ -158,44 +158,61 @@ def _function(op: Any, sample: Any, args: Any) -> None:
     ours_args, ours_kwargs = to_flambeau(args), to_flambeau(sample.kwargs)
     theirs = oracle(op.op, *copies(args), **copies(sample.kwargs))
     ours = run_ours(twin(op.op), *ours_args, **ours_kwargs)
+    same_result(op, (args, sample.kwargs), ours, theirs, sample.output_process_fn_grad)
+
+
+def same_result(op: Any, call: Any, ours: Any, theirs: Any, process: Callable[[Any], Any]) -> None:
+    """Raise Different unless the results of a call agree, by the rules of docs/parity.md."""
+    args, kwargs = call
     try:
         same(to_torch(ours), theirs)
     except Different:
         same(to_torch(ours), theirs, values=False)
-        if _as_exact(op, args, sample.kwargs, ours, theirs):
+        if _as_exact(op, args, kwargs, ours, theirs):
             return
-        if not sample.kwargs.get("stable") and same_choice(to_torch(ours), theirs, args[0]):
+        if not kwargs.get("stable") and same_choice(to_torch(ours), theirs, args[0]):
             return
-        if unspecified(op, args, sample.kwargs):
+        if unspecified(op, args, kwargs):
             return
         # Where a result is not unique (the sign of an eigenvector), the database says what is.
-        process = sample.output_process_fn_grad
         unique = process(theirs)
         if unique is theirs:
             raise
         same(to_torch(twin(process)(ours)), unique)
 
 
+HALF = (torch.float16, torch.bfloat16)
+
+
 def _as_exact(op: Any, args: Any, kwargs: Any, ours: Any, theirs: Any) -> bool:
-    """Whether a result of a half type is the one that PyTorch gives in float64."""
-    if not isinstance(theirs, torch.Tensor) or theirs.dtype not in (torch.float16, torch.bfloat16):
+    """Whether a result of half types, or of arguments of them, is the one that PyTorch gives in float64."""
+    halves = [t.dtype for t in _tensors((theirs, args, kwargs)) if t.dtype in HALF]
+    if not isinstance(theirs, torch.Tensor) or not halves:
         return False
     try:
         exact = oracle(op.op, *_widened(copies(args)), **_widened(copies(kwargs)))
-        same(to_torch(ours), exact.to(theirs.dtype))
+        same(to_torch(ours).to(halves[0]), exact.to(halves[0]))
     except (Different, NotApplicable):
         return False
     return True
 
 
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [t for v in value for t in _tensors(v)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
 def _widened(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.double() if value.dtype in (torch.float16, torch.bfloat16) else value
+        return value.double() if value.dtype in HALF else value
     if isinstance(value, tuple | list) and not hasattr(value, "_fields") and type(value) is not torch.Size:
         return type(value)(map(_widened, value))
     if isinstance(value, dict):
         return {k: _widened(v) for k, v in value.items()}
-    return torch.float64 if value in (torch.float16, torch.bfloat16) else value
+    return torch.float64 if value in HALF else value
 
 
 def _method(op: Any, args: Any, kwargs: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 CAUSES = Path(__file__).with_name("causes.json")  # why entries differ: for readers, no check looks at it
 INTENDED = CAUSES.with_name("intended.md")
 FORMS = ("function", "method", "inplace", "out")
+CALLS = ("wrong", "changed")  # counted call by call
 CHECKS = {
     "forward": "(operator, dtype) pairs: value, shape, dtype, all forms",
     "function": "  of these the function form",
@@ -21,7 +22,8 @@ CHECKS = {
     "tangent": "  forward mode",
     "vmap": "operators that PyTorch's vmap takes: vmap against a loop",
     "error": "error inputs: same type of exception",
-    "wrong": "samples made wrong in one argument: same type of exception",
+    "wrong": "samples changed in one argument, refused by PyTorch: same exception",
+    "changed": "samples changed in one argument, accepted by PyTorch: same result",
 }
 
 
@@ -50,7 +52,7 @@ def _counted(name: str, cells: dict[str, Any]) -> list[tuple[str, bool]]:
     dtypes: dict[str, dict[str, bool]] = {}
     for key, cell in cells.items():
         check, dtype = key.split()
-        if check in ("error", "wrong"):
+        if check in ("error", *CALLS):
             found += [(check, True)] * cell["passed"] + [(check, False)] * cell["failed"]
         elif check in FORMS:
             dtypes.setdefault(dtype, {})[check] = not cell["failed"]
@@ -103,8 +105,12 @@ at is equal and the call does not ask for `stable` order; tangents agree if they
 gradients imply; memory that nobody wrote to is not compared.
 An entry counts as failing also where PyTorch is in error itself; the cause says so.
 
-Wrong calls are samples with one argument replaced: by None, text, a number, a tensor of another rank, size,
-dtype or device, lists of other lengths, numbers out of range. A quarter of them, drawn with a seed, is tried
+Changed calls are samples with one argument replaced: by None, text, a number, a tensor of another rank,
+size, dtype or device, lists of other lengths, numbers out of range, and tensors for `out=` that do not fit.
+What PyTorch refuses must raise the same type of exception, the rest must give the same result. Four
+differences are allowed: what PyTorch has no kernel for may be computed; calls that mix meta tensors with
+others may be refused, and so may tensors for `out=` whose elements share memory; AttributeError for a value
+of another type may be TypeError. A quarter of the calls, drawn with a seed, is tried
 (`FLAMBEAU_WRONG_CALLS=1`: all); `make parity` names those that differ.
 
 This page is written by `python -m parity --page`; causes are those of `test/parity/causes.json`.
@@ -132,7 +138,7 @@ def markdown(table: dict[str, Any]) -> str:
         failing: dict[str, list[str]] = {}
         causes: list[str] = []
         for key, cell in cells.items():
-            if key != "crashed" and cell["failed"] and not key.startswith("wrong"):
+            if key != "crashed" and cell["failed"] and not key.startswith(CALLS):
                 check, dtype = key.split()
                 failing.setdefault(check, []).append(dtype)
                 causes += cell["causes"]

@@ -1,7 +1,11 @@
-"""Valid calls of the operator database made wrong in one argument: PyTorch and flambeau must refuse the same.
+"""Valid calls of the operator database with one argument replaced: PyTorch and flambeau must refuse the same,
+with one type of exception, and give the same result of what they take.
 
-The calls run in a child process: PyTorch itself crashes on some, which then say nothing; a crash of flambeau
-is a verdict.
+Four differences are allowed. What PyTorch has no kernel for (NotImplementedError) may be computed here, or,
+on meta tensors, refused by another RuntimeError. Calls that PyTorch takes may be refused if they mix meta
+tensors with others, or if elements of out= share memory, so that they have no defined value. An attribute
+that a value of another type lacks (AttributeError) stands for TypeError. The calls run in a child process:
+PyTorch itself crashes on some, which then say nothing; a crash of flambeau is a verdict.
 """
 
 from __future__ import annotations
@@ -11,43 +15,63 @@ import os
 import random
 import signal
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import flambeau
 import torch
 
-from .checks import SEED, Verdict, copies, samples
-from .twin import Missing, NotDense, to_flambeau, twin
+from .checks import SEED, NotApplicable, Verdict, copies, oracle, same_result, samples, seed_all
+from .compare import Different, same
+from .replacements import Call, destinations, variations
+from .twin import Missing, NotDense, to_flambeau, to_torch, twin
 
 SAMPLES = 2
 SHARE = float(os.environ.get("FLAMBEAU_WRONG_CALLS", "0.25"))  # of the calls that are tried
 SECONDS = 20  # for the calls of one child
-Call = tuple[tuple[Any, ...], dict[str, Any]]
+Planned = tuple[str, Call, Callable[[Any], Any]]
 
 
 def wrong(op: Any, dtype: torch.dtype) -> Iterator[Verdict]:
-    """One verdict per wrong call that PyTorch refuses."""
+    """One verdict per call: of the check `wrong` if PyTorch refuses it, otherwise of `changed`."""
     drawn = random.Random(zlib.crc32(f"{op.name}.{op.variant_test_name}.{SEED}".encode()))
     plan = [
-        (label, changed)
+        (label, call, sample.output_process_fn_grad)
         for sample in samples(op, dtype, False)[:SAMPLES]
-        for label, changed in variations(((sample.input, *sample.args), sample.kwargs))
+        for label, call in _changed(op, ((sample.input, *sample.args), sample.kwargs))
         if drawn.random() < SHARE
     ]
+    yield from verdicts(op, plan)
+
+
+def verdicts(op: Any, plan: list[Planned]) -> Iterator[Verdict]:
+    """Make each planned call of `op.op`, and of what flambeau has in its place."""
     done = 0
     while done < len(plan):
         last = ["", ""]
-        for at, side, cause in _in_child(op, plan, done):
+        for at, side, check, cause in _in_child(op, plan, done):
             done, last = at, [side, plan[at][0]]
-            if side == "done" and cause is not None:
-                yield Verdict("wrong", cause)
+            if check:
+                yield Verdict(check, cause)
         if last[0] == "ours":
             yield Verdict("wrong", f"crashed: {last[1]}")
         done += 1
 
 
-def _in_child(op: Any, plan: list[tuple[str, Call]], start: int) -> Iterator[tuple[int, str, str | None]]:
-    """(call, where it got to, cause) until the child ends: by itself, or by a crash."""
+def _changed(op: Any, call: Call) -> Iterator[tuple[str, Call]]:
+    yield from variations(call)
+    args, kwargs = call
+    if op.supports_out and "out" not in kwargs:
+        try:
+            result = oracle(op.op, *copies(args), **copies(kwargs))
+        except NotApplicable:
+            return
+        for label, out in destinations(result):
+            yield f"out: {label}", (args, kwargs | {"out": out})
+
+
+def _in_child(op: Any, plan: list[Planned], start: int) -> Iterator[tuple[int, str, str, str]]:
+    """(call, where it got to, check, cause) until the child ends: by itself, or by a crash."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -55,8 +79,8 @@ def _in_child(op: Any, plan: list[tuple[str, Call]], start: int) -> Iterator[tup
         signal.alarm(SECONDS)
         with os.fdopen(writer, "w") as pipe:
             for at in range(start, len(plan)):
-                for side, cause in _judge(op, *plan[at]):
-                    print(json.dumps([at, side, cause]), file=pipe, flush=True)
+                for side, check, cause in _judge(op, *plan[at]):
+                    print(json.dumps([at, side, check, cause]), file=pipe, flush=True)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
@@ -64,113 +88,107 @@ def _in_child(op: Any, plan: list[tuple[str, Call]], start: int) -> Iterator[tup
     os.waitpid(child, 0)
 
 
-def _judge(op: Any, label: str, call: Call) -> Iterator[tuple[str, str | None]]:
-    args, kwargs = call
-    yield "theirs", None
-    expected = _raised(op.op, copies(args), copies(kwargs))
-    if expected is None:
-        yield "done", None
-        return
-    yield "ours", None
+def _judge(op: Any, label: str, call: Call, process: Callable[[Any], Any]) -> Iterator[tuple[str, str, str]]:
+    yield "theirs", "", ""
+    given = _fresh(call)
+    expected = _outcome(op.op, *given)
+    yield "ours", "", ""
     try:
-        ours = _raised(twin(op.op), to_flambeau(args), to_flambeau(kwargs))
+        mine = _own_memory(to_flambeau(list(call)))
+        ours = _outcome(twin(op.op), *mine)
     except (Missing, NotDense):
-        yield "done", None
+        yield "done", "", ""
         return
-    if ours is None:
-        yield "done", f"accepted: {label}: no {expected}"
-    elif ours.split(":")[0] != expected.split(":")[0]:
-        yield "done", f"type: {label}: {ours} in place of {expected}"
+    if isinstance(expected, Exception):
+        computed = isinstance(expected, NotImplementedError) and not isinstance(ours, Exception)
+        yield "done", "" if computed else "wrong", _refusals(label, ours, expected)
+    elif label.endswith("expanded") or (label.endswith("meta") and isinstance(ours, RuntimeError)):
+        yield "done", "", ""
+    elif isinstance(ours, Exception):
+        yield "done", "changed", f"refused: {label}: {_named(ours)}"
     else:
-        yield "done", ""
+        yield "done", "changed", _difference(label, op, call, process, (given, expected), (mine, ours))
 
 
-def _raised(function: Any, args: Any, kwargs: Any) -> str | None:
+def _fresh(call: Call) -> Call:
+    """The call with copies of its tensors; expanded ones stay expanded as out=."""
+    args, kwargs = call
+    kept = {k: v for k, v in kwargs.items() if k == "out" and isinstance(v, torch.Tensor) and 0 in v.stride()}
+    return copies(args), copies(kwargs) | kept
+
+
+def _own_memory(call: list[Any]) -> list[Any]:
+    """The call with tensors for out= that may be resized: those that PyTorch lends may not."""
+    args, kwargs = call
+    if "out" in kwargs:
+        kwargs["out"] = _owned(kwargs["out"])
+    return [args, kwargs]
+
+
+def _owned(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)(map(_owned, value))
+    if not isinstance(value, flambeau.Tensor) or 0 in value.stride():
+        return value
+    return value.detach().clone().requires_grad_(value.requires_grad)
+
+
+def _outcome(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The result, or the exception."""
+    seed_all()
     try:
-        function(*args, **kwargs)
+        return function(*args, **kwargs)
     except Missing:
         raise
     except Exception as error:
-        name = type(error).__name__.lstrip("_")  # torch._C._LinAlgError is torch.linalg.LinAlgError
-        return f"{name}: {' '.join(str(error).split())[:90]}"
-    return None
+        return error
 
 
-# --- what can be wrong ----------------------------------------------------------------------------------
+def _named(error: Exception) -> str:
+    name = type(error).__name__.lstrip("_")  # torch._C._LinAlgError is torch.linalg.LinAlgError
+    return f"{name}: {' '.join(str(error).split())[:90]}"
 
 
-def variations(call: Call) -> Iterator[tuple[str, Call]]:
-    """The call with one argument replaced, or with an argument too many."""
+def _same_kind(ours: Exception, theirs: Exception) -> bool:
+    if isinstance(theirs, AttributeError) and isinstance(ours, TypeError):
+        return True
+    if "Meta tensors" in str(theirs) and isinstance(
+        ours, RuntimeError
+    ):  # of which NotImplementedError is one
+        return True
+    return _named(ours).split(":")[0] == _named(theirs).split(":")[0]
+
+
+def _refusals(label: str, ours: Any, theirs: Exception) -> str:
+    """What differs where PyTorch refuses a call."""
+    if not isinstance(ours, Exception):
+        return f"accepted: {label}: no {_named(theirs)}"
+    if not _same_kind(ours, theirs):
+        return f"type: {label}: {_named(ours)} in place of {_named(theirs)}"
+    return ""
+
+
+def _difference(label: str, op: Any, call: Call, process: Any, theirs: Any, ours: Any) -> str:
+    """What differs where both give a result: that of `out=` in the precision of the call without it."""
     args, kwargs = call
-    for i, value in enumerate(args):
-        for label, other in replacements(value):
-            yield f"{i} {label}", ((*args[:i], other, *args[i + 1 :]), kwargs)
-    for name, value in kwargs.items():
-        for label, other in replacements(value):
-            yield f"{name} {label}", (args, kwargs | {name: other})
-    yield "unknown keyword", (args, kwargs | {"no_such_argument": 1})
+    plain = {k: v for k, v in kwargs.items() if k != "out"}
+    ((_, given), expected), ((_, mine), found) = theirs, ours
+    try:
+        if "out" not in kwargs:
+            same_result(op, (args, plain), found, expected, process)
+            return ""
+        same(to_torch([found, mine["out"]]), [expected, given["out"]], values=False)
+        precise = oracle(op.op, *copies(args), **copies(plain))
+        same_result(op, (args, plain), _as(found, to_flambeau(precise)), _as(expected, precise), process)
+    except Different as error:
+        return f"{label}: {error}"
+    except NotApplicable:
+        pass
+    return ""
 
 
-def replacements(value: Any) -> Iterator[tuple[str, Any]]:
-    """Values that stand for no sensible argument in this place, or for one of another kind."""
-    if isinstance(value, torch.Tensor):
-        yield from _tensors(value)
-    elif isinstance(value, bool):
-        yield from (("text", "x"), ("None", None), ("fraction", 0.5), ("list", [1]))
-    elif isinstance(value, int):
-        for other in (-1000, 1000, -1, 0, True, 1.5, None, "x", [1, 2]):
-            yield f"int->{other!r}", other
-    elif isinstance(value, float | complex):
-        for other in (None, "x", [1.0]):
-            yield f"number->{other!r}", other
-    elif isinstance(value, str):
-        yield from (("another text", "no_such_value"), ("number", 3))
-    elif isinstance(value, torch.dtype):
-        yield from (("text", "float32"), ("number", 3))
-    elif isinstance(value, list | tuple) and not hasattr(value, "_fields") and len(value) < 10:
-        yield from _lists(value)
-
-
-def _tensors(value: torch.Tensor) -> Iterator[tuple[str, Any]]:
-    plain = value.detach()
-    if plain.layout != torch.strided:
-        return
-    yield "tensor->None", None
-    yield "tensor->text", "x"
-    yield "tensor->number", 2
-    yield "tensor->meta", plain.to("meta")
-    yield "one dimension more", plain.unsqueeze(0)
-    if plain.dim():
-        if plain.shape[0]:
-            yield "one dimension less", plain[0]
-        for d in sorted({0, plain.dim() - 1}):
-            yield f"longer in dim {d}", torch.cat([plain, plain.narrow(d, 0, min(1, plain.shape[d]))], d)
-            yield f"empty in dim {d}", plain.narrow(d, 0, 0)
-    for dtype in (torch.float64, torch.int64, torch.bool, torch.complex64, torch.int32, torch.float16):
-        if dtype is not plain.dtype:
-            yield f"tensor->{dtype}", (plain.real if plain.is_complex() else plain).to(dtype)
-    if plain.dtype is torch.int64 and plain.numel():
-        yield "index too large", plain + 1000
-        yield "index too small", plain - 1000
-
-
-def _lists(value: Any) -> Iterator[tuple[str, Any]]:
-    kind = type(value) if type(value) in (list, tuple) else tuple
-    items = list(value)
-    yield "list->None", None
-    yield "list->text", "x"
-    yield "empty list", kind()
-    if not items:
-        return
-    yield "longer list", kind([*items, items[-1]])
-    yield "shorter list", kind(items[:-1])
-    for label, other in (("text", "x"), ("None", None), ("number", 1.5)):
-        yield f"{label} in list", kind([*items[:-1], other])
-    if all(isinstance(i, int) and not isinstance(i, bool) for i in items):
-        yield "repeated in list", kind([items[0]] * max(2, len(items)))
-        yield "negative in list", kind([*items[:-1], -1000])
-        yield "large in list", kind([*items[:-1], 1000])
-        yield "list->tensor", torch.tensor(items)
-    elif all(isinstance(i, torch.Tensor) for i in items):
-        for label, other in _tensors(items[-1]):
-            yield f"last {label}", kind([*items[:-1], other])
+def _as(value: Any, like: Any) -> Any:
+    """The tensors with the dtypes of others."""
+    if isinstance(value, tuple | list):
+        return tuple(map(_as, value, like))
+    return value if value is None else value.to(like.dtype)

@@ -17,7 +17,6 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 REGIONS = {"bfloat16": ("float32", "bfloat16", "float16", "float64"), "float16": ("float32", "float16")}
 # Where the parts differ of which the two frameworks make an operator: part -> operators.
 OTHER_PARTS = {
-    "a matrix product, where PyTorch takes a dot product of vectors": {"inner"},
     "eigenvectors multiplied within one operator": {"linalg.pinv"},
 }
 

@@ -43,6 +43,8 @@ void check_arguments(const Tensor& self, int64_t dim, const Tensor& index, const
     return;
   }
   const DimVector sources = at_least_1d(src.sizes());
+  check_index(src.dim() == 0 || sources.size() >= places.size(), "scatter(): expected src of ",
+              places.size(), " dimensions, got ", src);
   check(places.size() == sources.size(), "scatter(): expected src of ", places.size(),
         " dimensions, got ", src);
   check(fits(places, sizes, along) && fits(places, sources, -1),

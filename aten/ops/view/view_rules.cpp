@@ -194,7 +194,7 @@ ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
 
 ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
                    std::optional<int64_t> end, int64_t step) {
-  check(self.dim() > 0, NoDimension{"slice"});
+  check_index(self.dim() > 0, NoDimension{"slice"});
   check(step > 0, "slice step must be positive");
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   const auto clip = [size](int64_t i, int64_t least) {

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau import _C
+from flambeau._arguments import require_type
 from flambeau._C import Tensor
 
 __all__ = [
@@ -36,6 +37,8 @@ def _window(
 ) -> Tensor:
     """Check what all windows check; values(n, N) gives the elements in double precision."""
     dtype = how["dtype"] if how["dtype"] is not None else _C.get_default_dtype()
+    if M > 1:
+        require_type(name, int, M=M)
     if M < 0:
         raise ValueError(f"{name}: expected M >= 0, got {M}")
     if how["layout"] != _C.strided:

@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._arguments import require_tensors
 from flambeau._C import _nn
 
 __all__ = [
@@ -140,6 +141,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Limit elements to [min_val, max_val]."""
+    require_tensors("hardtanh", input=input)
     if min_val > max_val:
         raise ValueError("hardtanh: expected min_val <= max_val")
     if not input.is_floating_point():
@@ -154,10 +156,6 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Shrink elements towards 0 by `lambd`; those within become 0."""
-    if lambd < 0:
-        raise RuntimeError(
-            f"softshrink: expected lambd from 0 to the largest number of {input.dtype}, got {lambd}"
-        )
     return _nn.softshrink(input, lambd) if out is None else _nn.softshrink(input, lambd, out=out)
 
 

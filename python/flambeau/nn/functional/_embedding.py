@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
+from flambeau._arguments import require_tensors
 from flambeau._C import _nn
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -99,12 +100,15 @@ def embedding_bag(
         include_last_offset: whether offsets end with the number of indices.
         padding_idx: this index counts nothing.
     """
+    require_tensors("embedding_bag", input=input, weight=weight)
     if weight.dtype == flambeau.long and input.is_floating_point():
         input, weight = weight, input
-    per_sample_weights = _scales(per_sample_weights, input, mode)
-    indices, starts = _bags(input, offsets)
+    if weight.dim() != 2:
+        raise ValueError(f"embedding_bag: expected weight to be a 2D Tensor, got shape {list(weight.shape)}")
     if mode not in _BAG_MODES:
         raise ValueError(f"embedding_bag: expected max, mean or sum as mode, got {mode!r}")
+    per_sample_weights = _scales(per_sample_weights, input, mode)
+    indices, starts = _bags(input, offsets)
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("embedding_bag: scale_grad_by_freq is for sum and mean, got mode='max'")
     if mode == "max" and sparse:

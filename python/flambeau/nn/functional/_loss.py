@@ -113,7 +113,7 @@ def huber_loss(
 ) -> Tensor:
     """Half the squared difference below `delta`, linear above; `weight` scales each element."""
     _warn_of_sizes(input, target)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss: expected delta > 0")
     return _difference_loss(_nn.huber_loss, input, target, reduction, weight, delta)
 

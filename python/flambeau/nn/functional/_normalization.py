@@ -45,6 +45,8 @@ def batch_norm(
     if eps < 0.0 or (training and eps == 0.0):
         wanted = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}")
+    if not training and (running_mean is None or running_var is None):
+        raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
     _check_both(running_mean, running_var)
     if training:
         _check_values_per_channel(input.size())
@@ -121,6 +123,8 @@ def local_response_norm(
         raise ValueError(f"expected input of at least 3 dimensions, got {input.dim()}")
     if input.numel() == 0:
         return input
+    if size <= 0:
+        raise RuntimeError(f"local_response_norm: expected a size greater than zero, got {size}")
     around = [0, 0] * (input.dim() - 2) + [size // 2, (size - 1) // 2]
     windows = flambeau.constant_pad_nd(input * input, around).unfold(1, size, 1)
     whole = None if input.is_floating_point() else "trunc"

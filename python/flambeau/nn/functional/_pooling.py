@@ -101,14 +101,17 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 
 def _adaptive_sizes(input: Tensor, output_size: Any, dims: int) -> list[int]:
-    """Return the wanted sizes; None keeps the input's."""
+    """Return the wanted sizes; None among them keeps the input's."""
     if isinstance(output_size, int):
         return [output_size] * dims
-    wanted = [output_size] * dims if output_size is None else list(output_size)
+    if output_size is None or isinstance(output_size, str):
+        raise TypeError(f"adaptive pooling: expected a tuple of ints as output_size, got {output_size!r}")
+    wanted = list(output_size)
+    if input.dim() <= len(wanted):
+        least = len(wanted) + 1
+        raise ValueError(f"adaptive pooling: expected {least} or more dimensions, got {input.dim()}")
     if len(wanted) != dims:
         raise RuntimeError(f"adaptive pooling: output_size must be {dims} values, got {wanted}")
-    if input.dim() <= dims:
-        raise ValueError(f"adaptive pooling: expected {dims + 1} or more dimensions, got {input.dim()}")
     return [n if n is not None else input.size(i - dims) for i, n in enumerate(wanted)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._arguments import require_type
 from flambeau._C import _functions
 from flambeau.nn.functional._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -46,6 +47,13 @@ def _check(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners
         raise ValueError("interpolate: expected size or scale_factor, got both")
     if size is None and scale_factor is None:
         raise ValueError("interpolate: expected either size or scale_factor, got none")
+    require_type("interpolate", bool, align_corners=align_corners)
+    given = scale_factor if size is None else size
+    if isinstance(given, list | tuple) and len(given) != input.dim() - 2:
+        raise ValueError(
+            f"interpolate: expected as many sizes or scales as input has spatial dimensions, "
+            f"got {given} for {input.dim()}-D input"
+        )
     if mode not in (*_LINEAR, "bicubic", "nearest", "area", "nearest-exact") or not 3 <= input.dim() <= 5:
         raise NotImplementedError(
             f"interpolate: expected 3D, 4D or 5D input and a known mode, got {input.dim()}D and {mode!r}"
@@ -168,6 +176,7 @@ def grid_sample(
         raise ValueError(
             f"grid_sample: expected border, reflection or zeros as padding_mode, got {padding_mode!r}"
         )
+    require_type("grid_sample", bool, align_corners=align_corners)
     aligned = _aligned(align_corners, "grid_sample")
     return flambeau.grid_sampler(input, grid, _FILTERS[mode], _BORDERS[padding_mode], aligned)
 
@@ -180,6 +189,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         size: of the sampled result, (N, C, H, W) or (N, C, D, H, W).
         align_corners: as for `grid_sample`.
     """
+    require_type("affine_grid", bool, align_corners=align_corners)
     if not theta.is_floating_point():
         raise ValueError(f"affine_grid: expected theta of a floating point type, got {theta.dtype}")
     dims = len(size) - 2

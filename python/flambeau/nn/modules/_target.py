@@ -36,11 +36,13 @@ def target_of(*args: Any, **kwargs: Any) -> Target:
         device, dtype = given["tensor"].device, given["tensor"].dtype
     else:
         device, dtype = given.get("device"), given.get("dtype")
-    if isinstance(device, str | int):
-        device = flambeau.device(device)
-    dtype = _SCALARS.get(dtype if isinstance(dtype, type) else type(dtype), dtype)
-    if not isinstance(device, flambeau.device | None) or not isinstance(dtype, flambeau.dtype | None):
+    named = type(dtype) if form == "dtype" and isinstance(dtype, bool | float) else dtype
+    dtype = _SCALARS.get(named, named) if isinstance(named, type) else named
+    kinds = ((device, flambeau.device | str | int | None), (dtype, flambeau.dtype | None))
+    flags = all(isinstance(given.get(name, False), bool) for name in ("non_blocking", "copy"))
+    if not flags or not all(isinstance(value, kind) for value, kind in kinds):
         raise TypeError(f"Module.to: expected ({', '.join(names)}), got {_shown(args, kwargs)}")
+    device = flambeau.device(device) if isinstance(device, str | int) else device
     return device, dtype, bool(given.get("non_blocking", False)), memory_format
 
 
