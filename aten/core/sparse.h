@@ -8,10 +8,7 @@
 
 namespace flambeau {
 
-// The dispatch key of sparse tensors: a backend that no device has, above those of devices.
-inline constexpr DispatchKey kSparseKey = DispatchKey::PrivateUse3;
-
-inline bool is_sparse(const Tensor& t) { return t.keys().has(kSparseKey); }
+inline bool is_sparse(const Tensor& t) { return t.layout() == Layout::SparseCoo; }
 
 struct SparseParts {
   Tensor indices;     // int64 [sparse dimensions, entries]

@@ -31,6 +31,7 @@ class Tensor {
   ScalarType dtype() const { return impl_->dtype(); }
   Device device() const { return impl_->device(); }
   DispatchKeySet keys() const { return impl_->keys(); }
+  Layout layout() const { return keys().has(kSparseKey) ? Layout::SparseCoo : Layout::Strided; }
   const Storage& storage() const { return impl_->storage(); }
   bool is_contiguous() const { return impl_->is_contiguous(); }
   bool is_contiguous(MemoryFormat f) const { return impl_->is_contiguous(f); }

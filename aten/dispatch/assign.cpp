@@ -32,6 +32,9 @@ Tensor unwritten(const Tensor& self, DispatchKeySet keys) {
 }
 
 void assign_out(const char* op, Tensor& out, const Tensor& result) {
+  check(result.layout() == out.layout(), op,
+        ": expected out= of the layout of the result, which is ",
+        result.layout() == Layout::Strided ? "strided" : "sparse_coo");
   OutSpec spec{DimVector(result.sizes()), {}, result.dtype(), result.device()};
   OutTarget target(op, out, spec, {&result});
   if (!result.is_meta()) copy_into(target.target(), result);

@@ -67,6 +67,10 @@ inline DispatchKeySet keys_of(TensorList list) {
 inline DispatchKeySet keys_of(const std::optional<Device>& device) {
   return backend_key(device ? device->type : DeviceType::CPU);
 }
+// A layout that is asked for has a key of its own, as a tensor of that layout has.
+inline DispatchKeySet keys_of(const std::optional<Layout>& layout) {
+  return layout == Layout::SparseCoo ? DispatchKeySet(kSparseKey) : DispatchKeySet();
+}
 // Calls whose tensors may all be absent run on the CPU.
 inline DispatchKeySet keys_or_cpu(DispatchKeySet keys) {
   return keys.empty() ? DispatchKeySet(DispatchKey::CPU) : keys;

@@ -68,6 +68,8 @@ inline constexpr DispatchKey kAbsentKey = DispatchKey::PrivateUse2;
 constexpr DispatchKey backend_key(DeviceType t) {
   return t <= DeviceType::PrivateUse1 ? static_cast<DispatchKey>(t) : kAbsentKey;
 }
+// The key of sparse tensors: a backend that no device has, above those of devices.
+inline constexpr DispatchKey kSparseKey = DispatchKey::PrivateUse3;
 // What a view says about its memory: kernels below see such tensors only where they pass them on.
 inline constexpr DispatchKeySet kLazyKeys =
     DispatchKeySet(DispatchKey::Conjugate) | DispatchKeySet(DispatchKey::Negative);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from codegen.model import (
+    Argument,
     BaseType,
     Form,
     FormKind,
@@ -18,7 +19,7 @@ from codegen.model import (
 )
 
 TENSOR = BaseType("Tensor")
-SPARSE_KEY = "PrivateUse3"  # flambeau::kSparseKey: a backend that no device has
+SPARSE_KEY = "PrivateUse3"  # c10::kSparseKey: a backend that no device has
 
 
 def is_tensor_like(type_: Type) -> bool:
@@ -26,6 +27,12 @@ def is_tensor_like(type_: Type) -> bool:
     while isinstance(type_, OptionalType | ListType):
         type_ = type_.elem
     return type_ == TENSOR
+
+
+def layout_argument(form: Form) -> Argument | None:
+    """The argument that asks for a layout."""
+    wanted = OptionalType(BaseType("Layout"))
+    return next((arg for arg in form.schema.args if arg.type == wanted), None)
 
 
 def may_be_absent(type_: Type) -> bool:

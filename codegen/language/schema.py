@@ -427,7 +427,7 @@ DTYPE_NAMES = (
 ).split()
 ENUMERATORS: dict[str, tuple[str, ...]] = {
     "ScalarType": (*DTYPE_NAMES, "long", "float", "double", "int", "half", "short"),
-    "Layout": ("strided",),
+    "Layout": ("strided", "sparse_coo"),
     "MemoryFormat": (
         "contiguous_format",
         "preserve_format",

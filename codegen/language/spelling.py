@@ -272,6 +272,11 @@ def kept(type_: ExprType) -> str:
     return owned(type_)
 
 
+def layout(name: str) -> str:
+    """`sparse_coo` -> `Layout::SparseCoo`."""
+    return "Layout::" + "".join(word.capitalize() for word in name.split("_"))
+
+
 def memory_format(name: str) -> str:
     """`channels_last` -> `MemoryFormat::ChannelsLast`."""
     words = name.removesuffix("_format").split("_")

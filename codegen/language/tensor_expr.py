@@ -57,6 +57,7 @@ PROPERTIES: dict[str, AnyType] = {
     "numel": INT,
     "dtype": BaseType("ScalarType"),
     "device": BaseType("Device"),
+    "layout": BaseType("Layout"),
     "is_complex": BOOL,
     "is_conj": BOOL,
     "is_neg": BOOL,

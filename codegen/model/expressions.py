@@ -67,7 +67,7 @@ class Call(Hashed):
 class Prop(Hashed):
     """A property of a Tensor.
 
-    One of ``shape strides storage_offset memory_format ndim numel dtype device is_complex is_conj``,
+    One of ``shape strides storage_offset memory_format ndim numel dtype device layout is_complex is_conj``,
     ``is_neg is_floating_point defined``.
     """
 

@@ -76,7 +76,13 @@ class EntryDecl:
 
 
 def _keys(form: Form) -> str:
-    """The key set of a call: of its tensors, else of its device."""
+    """The key set of a call: of its tensors, else of its device; and of the layout asked for."""
+    layout = slots.layout_argument(form)
+    keys = _keys_without_layout(form)
+    return f"{keys} | keys_of({spelling.local(layout.name)})" if layout else keys
+
+
+def _keys_without_layout(form: Form) -> str:
     args = form.schema.args
     tensors = [arg for arg in args if slots.is_tensor_like(arg.type)]
     if tensors:

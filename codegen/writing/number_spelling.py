@@ -14,6 +14,8 @@ def tensor_arguments(op: Operator, form: Form) -> str:
 
 
 def operand_keys(op: Operator, form: Form) -> str:
-    """Return the dispatch keys of all tensors that are read."""
-    read = (arg for arg in op.forms[0].schema.args if slots.is_tensor_like(arg.type))
+    """Return the dispatch keys of all tensors that are read, and of the layout asked for."""
+    layout = slots.layout_argument(form)
+    read = [arg for arg in op.forms[0].schema.args if slots.is_tensor_like(arg.type)]
+    read += [layout] if layout else []
     return " | ".join(f"keys_of({spelling.local(arg.name)})" for arg in read if arg.name not in form.numbers)

@@ -37,6 +37,7 @@ _PROPERTIES = {
     "numel": "{0}.numel()",
     "dtype": "{0}.dtype",
     "device": "{0}.device",
+    "layout": "{0}.layout",
     "is_complex": "{0}.is_complex()",
     "is_conj": "{0}.is_conj()",
     "is_neg": "{0}.is_neg()",

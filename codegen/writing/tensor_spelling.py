@@ -11,6 +11,7 @@ from codegen.language.pyexpr import children
 from codegen.language.spelling import (
     dtype,
     element_type,
+    layout,
     local,
     memory_format,
     number,
@@ -338,6 +339,7 @@ PROPERTIES = {
     "numel": "{0}.numel()",
     "dtype": "{0}.dtype()",
     "device": "{0}.device()",
+    "layout": "{0}.layout()",
     "is_complex": "{0}.is_complex()",
     "is_conj": "{0}.is_conj()",
     "is_neg": "{0}.is_neg()",
@@ -364,4 +366,6 @@ def _literal(value: str | None, type_: ExprType) -> str:
         return dtype(value)
     if base == BaseType("MemoryFormat"):
         return memory_format(value)
+    if base == BaseType("Layout"):
+        return layout(value)
     return f"std::string_view({quoted(value)})"

@@ -395,11 +395,9 @@ std::optional<ScalarType> ParsedArgs::optional_scalar_type(int i) const {
 std::optional<Layout> ParsedArgs::optional_layout(int i) const {
   if (!has(i)) return std::nullopt;
   const Layout given = reinterpret_cast<LayoutObject*>(object(i))->value;
-  if (given != Layout::Strided) {
-    fail(
-        ErrorKind::NotImplemented,
-        "expected layout strided, got a sparse one: sparse_coo_tensor(size) makes a tensor without "
-        "entries");
+  if (given != Layout::Strided && given != Layout::SparseCoo) {
+    fail(ErrorKind::NotImplemented, "expected layout strided or sparse_coo: compressed sparse ",
+         "layouts (csr, csc, bsr, bsc) do not exist here");
   }
   return given;
 }

@@ -177,6 +177,8 @@ from flambeau._sparse_tensor import (  # noqa: E402
     dsmm,
     hsmm,
     hspmm,
+    resize_as_sparse_,
+    saddmm,
     smm,
     sparse_bsc_tensor,
     sparse_bsr_tensor,

@@ -47,7 +47,10 @@ def tensor(
     flambeau.Size([2, 2])
     """
     warn_of_copy(data)
-    out = _C.tensor(data, dtype, device)
+    if isinstance(data, Tensor) and data.is_sparse:
+        out = data.detach().to(dtype=dtype or data.dtype, device=device or data.device, copy=True)
+    else:
+        out = _C.tensor(data, dtype, device)
     return out.requires_grad_() if requires_grad else out
 
 

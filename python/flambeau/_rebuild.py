@@ -111,6 +111,14 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
     return sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced, check_invariants=True)
 
 
+def rebuilt_sparse(cls: type, parts: tuple[Any, ...], requires_grad: bool) -> Any:
+    """Return a tensor or a Parameter of what `sparse_parts` gave, in another process."""
+    out = _rebuild_sparse_tensor(*parts)
+    if cls is Tensor:
+        return out.requires_grad_(requires_grad) if requires_grad else out
+    return cls(out, requires_grad)
+
+
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: tuple[Any, ...], state: Any) -> Any:
     """Return a tensor of a class with attributes."""
     out = func(*args)

@@ -167,6 +167,10 @@ def reduce_tensor(tensor: Any) -> Any:
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError("a tensor with a graph cannot be sent to another process; send x.detach()")
+    if tensor.is_sparse:
+        from flambeau._rebuild import rebuilt_sparse, sparse_parts
+
+        return rebuilt_sparse, (type(tensor), sparse_parts(tensor), tensor.requires_grad)
     plain = tensor if is_shared(tensor) else share(tensor) if _users(tensor) == 1 else _copied(tensor)
     block = _at_address[_C._storage_bytes(plain).data_ptr()]
     geometry = (plain.dtype, tuple(plain.shape), plain.stride(), plain.storage_offset())

@@ -180,7 +180,7 @@ class MemoryMethods:
         if len(args) == 1 and isinstance(args[0], list | tuple) and not isinstance(args[0], _size_type()):
             return _C.tensor(args[0], self.dtype, where)
         sizes = args[0] if len(args) == 1 and not isinstance(args[0], int) else args or (0,)
-        return _C._functions.empty(tuple(sizes), dtype=self.dtype, device=where)
+        return _C._functions.empty(tuple(sizes), dtype=self.dtype, layout=self.layout, device=where)
 
 
 def _over_storage(like: Tensor, storage: Any) -> Tensor:

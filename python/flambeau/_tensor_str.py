@@ -222,13 +222,14 @@ def _sparse(tensor: Any, prefix: str) -> str:
         if part.numel() == 0:
             text += f", size={tuple(part.shape)}"
         lines.append(text + ")")
-    last = [f"size={tuple(tensor.shape)}, nnz={tensor._nnz()}"]
+    last = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
     default = _C.get_default_dtype()
     if tensor.dtype not in (default, default.to_complex(), _C.int64, _C.bool):
         last.append(f"dtype={tensor.dtype}")
     last.append(f"layout={_naming.root}.{_naming.short(tensor.layout)}")
     last += [suffix for suffix in _suffixes(tensor) if not suffix.startswith(("size=", "dtype="))]
-    return prefix + (",\n" + indent).join([*lines, ", ".join(last)]) + ")"
+    parts = prefix + (",\n" + indent).join(lines)
+    return _add_suffixes(parts, last, len(prefix), force_newline=True)
 
 
 def show(tensor: Tensor, contents: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """Random statements about tensors that share memory, drawn with a look at what the variables hold.
 
-Variables `x0`, `x1`, ... are tensors, `n0`, ... NumPy arrays, `c0` is a DLPack capsule; `t` is the framework.
+Variables `x0`, `x1`, ... are tensors, `s0`, ... sparse ones,
+`n0`, ... NumPy arrays, `c0` is a DLPack capsule; `t` is the framework.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import math
 import random
 from collections.abc import Callable
 from typing import Any
+
+from .sparse_statements import sparse
 
 TENSORS, ARRAYS = 5, 2
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool", "complex64", "int16", "float16")
@@ -286,9 +289,9 @@ def _differentiate(s: Source, name: str, x: Any) -> str:
 
 
 KINDS: list[Callable[[Source, str, Any], str]] = [
-    _create, _view, _write, _reshape, _compute, _out, _share, _differentiate
+    _create, _view, _write, _reshape, _compute, _out, _share, _differentiate, sparse
 ]  # fmt: skip
-WEIGHTS = (8, 22, 16, 12, 14, 7, 13, 8)
+WEIGHTS = (8, 22, 16, 12, 14, 7, 13, 8, 22)
 LIMIT = 4096  # elements: larger tensors are dropped
 
 

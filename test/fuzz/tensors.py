@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import flambeau
 
+from .sparse_tensors import sparse_of
+
 if TYPE_CHECKING:
     from .values import Call
 
@@ -28,6 +30,7 @@ LAYOUTS = (
     "expanded", "expanded", "overlapping", "channels last",
 )  # fmt: skip
 PATTERN = 8192  # elements
+SPARSE = 16  # of so many tensors one is sparse
 
 
 @functools.cache
@@ -113,6 +116,8 @@ def _elements(call: Call, shape: list[int], dtype: str, kind: str) -> flambeau.T
 
 def tensor_of(call: Call, shape: list[int], dtype: str, kind: str = "numbers") -> flambeau.Tensor:
     """A tensor of this shape, in memory that ends where its last element does."""
+    if call.is_plain and kind == "numbers" and call.one_in(SPARSE) and math.prod(shape) <= PATTERN // 8:
+        return sparse_of(call, shape, _elements(call, [], dtype, kind))
     strides, offset = _geometry(call, shape, call.one_of(LAYOUTS))
     if call.on_meta or call.one_in(40) or max(shape, default=0) in HUGE:
         return _meta(shape, strides, dtype)
@@ -139,6 +144,8 @@ def related(call: Call, other: flambeau.Tensor) -> flambeau.Tensor:
     drawn = call.below(5)
     if drawn == 1:
         return other.detach()
+    if other.is_sparse:  # a view of damaged indices is refused
+        return other
     if drawn == 2 and other.dim() > 1:
         return other.transpose(0, -1)
     if drawn == 3 and other.dim() > 0 and other.shape[0] > 1:
@@ -150,9 +157,9 @@ def related(call: Call, other: flambeau.Tensor) -> flambeau.Tensor:
 
 def with_history(call: Call, tensor: flambeau.Tensor) -> flambeau.Tensor:
     """Conjugated if it is complex, with a gradient if it has one; or as it is."""
-    if tensor.dtype.is_complex and call.one_in(6):
+    if tensor.dtype.is_complex and not tensor.is_sparse and call.one_in(6):
         tensor = tensor.conj()
-    elif tensor.dtype.is_complex and call.one_in(20):
+    elif tensor.dtype.is_complex and not tensor.is_sparse and call.one_in(20):
         tensor = tensor.conj().imag  # a negative view
     if (tensor.dtype.is_floating_point or tensor.dtype.is_complex) and call.one_in(4):
         tensor = tensor.detach().requires_grad_()

@@ -70,6 +70,19 @@ def test_a_failure_names_its_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert told.startswith(target.shown(0, number)) and f"flambeau.sin --seed 0 --call {number}" in told
 
 
+def damaged(x: flambeau.Tensor) -> bool:
+    """Whether an index of a sparse tensor is out of range."""
+    sizes = flambeau.tensor(x.shape[: x.sparse_dim()], dtype=flambeau.int64).unsqueeze(1)
+    return bool(((x._indices() < 0) | (x._indices() >= sizes)).any())
+
+
+def sparse_kinds(x: flambeau.Tensor) -> dict[str, bool]:
+    """What to count of a sparse tensor."""
+    is_damaged = damaged(x)
+    repeats = x._nnz() > 1 and not is_damaged and x.coalesce()._nnz() < x._nnz()
+    return {"sparse": True, "sparse and damaged": is_damaged, "sparse with duplicates": repeats}
+
+
 def test_arguments_are_of_every_kind():
     seen: Counter[str] = Counter()
     for number in range(2000):
@@ -77,6 +90,9 @@ def test_arguments_are_of_every_kind():
         call.agree(may_be_huge=True)
         first, second = call.tensor(call.dtype), call.tensor(call.dtype)
         for x in (first, second):
+            if x.is_sparse:
+                seen.update(sparse_kinds(x))
+                continue
             dense = x.numel() == 0 or x._is_view() and x.is_contiguous()
             seen.update(
                 {
@@ -92,12 +108,20 @@ def test_arguments_are_of_every_kind():
             )  # fmt: skip
             if x.dtype == flambeau.bool and not x.is_meta and not x.is_conj():
                 seen["bool bytes"] += bool((x.contiguous().view(flambeau.uint8) > 1).any())
-        both_real = not first.is_meta and not second.is_meta and first.numel() and second.numel()
+        both_real = (
+            not first.is_sparse
+            and not second.is_sparse
+            and not first.is_meta
+            and not second.is_meta
+            and first.numel()
+            and second.numel()
+        )
         if both_real:
             seen["shared"] += first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
     assert all(seen[f"flambeau.{dtype}"] for dtype in DTYPES)
     kinds = {kind: count for kind, count in seen.items() if not kind.startswith("flambeau.")}
-    assert len(kinds) == 15 and min(kinds.values()) >= 20, kinds
+    assert kinds.pop("sparse and damaged") >= 8, seen
+    assert len(kinds) == 17 and min(kinds.values()) >= 20, kinds
 
 
 @pytest.mark.parametrize("way", WAYS)

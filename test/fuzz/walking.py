@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import random
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -34,13 +36,77 @@ def _resize(x: Any, shape: Any) -> None:
         storage[before:].fill_(0)
 
 
+# What a walk does to a sparse tensor whose indices are out of range: each gives a result or an exception.
+ON_DAMAGED = (
+    lambda t, x: x.to_dense(),
+    lambda t, x: x.coalesce(),
+    lambda t, x: x + x,
+    lambda t, x: x * x,
+    lambda t, x: x * x.to_dense(),
+    lambda t, x: x.sum(0),
+    lambda t, x: x.index_select(0, t.tensor([0])),
+    lambda t, x: x.select(0, 0),
+    lambda t, x: x.transpose(0, 0).to_dense(),
+    lambda t, x: t.sparse.mm(x, t.ones(x.shape[-1], 2, dtype=x.dtype)),
+    lambda t, x: t.sparse.mm(x, x),
+    lambda t, x: t.bmm(x, t.ones(x.shape[0], x.shape[2], 2, dtype=x.dtype)),
+    lambda t, x: t.sparse.sum(x, 0),
+    lambda t, x: t.sparse.softmax(x, 0),
+    lambda t, x: t.cat([x, x]).to_dense(),
+    lambda t, x: t.zeros(x.shape, dtype=x.dtype).add_(x),
+    lambda t, x: t.ones(x.shape, dtype=x.dtype).sparse_mask(x),
+    lambda t, x: x.sparse_mask(x),
+    lambda t, x: t.ones(x.shape[0], 2, dtype=x.dtype).sparse_mask(x),
+    lambda t, x: t.hspmm(x, t.ones(x.shape[-1], 2, dtype=x.dtype)),
+    lambda t, x: x.to_sparse(1),
+    lambda t, x: repr(x),
+    lambda t, x: pickle.loads(pickle.dumps(x)),
+)
+WRONG = (-1, 4, 2**31, 2**62, -(2**63), 2**63 - 1)
+
+
+def _damage(x: Any, seed: int) -> None:
+    """Operators on a copy with an index out of range. PyTorch, which reads memory there, is spared."""
+    if FRAMEWORK != "flambeau" or not x.sparse_dim() or not x._nnz():
+        return
+    source = random.Random(seed)
+    damaged = x.detach().clone()
+    at = source.randrange(x.sparse_dim()), source.randrange(x._nnz())
+    if source.random() < 0.3:
+        damaged._indices().zero_()  # in range, and not coalesced as the tensor may claim
+    else:
+        damaged._indices()[at] = source.choice(WRONG)
+    if x.is_floating_point() or x.is_complex():
+        damaged.requires_grad_(source.random() < 0.3)
+    for use in source.sample(ON_DAMAGED, 4):
+        try:
+            result = use(_framework(), damaged)
+            if getattr(result, "requires_grad", False):
+                result.to_dense().abs().sum().backward()
+        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError):
+            pass
+
+
+def _gradient(function: Any, x: Any) -> Any:
+    """The gradient of a function by a sparse tensor, as a strided one."""
+    leaf = x.detach().clone().requires_grad_()
+    function(leaf).backward()
+    return leaf.grad.to_dense()
+
+
 class Walk:
     """A program that runs, statement by statement."""
 
     def __init__(self, framework: Any) -> None:
         self.framework = framework
         self.names: dict[str, Any] = {}
-        self.scope = {"t": framework, "np": numpy, "resize": _resize}
+        self.scope = {
+            "t": framework,
+            "np": numpy,
+            "resize": _resize,
+            "damage": _damage,
+            "gradient": _gradient,
+        }
         # PyTorch frees memory under NumPy's arrays in some of these cases: there it stays until the end.
         self.kept: list[Any] = []
 
@@ -53,7 +119,9 @@ class Walk:
             outcome = type(error).__name__
         for name, value in list(self.names.items()):
             wanted = numpy.ndarray if name[0] == "n" else self.framework.Tensor
-            if name[0] != "c" and (not isinstance(value, wanted) or too_large(value)):
+            is_sparse = getattr(value, "is_sparse", False)
+            misplaced = name[0] in "sx" and is_sparse != (name[0] == "s")
+            if name[0] != "c" and (not isinstance(value, wanted) or misplaced or too_large(value)):
                 del self.names[name]
         if FRAMEWORK != "flambeau":
             self.kept += [x.untyped_storage() for n, x in self.names.items() if n[0] == "x"]
@@ -68,7 +136,9 @@ class Walk:
         groups = _groups(spans)
         seen = {}
         for name, value in self.names.items():
-            if name[0] == "x":
+            if name[0] == "s":
+                seen[name] = _of_sparse(value)
+            elif name[0] == "x":
                 seen[name] = {**_of_tensor(value), **_place(value, groups.get(name), spans[name])}
             elif name[0] == "n":
                 seen[name] = {
@@ -118,6 +188,18 @@ def _of_tensor(x: Any) -> dict[str, Any]:
         "requires_grad": x.requires_grad,
         "leaf": x.is_leaf,
         "values": _shown(x.detach().tolist()),
+    }
+
+
+def _of_sparse(x: Any) -> dict[str, Any]:
+    """What does not depend on how many entries there are."""
+    return {
+        "dtype": str(x.dtype).partition(".")[2],
+        "shape": list(x.shape),
+        "dims": [x.sparse_dim(), x.dense_dim()],
+        "requires_grad": x.requires_grad,
+        "leaf": x.is_leaf,
+        "values": _shown(x.detach().to_dense().tolist()),
     }
 
 

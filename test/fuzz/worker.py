@@ -114,12 +114,16 @@ def _read(source: Call, result: Any) -> None:
         if source.one_in(20):
             repr(result)
         else:
-            result.detach().tolist()
+            result.detach().to_dense().tolist()
         if result.requires_grad:
             result.abs().sum().backward()
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, flambeau.Tensor) and value.is_sparse:
+        parts = f"indices {value._indices().tolist()} values {value._values().tolist()}"
+        marks = " coalesced" * value.is_coalesced() + " requires_grad" * value.requires_grad
+        return f"<sparse {value.dtype} {list(value.shape)} {parts}{marks}>"
     if isinstance(value, flambeau.Tensor):
         place = f"{list(value.shape)} strides {list(value.stride())} offset {value.storage_offset()}"
         marks = " conj" * value.is_conj() + " neg" * value.is_neg() + " requires_grad" * value.requires_grad

@@ -131,7 +131,7 @@ def hostile_indices():
 
 @pytest.mark.parametrize("indices", hostile_indices(), ids=str)
 def test_indices_out_of_range(indices):
-    with pytest.raises(IndexError, match="out of range"):
+    with pytest.raises(RuntimeError, match="inconsistent with indices|negative index"):
         fb.sparse_coo_tensor(indices, fb.ones(3), (3, 3))
 
 
@@ -174,7 +174,7 @@ def test_indices_that_were_overwritten(use):
     for value in (10**12, -5, 3):
         x = fb.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 2.0], (3, 3), is_coalesced=True)
         x._indices()[0, 1] = value
-        with pytest.raises(IndexError):
+        with pytest.raises((IndexError, RuntimeError)):
             uses()[use](x)
 
 

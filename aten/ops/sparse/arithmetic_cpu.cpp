@@ -1,5 +1,7 @@
 // What arithmetic and copies do with sparse tensors on CPU: sums of the entries, values scaled,
 // cast and copied.
+#include <algorithm>
+
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
@@ -33,6 +35,13 @@ Tensor scaled(const Tensor& values, const Scalar& alpha) {
   return alpha.equals(int64_t{1}) ? values : mul_Scalar::call(values, alpha);
 }
 
+void check_alpha(const char* op, const Scalar& alpha, ScalarType dtype) {
+  check(alpha.is_integral(true) || !is_integral_type(dtype, true), op,
+        ": expected an integer alpha for integer inputs, got ", alpha);
+  check(!alpha.is_complex() || is_complex_type(dtype), op,
+        ": expected a real alpha for real inputs, got ", alpha);
+}
+
 Tensor add_entries(const char* op, const Tensor& self, const Tensor& other, const Scalar& alpha) {
   check_same_sizes(op, self, other);
   const SparseParts a = sparse_parts(op, self);
@@ -40,6 +49,7 @@ Tensor add_entries(const char* op, const Tensor& self, const Tensor& other, cons
   check(a.sparse_dim() == b.sparse_dim(), op, ": expected equal numbers of sparse dimensions, got ",
         a.sparse_dim(), " and ", b.sparse_dim());
   const ScalarType dtype = promote_types(self.dtype(), other.dtype());
+  check_alpha(op, alpha, dtype);
   const Tensor indices[] = {a.indices, b.indices};
   const Tensor values[] = {to_dtype::call(a.values, dtype),
                            to_dtype::call(scaled(to_dtype::call(b.values, dtype), alpha), dtype)};
@@ -52,6 +62,7 @@ Tensor add_entries(const char* op, const Tensor& self, const Tensor& other, cons
 void add_into_dense(const char* op, const Tensor& dense, const Tensor& entries,
                     const Scalar& alpha) {
   check_same_sizes(op, dense, entries);
+  check_alpha(op, alpha, promote_types(dense.dtype(), entries.dtype()));
   const SparseParts parts = sparse_parts(op, entries);
   const std::vector<int64_t> positions = sparse_positions(op, parts.indices, entries.sizes());
   const DimVector sizes = sparse::row_sizes(entries.sizes(), parts.sparse_dim());
@@ -116,6 +127,7 @@ Tensor add_sparse_cpu(const Tensor& self, const Tensor& other, const Scalar& alp
   if (is_sparse(other)) return add_mixed("add", self, other, alpha);
   check(!is_number(other), "add: expected another tensor of the sizes of a sparse one, got ",
         other);
+  check_alpha("add", alpha, promote_types(self.dtype(), other.dtype()));
   return add_mixed("add", scaled(other, alpha), self, Scalar(int64_t{1}));
 }
 
@@ -208,6 +220,23 @@ void zero_sparse_cpu(Tensor& self) {
   set_sparse_parts("zero_", self, self.sizes(), sparse::no_entries(parts, self.dtype()));
 }
 
+Tensor zeros_sparse_cpu(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Layout>,
+                        std::optional<Device> device, std::optional<bool>) {
+  check(!device || device->is_cpu(), "zeros: sparse tensors are on the CPU only, got ",
+        device.value_or(Device()));
+  check(std::all_of(size.begin(), size.end(), [](int64_t n) { return n >= 0; }),
+        "zeros: expected non-negative sizes, got ", size);
+  const Tensor indices = empty_tensor({static_cast<int64_t>(size.size()), 0}, ScalarType::Int64);
+  const Tensor values = empty_tensor({0}, dtype.value_or(default_dtype()));
+  return make_sparse("zeros", size, {indices, values, true});
+}
+
+Tensor empty_sparse_cpu(IntArrayRef size, std::optional<ScalarType> dtype,
+                        std::optional<Layout> layout, std::optional<Device> device,
+                        std::optional<bool> pin_memory, std::optional<MemoryFormat>) {
+  return zeros_sparse_cpu(size, dtype, layout, device, pin_memory);
+}
+
 Tensor zeros_like_sparse_cpu(const Tensor& self, std::optional<ScalarType> dtype,
                              std::optional<Layout> layout, std::optional<Device> device,
                              std::optional<bool>, std::optional<MemoryFormat>) {
@@ -215,6 +244,7 @@ Tensor zeros_like_sparse_cpu(const Tensor& self, std::optional<ScalarType> dtype
   const Device where = device.value_or(self.device());
   if (layout == Layout::Strided) return zeros_tensor(self.sizes(), type, where);
   check(where.is_cpu(), "zeros_like: sparse tensors are on the CPU only, got ", where);
+  if (!is_sparse(self)) return zeros_sparse_cpu(self.sizes(), type, layout, where, {});
   const SparseParts parts = sparse_parts("zeros_like", self);
   return make_sparse("zeros_like", self.sizes(), sparse::no_entries(parts, type));
 }

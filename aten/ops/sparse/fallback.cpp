@@ -2,8 +2,11 @@
 // - A pointwise operator is evaluated at the entries, where it turns zeros into a zero; this is
 //   tried out with the call's own numbers. Where it does not, and a strided operand has as many
 //   elements as the result, all operands become strided.
-// - A composite runs by its parts, which have rules or end here again.
+// - A composite runs by its parts, which have rules or end here again, unless it writes to a sparse
+//   tensor. One that makes a tensor must make it in the layout asked for.
 // - Everything else is refused, so that no kernel of strided tensors meets a sparse one.
+#include <algorithm>
+
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
@@ -175,21 +178,39 @@ void run_pointwise(const OperatorEntry& op, Stack& stack) {
   stack.push(IValue(returned));
 }
 
-bool writes(const OperatorTraits& traits) {
-  for (const ArgumentTraits& argument : traits.arguments) {
-    if (argument.is_mutable) return true;
+bool writes_sparse(const IValue& value) {
+  if (value.is_tensor()) return is_sparse(value.tensor());
+  const auto* const list = std::get_if<std::vector<Tensor>>(&value.payload());
+  return list && std::any_of(list->begin(), list->end(), is_sparse);
+}
+
+bool writes_sparse(const OperatorTraits& traits, const Stack& stack) {
+  for (size_t i = 0; i < traits.arguments.size(); ++i) {
+    if (traits.arguments[i].is_mutable && writes_sparse(stack[i])) return true;
   }
   return false;
 }
 
+Layout wanted_layout(const Stack& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (const auto* const given = std::get_if<Layout>(&arguments[i].payload())) return *given;
+  }
+  return Layout::SparseCoo;  // like the sparse argument
+}
+
+void run_parts(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  const Layout wanted = wanted_layout(stack);
+  op.call_boxed(op.kernel_at(static_cast<int>(DispatchKey::CPU)), keys, stack);
+  if (op.traits->is_factory && stack[0].tensor().layout() != wanted) refuse(op);
+}
+
 void run_sparse(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const OperatorTraits* traits = op.traits;
-  if (!traits || traits->is_factory || traits->is_random) refuse(op);
-  if (traits->is_composite && !writes(*traits)) {
-    void* const composite = op.kernel_at(static_cast<int>(DispatchKey::CPU));
-    return op.call_boxed(composite, keys, stack);
-  }
-  if (traits->rules.empty() || traits->rules[0].method != BatchMethod::Pointwise) refuse(op);
+  if (!traits || traits->is_random) refuse(op);
+  if (traits->is_composite && !writes_sparse(*traits, stack)) return run_parts(op, keys, stack);
+  if (traits->is_factory || traits->rules.empty() ||
+      traits->rules[0].method != BatchMethod::Pointwise)
+    refuse(op);
   run_pointwise(op, stack);
 }
 

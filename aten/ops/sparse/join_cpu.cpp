@@ -57,18 +57,21 @@ Tensor padded(const Tensor& values, int64_t dim, int64_t offset, int64_t size) {
   return all;
 }
 
-// Entries whose position an index names, each with the place of the index.
+// Entries whose position an index names, each with the place of the index. Negative indices count
+// from the end, as PyTorch's do for sparse tensors alone.
 struct Chosen {
   std::vector<int64_t> entries, positions;
 };
 
 Chosen chosen_by(const Tensor& self, const SparseParts& parts, int64_t dim, const Tensor& index) {
-  const Tensor places = contiguous_tensor(to_dtype::call(index, ScalarType::Int64));
-  const auto* const place = places.data_as<int64_t>();
+  const Tensor places =
+      clone::call(to_dtype::call(index, ScalarType::Int64), MemoryFormat::Contiguous);
+  auto* const place = places.data_as<int64_t>();
   std::vector<int64_t> order(static_cast<size_t>(index.numel()));
   for (int64_t i = 0; i < index.numel(); ++i) {
-    check_index(place[i] >= 0 && place[i] < self.size(dim), "index_select: index ", place[i],
-                " out of range for dimension ", dim, " of ", self);
+    check_index(place[i] >= -self.size(dim) && place[i] < self.size(dim), "index_select: index ",
+                place[i], " out of range for dimension ", dim, " of ", self);
+    place[i] += place[i] < 0 ? self.size(dim) : 0;
   }
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -128,9 +131,9 @@ Tensor index_select_sparse_cpu(const Tensor& self, int64_t dim, const Tensor& in
   check_index(self.dim() > 0 && index.dim() <= 1, kName,
               ": expected a tensor with dimensions and an index of one, got ", self, " and ",
               index);
-  check(!is_sparse(index) &&
-            (index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32),
-        kName, ": expected a strided index of int32 or int64, got ", index);
+  check_index(!is_sparse(index) &&
+                  (index.dtype() == ScalarType::Int64 || index.dtype() == ScalarType::Int32),
+              kName, ": expected a strided index of int32 or int64, got ", index);
   sparse_positions(kName, parts.indices, self.sizes());
   dim = wrap_dim(dim, self.dim());
   const int64_t lead = parts.sparse_dim(), wanted = index.numel();

@@ -102,13 +102,28 @@ void check_gather(const Tensor& self, const Tensor& indices) {
         " sparse dimensions, got ", indices.size(0));
 }
 
+// PyTorch's exception for indices that a tensor cannot be made of; others are IndexErrors.
+void check_fits(const Tensor& indices, IntArrayRef size) {
+  const Tensor rows = contiguous_tensor(indices);
+  const auto* const index = rows.data_as<int64_t>();
+  for (int64_t d = 0; d < indices.size(0); ++d) {
+    for (int64_t i = 0; i < indices.size(1); ++i) {
+      const int64_t at = index[d * indices.size(1) + i];
+      check(at >= 0, "sparse_coo_tensor: found negative index ", at, " for dim ", d, ", entry ", i);
+      check(at < size[static_cast<size_t>(d)], "sparse_coo_tensor: size is inconsistent with ",
+            "indices: for dim ", d, ", size is ", size[static_cast<size_t>(d)], " but found index ",
+            at, ", out of range");
+    }
+  }
+}
+
 }  // namespace
 
 Tensor sparse_coo_tensor_cpu(const Tensor& indices, const Tensor& values, IntArrayRef size,
                              bool is_coalesced) {
   constexpr const char* kName = "sparse_coo_tensor";
   Tensor t = make_sparse(kName, size, {indices, values, is_coalesced});
-  sparse_positions(kName, indices, size);
+  check_fits(indices, size);
   return t;
 }
 

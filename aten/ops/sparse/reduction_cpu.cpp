@@ -1,4 +1,4 @@
-// Sums, norms and questions over sparse tensors on CPU. Elements without an entry are 0, which adds
+// Sums and questions over sparse tensors on CPU. Elements without an entry are 0, which adds
 // nothing; entries of one place are added up first where the reduction is not linear.
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
@@ -19,20 +19,8 @@ namespace {
 bool has(uint64_t mask, int64_t dim) { return mask >> dim & 1; }
 
 uint64_t reduced_mask(const Tensor& self, std::optional<IntArrayRef> dim) {
-  if (dim && !dim->empty()) return dim_mask(*dim, self.dim());
+  if (dim) return dim_mask(*dim, self.dim());  // an empty list reduces nothing, unlike strided ones
   return self.dim() == 64 ? ~uint64_t{0} : (uint64_t{1} << self.dim()) - 1;
-}
-
-// The values of a tensor that is reduced to one element.
-Tensor all_values(const char* op, const Tensor& self, std::optional<IntArrayRef> dim,
-                  bool keepdim) {
-  const uint64_t all = reduced_mask(self, std::nullopt);
-  if (reduced_mask(self, dim) != all || (keepdim && self.dim() > 0)) {
-    fail(ErrorKind::NotImplemented, op,
-         ": not implemented along single dimensions of tensors of layout sparse_coo; to_dense() "
-         "gives a strided one");
-  }
-  return sparse_parts(op, coalesce_cpu(self)).values;
 }
 
 Tensor without_dense(const SparseParts& parts, uint64_t mask, std::optional<ScalarType> dtype) {
@@ -82,22 +70,7 @@ Tensor sum_dim_sparse_cpu(const Tensor& self, const std::optional<IntArrayRef>& 
 }
 
 Tensor any_sparse_cpu(const Tensor& self) {
-  return any::call(all_values("any", self, std::nullopt, false));
-}
-
-Tensor norm_0_sparse_cpu(const Tensor& self, const std::optional<IntArrayRef>& dim, bool keepdim) {
-  return _norm_0::call(all_values("norm", self, dim, keepdim), std::nullopt, false);
-}
-Tensor norm_1_sparse_cpu(const Tensor& self, const std::optional<IntArrayRef>& dim, bool keepdim) {
-  return _norm_1::call(all_values("norm", self, dim, keepdim), std::nullopt, false);
-}
-Tensor norm_2_sparse_cpu(const Tensor& self, const std::optional<IntArrayRef>& dim, bool keepdim) {
-  return _norm_2::call(all_values("norm", self, dim, keepdim), std::nullopt, false);
-}
-Tensor norm_p_sparse_cpu(const Tensor& self, double ord, const std::optional<IntArrayRef>& dim,
-                         bool keepdim) {
-  check(ord > 0, "norm: expected an order above 0, since absent elements are 0, got ", ord);
-  return _norm_p::call(all_values("norm", self, dim, keepdim), ord, std::nullopt, false);
+  return any::call(sparse_parts("any", coalesce_cpu(self)).values);
 }
 
 Scalar local_scalar_dense_sparse_cpu(const Tensor& self) {

@@ -13,6 +13,7 @@
 #include "torchgen_out/aten/index_ops.h"
 #include "torchgen_out/aten/sparse_kernels.h"
 #include "torchgen_out/aten/sparse_rules.h"
+#include "torchgen_out/aten/unary_ops.h"
 #include "torchgen_out/aten/view_kernels.h"
 #include "torchgen_out/aten/view_ops.h"
 
@@ -231,6 +232,15 @@ std::vector<Tensor> unbind_sparse_cpu(const Tensor& self, int64_t dim) {
   for (const ViewGeometry& g : view::unbind(marked("unbind", self), dim))
     slices.push_back(viewed("unbind", self, g));
   return slices;
+}
+// The two parts of a number are a dense dimension.
+Tensor view_as_real_sparse_cpu(const Tensor& self) {
+  const SparseParts parts = sparse_parts("view_as_real", self);
+  check(self.is_complex(), "view_as_real: expected a complex tensor, got ", self);
+  const Tensor values = view_as_real::call(resolve_conj::call(parts.values));
+  DimVector sizes(self.sizes());
+  sizes.push_back(2);
+  return make_sparse("view_as_real", sizes, {parts.indices, values, parts.is_coalesced, true});
 }
 
 }  // namespace flambeau::ops

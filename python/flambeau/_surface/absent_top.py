@@ -34,9 +34,10 @@ _top.quantized
       quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
       quantized_rnn_relu_cell quantized_rnn_tanh_cell
 """,
-    "native_norm takes sparse tensors only; linalg.vector_norm is for dense ones": """
-_top.sparse_only
-  def native_norm
+    "flambeau has no compressed sparse layouts, semi-structured ones included": """
+sparse.semi_structured
+  class SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS
+  def to_sparse_semi_structured
 """,
     "flambeau does not call this library by name; nn.functional has the operator": """
 _top.vendors

@@ -16,7 +16,10 @@ from flambeau import _lazy
 TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
 . Stream=_streams Event=_streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit FileCheck=testing
-. DisableTorchFunction=_function_state DisableTorchFunctionSubclass=_function_state _top.sparse_only
+. DisableTorchFunction=_function_state DisableTorchFunctionSubclass=_function_state native_norm=_sparse_tensor
+. indices_copy=_sparse_tensor values_copy=_sparse_tensor crow_indices_copy=_sparse_tensor
+. col_indices_copy=_sparse_tensor ccol_indices_copy=_sparse_tensor row_indices_copy=_sparse_tensor
+sparse sparse.semi_structured
 . AggregationType=_surface.written SUM=_surface.written AVG=_surface.written
 . thread_safe_generator=random init_num_threads=_defaults
 . get_autocast_ipu_dtype=amp.older_names set_autocast_ipu_dtype=amp.older_names

@@ -304,12 +304,16 @@ def gradcheck(
         check_forward_ad: check forward mode.
         check_backward_ad: check reverse mode.
         fast_mode: compare along one random direction only: quicker, and may miss a mistake.
-        masked: accepted for PyTorch's programs; it tells kinds of sparse gradients apart.
+        masked: of sparse inputs, check the elements that have entries alone; otherwise all elements.
     Raises: GradcheckError for a mismatch, AssertionError for options that exclude each other, ValueError
         if no input requires a gradient.
     """
     _check_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if any(isinstance(x, Tensor) and x.is_sparse for x in arguments):
+        from flambeau.sparse._gradcheck import strided_inputs
+
+        func, arguments = strided_inputs(func, arguments, bool(masked))
     indices = _check_inputs(arguments)
     check = _Check(
         func, arguments, indices, eps, atol, rtol, check_backward_ad, check_forward_ad, check_grad_dtypes

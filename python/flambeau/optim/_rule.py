@@ -319,6 +319,11 @@ class RuleOptimizer(Optimizer):
         if self.decoupled or group.get("decoupled_weight_decay"):
             p.mul_(1 - group["lr"] * weight_decay)
             return g
+        if getattr(g, "is_sparse", False):
+            raise RuntimeError(
+                f"{type(self).__name__}: weight_decay is not compatible with sparse gradients, since it "
+                "changes every element"
+            )
         if isinstance(weight_decay, Tensor):
             return g.add(p.mul(weight_decay))
         return g.add(p, alpha=weight_decay)

@@ -162,7 +162,7 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         flat = [flambeau.zeros_like(p) if p.grad is None else p.grad for p in self._params]
-        return flambeau.cat([_real(g).reshape(-1) for g in flat])
+        return flambeau.cat([_real(g.to_dense()).reshape(-1) for g in flat])
 
     def _move(self, t: float, direction: Tensor) -> None:
         at = 0

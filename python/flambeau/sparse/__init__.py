@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,25 @@ from flambeau import Tensor
 from flambeau._C import _functions
 from flambeau._defaults import sparse_types
 from flambeau._lazy import attributes
+from flambeau._sparse_tensor import COMPRESSED, Invariants
+from flambeau._tensor_str import described
+from flambeau.sparse._gradcheck import strided_inputs
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum"]
+__all__ = [
+    "addmm",
+    "as_sparse_gradcheck",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "spdiags",
+    "spsolve",
+    "sum",
+]
 
 
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
+def mm(input: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     r"""Product of a sparse matrix with a strided or a sparse one.
 
     .. math:: y_{ij} = \sum_p a_{ip} b_{pj}
@@ -24,7 +39,10 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     Args:
         input: sparse matrix (n, k).
         mat2: matrix (k, m).
+        reduce: None; PyTorch has reductions for compressed layouts alone.
     """
+    if reduce is not None:
+        raise NotImplementedError(f"sparse.mm: reduce={reduce!r}: {COMPRESSED}")
     if input.is_sparse and not mat2.is_sparse and mat2.is_floating_point():
         return _functions._sparse_mm(input, mat2)
     return _functions.mm(input, mat2)
@@ -47,33 +65,106 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: 
     return (mat if beta == 1 else mat * beta) + product
 
 
+def sampled_addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Raise NotImplementedError: PyTorch has it for compressed layouts, which do not exist here."""
+    raise NotImplementedError(f"sampled_addmm: {COMPRESSED}")
+
+
+def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
+    """Raise NotImplementedError: PyTorch has it for compressed layouts, which do not exist here."""
+    raise NotImplementedError(f"spsolve: {COMPRESSED}")
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: Any = None) -> Tensor:
+    """Sparse matrix with the rows of `diagonals` on its diagonals.
+
+    Row i stands on the diagonal ``offsets[i]``: element (r, c) with ``c - r == offsets[i]`` is
+    ``diagonals[i, c]``. Elements outside the matrix are left out.
+
+    Args:
+        diagonals: (diagonals, length), or one diagonal.
+        offsets: int64, one number for each diagonal; 0 is the main one, positive ones lie above it.
+        shape: (rows, columns).
+        layout: sparse_coo or None.
+    Raises: RuntimeError for offsets that repeat or are not int64, and for shapes that do not fit.
+    """
+    rows = _checked_diagonals(diagonals, offsets, shape, layout)
+    steps = offsets.reshape(-1)
+    height, width = shape
+    columns = flambeau.arange(min(rows.shape[1], width))
+    lines = columns - steps.clamp(-height, width).unsqueeze(1)
+    diagonal, column = ((lines >= 0) & (lines < height)).nonzero().unbind(1)
+    indices = flambeau.stack([lines[diagonal, column], column])
+    return flambeau.sparse_coo_tensor(indices, rows[diagonal, column], (height, width))
+
+
+def _checked_diagonals(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: Any) -> Tensor:
+    rows = diagonals.unsqueeze(0) if diagonals.dim() == 1 else diagonals
+    if rows.dim() != 2 or offsets.dim() > 1 or len(shape) != 2 or min(shape) < 0:
+        raise RuntimeError(
+            "spdiags: expected diagonals of 1 or 2 dimensions, offsets of at most 1 and a shape of 2 sizes, "
+            f"got {described(diagonals)}, {described(offsets)} and {tuple(shape)}"
+        )
+    if offsets.dtype != flambeau.int64 or offsets.numel() != rows.shape[0]:
+        raise RuntimeError(
+            f"spdiags: expected offsets to be int64 and one for each of {rows.shape[0]} diagonals, got "
+            f"{described(offsets)}"
+        )
+    if flambeau.unique(offsets).numel() != offsets.numel():
+        raise RuntimeError("spdiags: Offset tensor contains duplicate values")
+    if layout not in (None, flambeau.sparse_coo):
+        raise (RuntimeError if layout == flambeau.strided else NotImplementedError)(
+            f"spdiags: expected layout sparse_coo, got {layout}; {COMPRESSED}"
+        )
+    return rows
+
+
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: Any = None) -> Tensor:
     """Sum of elements, along `dim` or of all.
 
     Args:
         input: sparse tensor.
         dim: dimensions to sum; None: all, and the result is strided.
-        dtype: of the result; None: that of `input`.
+        dtype: of the result; None: that of `input`, int64 for integers that are summed over all dimensions.
     Returns: a sparse tensor of the sparse dimensions that are left, a strided one if there is none.
+    Raises: RuntimeError for a dimension that is named twice, NotImplementedError for a strided tensor.
     """
+    _require_sparse("sum", input)
     if dtype is not None:
         input = input.to(dtype)
-    dtype = input.dtype
-    if dim is None:
-        return input.coalesce().values().sum(dtype=dtype)
-    lead = input.sparse_dim()
-    dims = {_wrapped(d, input.dim()) for d in ([dim] if isinstance(dim, int) else dim)}
-    dense = [d - lead + 1 for d in dims if d >= lead]
     entries = input.coalesce()
     values = entries.values()
+    if dim is None:
+        return values.sum()
+    lead = input.sparse_dim()
+    named = [_wrapped(d, input.dim()) for d in ([dim] if isinstance(dim, int) else dim)]
+    dims = set(named)
+    if len(dims) < len(named):
+        raise RuntimeError(f"sparse.sum: a dimension appears multiple times in the list of dims {dim}")
+    dense = [d - lead + 1 for d in dims if d >= lead]
     if dense:
-        values = values.sum(dense, dtype=dtype)
+        values = values.sum(dense, dtype=input.dtype)
     kept = [d for d in range(lead) if d not in dims]
     if not kept:
-        return values.sum(0, dtype=dtype)
+        return values.sum(0, dtype=input.dtype)
     sizes = [n for d, n in enumerate(input.shape) if d not in dims]
     indices = entries.indices()[flambeau.tensor(kept)]
     return flambeau.sparse_coo_tensor(indices, values, sizes).coalesce()
+
+
+def _require_sparse(name: str, tensor: Tensor) -> None:
+    if not tensor.is_sparse:
+        raise NotImplementedError(
+            f"sparse.{name}: expected a tensor of layout sparse_coo, got {described(tensor)}"
+        )
 
 
 def _wrapped(dim: int, ndim: int) -> int:
@@ -100,7 +191,12 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         dim: dimension to normalise.
         dtype: cast to this first.
     """
+    _require_sparse("softmax", input)
     entries = (input if dtype is None else input.to(dtype)).coalesce()
+    if not entries.is_floating_point():
+        raise NotImplementedError(
+            f"sparse.softmax: expected a floating dtype, got {described(input)}; pass dtype="
+        )
     dim = _wrapped(dim, entries.dim())
     values = entries.values()
     if dim >= entries.sparse_dim():
@@ -111,7 +207,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         place = group.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
         low = flambeau.full(sizes, -float("inf"), dtype=values.dtype)
         top = low.scatter_reduce(0, place, values.detach(), "amax").index_select(0, group)
-        shifted = values - top.masked_fill(top.isinf(), 0)
+        shifted = values - top  # NaN for a fiber with an infinite maximum, as in PyTorch
         total = flambeau.zeros(sizes, dtype=values.dtype).index_add(0, group, shifted.exp())
         result = shifted - total.log().index_select(0, group)
     return flambeau.sparse_coo_tensor(entries.indices(), result, entries.shape, is_coalesced=True)
@@ -131,31 +227,65 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 class check_sparse_tensor_invariants:
-    """Context that PyTorch has for optional checks of indices; they are always made here."""
+    """Context and decorator that switches optional checks of the tensors that are made.
+
+    Indices are always checked to lie within the sizes, since one outside would reach memory. What can be
+    switched on is that the entries of ``is_coalesced=True`` are in ascending order without duplicates.
+
+    Args:
+        enable: whether to check.
+    """
 
     def __init__(self, enable: bool = True) -> None:
-        self._enabled = enable
+        self._wanted = bool(enable)
+        self._before: list[bool] = []
 
     @staticmethod
     def is_enabled() -> bool:
-        """Whether indices are checked: always."""
-        return True
+        """Whether the optional checks are made."""
+        return Invariants.enabled
 
     @staticmethod
     def enable() -> None:
-        """Leave the checks on."""
+        """Make the optional checks."""
+        Invariants.enabled = True
 
     @staticmethod
     def disable() -> None:
-        """Leave the checks on: an index out of range would reach memory."""
+        """Make only the checks that keep memory safe."""
+        Invariants.enabled = False
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        self._before.append(Invariants.enabled)
+        Invariants.enabled = self._wanted
 
-    def __exit__(self, *exc: object) -> None: ...
+    def __exit__(self, *exc: object) -> None:
+        Invariants.enabled = self._before.pop()
 
     def __call__(self, function: Any) -> Any:
-        """Return the function itself."""
-        return function
+        """Return the function with the checks switched while it runs."""
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self._wanted):
+                return function(*args, **kwargs)
+
+        return checked
+
+
+def as_sparse_gradcheck(gradcheck: Any) -> Any:
+    """Return `gradcheck` for functions of sparse tensors: each is passed by its values.
+
+    The gradient is checked at the entries alone, which is what ``masked=True`` means; without it, absent
+    elements count too, and the tensors are passed as strided ones.
+    """
+
+    @functools.wraps(gradcheck)
+    def checked(func: Any, inputs: Any, **kwargs: Any) -> bool:
+        masked = kwargs.pop("masked", False)
+        return bool(gradcheck(*strided_inputs(func, inputs, masked), **kwargs))
+
+    return checked
 
 
 globals().update(sparse_types())  # FloatTensor and its like

@@ -22,6 +22,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._rebuild import rebuilt_sparse, sparse_parts
 from flambeau._shared_memory import nameless_file
 from flambeau._storage import Storage
 
@@ -57,6 +58,8 @@ class _Packer(ForkingPickler):
             return NotImplemented
         if value.requires_grad and not value.is_leaf:
             raise RuntimeError("a tensor with a graph cannot be sent to another process; send x.detach()")
+        if value.is_sparse:
+            return rebuilt_sparse, (kind, sparse_parts(value), value.requires_grad)
         plain = value.detach().resolve_conj().resolve_neg()
         block = _C._storage_bytes(plain)
         if block.numel() > 2 * plain.numel() * plain.element_size():
