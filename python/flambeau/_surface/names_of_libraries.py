@@ -96,9 +96,8 @@ def _construct_standard_basis_for(
     """Return the columns of the identity that belong to each of several tensors, laid end to end."""
     total, start, parts = sum(tensor_numels), 0, []
     for tensor, count in zip(tensors, tensor_numels, strict=True):
-        part = tensor.new_zeros(total, count)
-        part[start : start + count].fill_diagonal_(1)
-        parts.append(part)
+        identity = flambeau.eye(total, dtype=tensor.dtype, device=tensor.device)
+        parts.append(identity[:, start : start + count].contiguous())
         start += count
     return tuple(parts)
 
@@ -107,8 +106,8 @@ def _cubic_interpolate(
     x1: float, f1: Any, g1: Any, x2: float, f2: Any, g2: Any, bounds: tuple[float, float] | None = None
 ) -> float:
     """Return where the cubic through two points with these values and slopes is lowest, within bounds."""
-    ends = [_Trial(x, f, flambeau.empty(0), g) for x, f, g in ((x1, f1, g1), (x2, f2, g2))]
-    return _cubic_minimum(*ends, bounds)
+    none = flambeau.empty(0)
+    return _cubic_minimum(_Trial(x1, f1, none, g1), _Trial(x2, f2, none, g2), bounds)
 
 
 def _strong_wolfe(
