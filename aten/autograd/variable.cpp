@@ -105,9 +105,10 @@ ScalarType grad_dtype(const Tensor& leaf) {
 
 void set_grad_dtype(const Tensor& leaf, ScalarType dtype) {
   AutogradMeta& meta = make_meta(leaf);
-  check(!meta.grad.defined() || dtype == ScalarType::Undefined || meta.grad.dtype() == dtype,
-        "Cannot set grad_dtype to ", dtype, " because there is already a gradient with dtype ",
-        meta.grad.dtype(), "; clear it before (.grad = None)");
+  const ScalarType present = meta.grad.defined() ? meta.grad.dtype() : dtype;
+  check(dtype == ScalarType::Undefined || present == dtype, "Cannot set grad_dtype to ", dtype,
+        " because there is already a gradient with dtype ", present,
+        "; clear it before (.grad = None)");
   const MetaLock lock(meta);
   meta.make_extras().grad_dtype = dtype;
   if (const intrusive_ptr<Node> sink = meta.accumulator.lock()) sink->set_gradient_dtype(dtype);
@@ -124,7 +125,7 @@ void set_grad(const Tensor& t, const Tensor& grad) {
   const ScalarType dtype = grad_dtype(t);
   check(dtype == ScalarType::Undefined || grad.dtype() == dtype,
         "attempting to assign a gradient with dtype ", grad.dtype(),
-        " to a tensor with grad_dtype ", dtype);
+        " to a tensor that takes a gradient of dtype ", dtype);
   check(grad.device() == t.device(), "expected a gradient on device ", t.device(), ", got ",
         grad.device());
   make_meta(t).grad = grad;

@@ -89,7 +89,7 @@ WRITES = {
     "map_": lambda torch, t: t.map_(torch.ones(6), lambda a, b: a + b),
     "apply_": lambda torch, t: t.apply_(lambda a: a + 1),
     "running statistics": lambda torch, t: torch.nn.functional.batch_norm(
-        torch.arange(12.0).view(2, 6), t, torch.ones(6), training=True
+        torch.arange(12.0).view(2, 6), t, torch.ones(6), training=True, momentum=0.5
     ),
     "clip_grad": lambda torch, t: torch.nn.utils.vector_to_parameters(torch.ones(6), [t.detach()]),
 }
