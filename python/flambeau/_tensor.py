@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,37 +14,11 @@ from flambeau._sparse_tensor import SparseMethods
 from flambeau._surface.absence import absent_function
 from flambeau._tensor_exchange import ExchangeMethods
 from flambeau._tensor_memory import MemoryMethods
+from flambeau._transposes import alone, matrices, warn_of_transpose
 
 # Operators that the methods below extend.
 _nonzero = Tensor.nonzero
 _EXTENDED = frozenset(("nonzero", "norm"))
-
-
-def _warn_of_transpose(name: str, dim: int) -> None:
-    """Say that a transposed view of something else than matrices is deprecated."""
-    means = {
-        ("T", True): "permute(*range(x.ndim - 1, -1, -1)) reverses the dimensions",
-        ("T", False): "it is the tensor itself",
-        ("mT", False): "it is the tensor itself",
-    }.get((name, dim > 0), "use x.conj()")
-    warnings.warn(
-        f"Tensor.{name} is deprecated on tensors of {dim} dimensions; {means}",
-        UserWarning,
-        stacklevel=4 if dim == 0 and name != "T" else 3,
-    )
-
-
-def _alone(name: str, tensor: Tensor) -> Tensor:
-    """A tensor without dimensions, whose transpose is deprecated."""
-    _warn_of_transpose(name, 0)
-    return tensor
-
-
-def _matrices(name: str, tensor: Tensor) -> Tensor:
-    """The tensor, if it holds matrices."""
-    if tensor.dim() == 1:
-        raise RuntimeError(f"tensor.{name} is only supported on matrices, got a tensor of 1 dimension")
-    return tensor
 
 
 def _as_class(result: Any, cls: type[Tensor]) -> Any:
@@ -368,25 +341,25 @@ class _TensorMethods:
     def T(self: Any) -> Tensor:
         """All dimensions in reverse order."""
         if self.dim() != 2:
-            _warn_of_transpose("T", self.dim())
+            warn_of_transpose("T", self.dim())
         return self.permute(*range(self.dim() - 1, -1, -1)) if self.dim() else self
 
     @property
     def mT(self: Any) -> Tensor:
         """The last two dimensions swapped."""
-        return _matrices("mT", self).transpose(-2, -1) if self.dim() else _alone("mT", self)
+        return matrices("mT", self).transpose(-2, -1) if self.dim() else alone("mT", self)
 
     @property
     def mH(self: Any) -> Tensor:
         """The last two dimensions swapped, complex numbers conjugated."""
-        return _matrices("mH", self).transpose(-2, -1).conj() if self.dim() else _alone("mH", self).conj()
+        return matrices("mH", self).transpose(-2, -1).conj() if self.dim() else alone("mH", self).conj()
 
     @property
     def H(self: Any) -> Tensor:
         """The conjugate transpose of a matrix; a tensor without dimensions is its own."""
         if self.dim() > 2:
             raise RuntimeError(f"H: expected a matrix, got {self.dim()} dimensions; mH is for batches")
-        return _matrices("H", self).transpose(0, 1).conj() if self.dim() else _alone("H", self).conj()
+        return matrices("H", self).transpose(0, 1).conj() if self.dim() else alone("H", self).conj()
 
     # --- groups ------------------------------------------------------------------------------------
 
