@@ -403,7 +403,9 @@ def native_norm(
     dtype: Any = None,
 ) -> Tensor:
     """Return the norm of order `p` (None: 2) of all elements of a sparse tensor; `dim` may name them all."""
-    return input.norm(2 if p is None else p, dim, keepdim, dtype)
+    norm: Any = input.norm
+    result: Tensor = norm(2 if p is None else p, dim, keepdim, dtype)
+    return result
 
 
 __getattr__, __dir__ = attributes(__name__)
