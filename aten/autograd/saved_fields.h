@@ -7,9 +7,10 @@
 
 namespace flambeau::autograd {
 
-using SavedValue = std::variant<std::monostate, bool, int64_t, double, Scalar, std::string,
-                                DimVector, SmallVector<double, 5>, SmallVector<bool, 5>,
-                                std::vector<Scalar>, ScalarType, Device, MemoryFormat, Tensor>;
+using SavedValue =
+    std::variant<std::monostate, bool, int64_t, double, Scalar, std::string, DimVector,
+                 SmallVector<double, 5>, SmallVector<bool, 5>, std::vector<Scalar>, ScalarType,
+                 Device, Layout, MemoryFormat, Tensor>;
 
 class SavedFields {
  public:

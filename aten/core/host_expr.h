@@ -90,8 +90,10 @@ inline int64_t product(IntArrayRef list) {
   return total;
 }
 
-inline int64_t length(IntArrayRef list) { return static_cast<int64_t>(list.size()); }
-inline int64_t length(TensorList list) { return static_cast<int64_t>(list.size()); }
+template <typename List>
+int64_t length(const List& list) {
+  return static_cast<int64_t>(list.size());
+}
 inline int64_t wrap(int64_t dim, int64_t ndim) { return wrap_dim(dim, ndim); }
 inline int64_t place(int64_t index, size_t size) {
   const auto n = static_cast<int64_t>(size);
@@ -118,7 +120,7 @@ inline DimVector range(int64_t start, int64_t stop, int64_t step = 1) {
 inline DimVector range(int64_t stop) { return range(0, stop); }
 template <typename List>
 DimVector indices(const List& list) {
-  return range(static_cast<int64_t>(list.size()));
+  return range(length(list));
 }
 
 // Lists: join, repeat and slice, of ints or tensors.

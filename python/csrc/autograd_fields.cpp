@@ -82,6 +82,7 @@ struct ValueWrapper {
   PyObject* operator()(const Scalar& value) const { return wrap(value); }
   PyObject* operator()(ScalarType value) const { return wrap(value); }
   PyObject* operator()(Device value) const { return wrap_device(value); }
+  PyObject* operator()(Layout value) const { return wrap_layout(value); }
   PyObject* operator()(MemoryFormat value) const { return wrap_memory_format(value); }
   PyObject* operator()(const Tensor& value) const { return wrap(value); }
   PyObject* operator()(const std::string& value) const {

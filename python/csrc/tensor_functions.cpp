@@ -11,6 +11,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/data.h"
+#include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
