@@ -63,6 +63,13 @@ def _has_onesided(onesided: bool | None, complex_output: bool) -> bool:
     return not complex_output if onesided is None else onesided
 
 
+def _aligned(signal: Tensor, missing: int) -> Tensor:
+    """Pad so that the first window, which is shorter than its frame by `missing`, begins at the start."""
+    from flambeau.nn.functional import pad
+
+    return pad(signal, [missing // 2] * 2)
+
+
 def stft(
     input: Tensor,
     n_fft: int,
@@ -113,14 +120,11 @@ def stft(
     complex_output = input.is_complex() or (window is not None and window.is_complex())
     if return_complex is None and not complex_output:
         raise RuntimeError("stft: a real signal needs return_complex=True")
-    kinds = input.is_floating_point() or input.is_complex()
-    _check(kinds, "stft", "expected a floating or complex tensor")
+    _check(input.is_floating_point() or input.is_complex(), "stft", "expected a floating or complex tensor")
     _check(input.dim() in (1, 2), "stft", "expected 1 or 2 dimensions")
     signal = input.unsqueeze(0) if input.dim() == 1 else input
     if not center and align_to_window:
-        from flambeau.nn.functional import pad
-
-        signal = pad(signal, [(n_fft - length) // 2] * 2)
+        signal = _aligned(signal, n_fft - length)
     points = signal.shape[1]
     _check(0 < n_fft <= points, "stft", f"expected n_fft from 1 to {points}, got {n_fft}")
     _check_sizes("stft", n_fft, hop, length, window)

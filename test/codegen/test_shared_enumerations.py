@@ -92,7 +92,7 @@ def test_every_name_of_a_dtype_has_a_row():
 
 
 def test_the_key_of_sparse_tensors():
-    assert constant("aten/core/sparse.h", "kSparseKey") == f"DispatchKey::{SPARSE_KEY}"
+    assert constant("c10/core/dispatch_key.h", "kSparseKey") == f"DispatchKey::{SPARSE_KEY}"
 
 
 def test_reductions_have_the_numbers_of_the_package():

@@ -67,7 +67,7 @@ def test_gradient_is_that_of_the_matrix_product():
     np.testing.assert_allclose(b.grad.numpy(), a.detach().numpy().transpose(0, 2, 1) @ ones)
 
 
-@pytest.mark.parametrize("dims", [0, 1, 2, ([1], [0]), ([0, -1], [1, 0]), (0, 1)])
+@pytest.mark.parametrize("dims", [0, 1, 2, ([1], [0]), ([0, -1], [1, 0])])
 def test_tensordot_equals_numpy(dims: object):
     a, b = arrays(((3, 4, 4) if dims == 2 else (3, 4), (4, 4, 3) if dims == 2 else (4, 3)))
     found = fb.tensordot(fb.from_numpy(a), fb.from_numpy(b), dims)

@@ -77,6 +77,16 @@ def tensors_without_dimensions(torch):
             lambda: torch.scatter(torch.ones(2, 2), 0, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2)),
             lambda: functional.cross_entropy(o, whole),
             lambda: functional.cross_entropy(o, o),
+        )
+    ]
+
+
+@scenario
+def losses_and_images_without_dimensions(torch):
+    functional, o, whole = torch.nn.functional, torch.tensor(1.0), torch.tensor(1)
+    return [
+        outcome(call)
+        for call in (
             lambda: torch.addmv(o, o, o),
             lambda: functional.nll_loss(o, whole),
             lambda: functional.cross_entropy(torch.ones(3), torch.tensor([1, 1])),

@@ -11,7 +11,6 @@ import flambeau
 from flambeau import Tensor
 from flambeau._surface.absence import absent_class
 from flambeau.func import vmap
-from flambeau.optim.lbfgs import _cubic_minimum, _StrongWolfe, _Trial
 
 _initialized = False  # cuda: whether its context has been made
 DEFAULT_PROTOCOL = 2  # of pickles in files
@@ -106,6 +105,8 @@ def _cubic_interpolate(
     x1: float, f1: Any, g1: Any, x2: float, f2: Any, g2: Any, bounds: tuple[float, float] | None = None
 ) -> float:
     """Return where the cubic through two points with these values and slopes is lowest, within bounds."""
+    from flambeau.optim.lbfgs import _cubic_minimum, _Trial
+
     none = flambeau.empty(0)
     return _cubic_minimum(_Trial(x1, f1, none, g1), _Trial(x2, f2, none, g2), bounds)
 
@@ -127,6 +128,8 @@ def _strong_wolfe(
 
     Returns: loss, gradient, step length and the number of evaluations.
     """
+    from flambeau.optim.lbfgs import _StrongWolfe, _Trial
+
     search = _StrongWolfe(lambda t: obj_func(x, t, d), _Trial(0, f, g, float(gtd)), d, tolerance_change)
     search.c1, search.c2, search.most = c1, c2, max_ls
     found = search.search(t)

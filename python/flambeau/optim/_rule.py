@@ -205,6 +205,8 @@ class RuleOptimizer(Optimizer):
         cls, name: str, tensors: list[Tensor], grads: list[Tensor], lists: dict[str, list[Any]], group: Group
     ) -> None:
         """Make one step of tensors whose gradients and states are in lists, for the function `name`."""
+        if not tensors:
+            return
         self = cls.__new__(cls)
         self.state = defaultdict(dict)
         slots = self.slots(group)
