@@ -52,11 +52,11 @@ inline PointwiseOp with_table(PointwiseOp op, const PointwiseLoop* table) {
 }
 inline constexpr uint16_t kRealTypes = 0x3fe;  // integers and floats, half types included
 inline const PointwiseOp kAdd =
-    with_table({"add", DTypeRule::Promote, kRealTypes, 2, 1, {}}, add_table);
+    with_table({"add", DTypeRule::Promote, kRealTypes, 2, 1, 0, {}}, add_table);
 inline const PointwiseOp kLess =
-    with_table({"lt", DTypeRule::Compare, kRealTypes, 2, 0, {}}, less_table);
+    with_table({"lt", DTypeRule::Compare, kRealTypes, 2, 0, 0, {}}, less_table);
 inline const PointwiseOp kDivide =
-    with_table({"floor_divide", DTypeRule::Promote, kRealTypes, 2, 0, {}}, divide_table);
+    with_table({"floor_divide", DTypeRule::Promote, kRealTypes, 2, 0, 0, {}}, divide_table);
 
 // sum of (self - center)^2 / count, with `center` a let tensor.
 template <typename T>
@@ -136,11 +136,12 @@ inline ReduceOp with_table(ReduceOp op, const ReduceLoops* table) {
   for (int i = 0; i < kNumComputeTypes; ++i) op.acc_size[i] = sizes[i];
   return op;
 }
-inline const ReduceOp kSum =
-    with_table(ReduceOp{"sum", DTypeRule::Promote, 0x3ff, 1, 0, 0, false, true, {}, {}}, sum_table);
-inline const ReduceOp kSpread = with_table(
-    ReduceOp{"spread", DTypeRule::Promote, 0x3c0, 2, 1, 0, false, false, {}, {}}, spread_table);
+inline const ReduceOp kSum = with_table(
+    ReduceOp{"sum", DTypeRule::Promote, 0x3ff, 1, 0, 0, false, true, true, {}, {}}, sum_table);
+inline const ReduceOp kSpread =
+    with_table(ReduceOp{"spread", DTypeRule::Promote, 0x3c0, 2, 1, 0, false, true, false, {}, {}},
+               spread_table);
 inline const ReduceOp kMax = with_table(
-    ReduceOp{"amax", DTypeRule::Promote, 0x3d0, 1, 0, 0, true, false, {}, {}}, max_table);
+    ReduceOp{"amax", DTypeRule::Promote, 0x3d0, 1, 0, 0, true, true, false, {}, {}}, max_table);
 
 }  // namespace flambeau::testing

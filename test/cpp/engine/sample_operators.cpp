@@ -27,9 +27,9 @@ struct DoubleTable {
 };
 const DoubleTable mul_table(mul_loop), exp_table(exp_loop);
 const PointwiseOp kMul =
-    with_table({"mul", DTypeRule::Promote, 1 << kDouble, 2, 0, {}}, mul_table.loops);
+    with_table({"mul", DTypeRule::Promote, 1 << kDouble, 2, 0, 0, {}}, mul_table.loops);
 const PointwiseOp kExp =
-    with_table({"exp", DTypeRule::Promote, 1 << kDouble, 1, 0, {}}, exp_table.loops);
+    with_table({"exp", DTypeRule::Promote, 1 << kDouble, 1, 0, 0, {}}, exp_table.loops);
 const Scalar kOne[] = {Scalar(1)};
 
 // Whether a call on `args` is recorded here; generated code learns it from the dispatcher.
