@@ -73,6 +73,7 @@ def tensors_without_dimensions(torch):
             lambda: torch.diag_embed(o),
             lambda: torch.cumulative_trapezoid(o),
             lambda: torch.ormqr(torch.ones(2, 2), o, torch.ones(2, 2)),
+            lambda: torch.ormqr(o, o, o),
             lambda: torch.linalg.householder_product(torch.ones(2, 2), o),
             lambda: torch.scatter(torch.ones(2, 2), 0, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2)),
             lambda: functional.cross_entropy(o, whole),
@@ -174,6 +175,9 @@ def powers_of_two(torch):
             found.append(outcome(lambda x=x, e=exponent: torch.ldexp(x, e)))
     found.append(outcome(lambda: torch.ldexp(torch.tensor([2.0**-100, 2.0**100]), torch.tensor([200, -200]))))
     found.append(outcome(lambda: torch.ldexp(torch.ones(2), torch.tensor([True, False]))))
+    for dtype in (torch.bool, torch.int32, torch.float16, torch.complex64):
+        whole = torch.ones(2).to(dtype)
+        found.append(outcome(lambda x=whole: torch.ldexp(x, torch.tensor([True, False]))))
     found.append(outcome(lambda: torch.ldexp(torch.ones(2, dtype=torch.complex64), torch.tensor([1, 2]))))
     return found
 
