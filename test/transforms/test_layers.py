@@ -431,7 +431,8 @@ def test_wrappers_do_not_outlive_their_use():
     for _ in range(10):
         run()
     gc.collect()
-    assert _C._memory_stats()["allocated_bytes"] == before
+    # What earlier tests left behind may go meanwhile, so that less is allocated.
+    assert _C._memory_stats()["allocated_bytes"] <= before
 
 
 def test_a_resized_tensor_takes_its_wrapper_along():
