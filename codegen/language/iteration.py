@@ -49,7 +49,7 @@ def walk(parser: Reader, target: ast.expr, iterated: ast.expr) -> Walk | None:
         return None
     for node, name in zip(targets, names, strict=True):
         if name in parser.scope.variables:
-            parser.source.error(node, "FB0108", f"'{name}' has another meaning here", "choose a new name")
+            parser.source.error(node, "FB0108", f"'{name}' is already defined here", "choose a new name")
             return None
     types = []
     for expr in lists:

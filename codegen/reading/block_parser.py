@@ -98,7 +98,7 @@ class BlockParser:
             else:
                 made.append(statement)
             if ended and i + 1 < len(nodes):
-                self._error(nodes[i + 1], "FB0312", "statement that is never reached", "remove it")
+                self._error(nodes[i + 1], "FB0312", "unreachable statement", "remove it")
             if ended:
                 return tuple(made), True
         return tuple(made), False
@@ -259,12 +259,12 @@ class BlockParser:
         targets = list(target.elts) if isinstance(target, ast.Tuple) else [target]
         other = next((node for node in targets if not isinstance(node, ast.Name)), None)
         if other is not None and not known:
-            self._error(other, "FB0307", "assignment to something else than a name", "assign to names")
+            self._error(other, "FB0307", "only names can be assigned", "assign to names")
 
     def _may_assign(self, node: ast.Name) -> bool:
         if node.id not in self.scope.variables and node.id not in NAMED_VALUES:
             return True
-        self._error(node, "FB0108", f"'{node.id}' has another meaning here", "choose a new name")
+        self._error(node, "FB0108", f"'{node.id}' is already defined here", "choose a new name")
         return False
 
     def _types(
@@ -302,7 +302,7 @@ class BlockParser:
             return None
         form = self.scope.forms.find(expr.form) if isinstance(expr, Call) else None
         if form is None or form.kind is not FormKind.INPLACE:
-            self._error(node, "FB0309", "value that nobody reads", "assign it, return it, or remove it")
+            self._error(node, "FB0309", "unused value", "assign it, return it, or remove it")
             return None
         return Effect(expr)
 
@@ -313,6 +313,6 @@ class BlockParser:
         while waiting and self._good:
             node = waiting.pop()
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in seen:
-                self._error(node, "FB0309", f"'{node.id}' is never read", "use it, or call it `_`")
+                self._error(node, "FB0309", f"'{node.id}' is never used", "use it, or call it `_`")
             if not isinstance(node, ast.ListComp):  # its names end with it
                 waiting += reversed(list(ast.iter_child_nodes(node)))

@@ -57,7 +57,7 @@ CODES: dict[str, str] = {
     "FB0309": "value that is never used",
     "FB0310": "composite that always calls itself",
     "FB0311": "part not defined for a dtype that the composite claims",
-    "FB0312": "body with a path that does not end, or a statement that is never reached",
+    "FB0312": "body with a path that does not return, or an unreachable statement",
     # FB04xx: derivatives
     "FB0401": "derivative of an unknown operator",
     "FB0402": "missing derivative",
