@@ -343,7 +343,8 @@ distributed.pipelining
 distributed.pipelining.microbatch
   class TensorChunkSpec
 distributed.rpc.api
-  def _all_gather _require_initialized
+  def _all_gather
+  decorator _require_initialized
 distributed.rpc
   class AllGatherStates PyRRef RRef RemoteProfilerManager RpcAgent RpcBackendOptions TensorPipeAgent
       TensorPipeRpcBackendOptions WorkerInfo

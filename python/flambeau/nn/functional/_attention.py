@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau._C import _nn
@@ -56,13 +59,28 @@ def _check_shapes(
     return dims == 3
 
 
+def _each_linear(inputs: Sequence[Tensor], weights: Sequence[Any], biases: Sequence[Any]) -> list[Tensor]:
+    # Looked up in the public module, as programs put functions of their own there.
+    linear = flambeau.nn.functional.linear
+    return [linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]
+
+
+def _each_linear(inputs: Sequence[Tensor], weights: Sequence[Any], biases: Sequence[Any]) -> list[Tensor]:
+    # Looked up in the public module at each call, as programs assign functions of their own there.
+    linear = flambeau.nn.functional.linear
+    return [linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]
+
+
 def _packed_projection(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None) -> list[Tensor]:
     width = q.size(-1)
     if k is v and q is k:
-        return list(_nn.linear(q, w, b).chunk(3, -1))
-    weights = w.split([width] * 3)
-    biases = [None] * 3 if b is None else b.split([width] * 3)
-    return [_nn.linear(x, wx, bx) for x, wx, bx in zip((q, k, v), weights, biases, strict=True)]
+        return list(flambeau.nn.functional.linear(q, w, b).chunk(3, -1))
+    parts = [width, 2 * width] if k is v else [width] * 3
+    biases = [None] * len(parts) if b is None else b.split(parts)
+    if k is v:
+        projected, both = _each_linear((q, k), w.split(parts), biases)
+        return [projected, *both.chunk(2, -1)]
+    return _each_linear((q, k, v), w.split(parts), biases)
 
 
 def _projections(
@@ -83,7 +101,7 @@ def _projections(
                 f"multi_head_attention_forward: expected {name}_proj_weight when separate, got None"
             )
     biases = [None] * 3 if bias is None else bias.chunk(3)
-    return [_nn.linear(x, w, b) for x, w, b in zip((q, k, v), separate, biases, strict=True)]
+    return _each_linear((q, k, v), separate, biases)
 
 
 def _checked_attn_mask(
@@ -207,7 +225,7 @@ def _with_weights(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
     scores = (q * (1.0 / q.size(-1)) ** 0.5) @ k.transpose(-2, -1)
-    weights = (scores if mask is None else scores + mask).softmax(-1)
+    weights = flambeau.nn.functional.softmax(scores if mask is None else scores + mask, -1)
     if dropout_p > 0.0:
         weights = flambeau.dropout(weights, dropout_p, True)
     return weights @ v, weights
@@ -241,7 +259,7 @@ def _attended(
         output, weights = _with_weights(q, k, v, mask, dropout_p)
         weights = weights.reshape(masks.batch, masks.heads, target, weights.size(-1))
     else:
-        output = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+        output = flambeau.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p)
     features = masks.heads * output.size(-1)
     return output.transpose(0, 1).reshape(target, masks.batch, features), weights
 
@@ -324,5 +342,5 @@ def multi_head_attention_forward(
     k, v = _with_bias(k, v, bias_k, bias_v, static_k, static_v, masks)
     q, k, v = _by_heads(q, k, v, static_k, static_v, add_zero_attn, masks)
     output, weights = _attended(q, k, v, masks, dropout_p if training else 0.0, need_weights)
-    output = _nn.linear(output, out_proj_weight, out_proj_bias)
+    output = flambeau.nn.functional.linear(output, out_proj_weight, out_proj_bias)
     return _shaped(output, weights, batched, average_attn_weights)

@@ -17,79 +17,77 @@ from flambeau.nn.parameter import Parameter
 class ReLU(FunctionalLayer):
     """max(x, 0). See `flambeau.relu`."""
 
-    function, options = staticmethod(F.relu), {"inplace": False}
-
-
-class ReLU6(FunctionalLayer):
-    """min(max(x, 0), 6)."""
-
-    function, options = staticmethod(F.relu6), {"inplace": False}
+    function, options = "relu", {"inplace": False}
 
 
 class LeakyReLU(FunctionalLayer):
     """x where positive, negative_slope * x elsewhere."""
 
-    function, options = staticmethod(F.leaky_relu), {"negative_slope": 0.01, "inplace": False}
+    function, options = "leaky_relu", {"negative_slope": 0.01, "inplace": False}
 
 
 class ELU(FunctionalLayer):
     """x where positive, alpha * (e^x - 1) elsewhere."""
 
-    function, options = staticmethod(F.elu), {"alpha": 1.0, "inplace": False}
+    function, options = "elu", {"alpha": 1.0, "inplace": False}
 
 
 class SELU(FunctionalLayer):
     """Scaled exponential linear unit."""
 
-    function, options = staticmethod(F.selu), {"inplace": False}
+    function, options = "selu", {"inplace": False}
 
 
 class CELU(FunctionalLayer):
     """Continuously differentiable exponential linear unit."""
 
-    function, options = staticmethod(F.celu), {"alpha": 1.0, "inplace": False}
+    function, options = "celu", {"alpha": 1.0, "inplace": False}
 
 
 class GELU(FunctionalLayer):
     """Gaussian error linear unit; approximate="tanh" for the tanh formula."""
 
-    function, options = staticmethod(F.gelu), {"approximate": "none"}
+    function, options = "gelu", {"approximate": "none"}
 
 
 class SiLU(FunctionalLayer):
     """x * sigmoid(x)."""
 
-    function, options = staticmethod(F.silu), {"inplace": False}
+    function, options = "silu", {"inplace": False}
 
 
 class Mish(FunctionalLayer):
     """x * tanh(softplus(x))."""
 
-    function, options = staticmethod(F.mish), {"inplace": False}
+    function, options = "mish", {"inplace": False}
 
 
-class Sigmoid(FunctionalLayer):
+class Sigmoid(Module):
     """1 / (1 + e^-x)."""
 
-    function, options = staticmethod(F.sigmoid), {}
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function."""
+        return flambeau.sigmoid(input)
 
 
-class Tanh(FunctionalLayer):
+class Tanh(Module):
     """Hyperbolic tangent."""
 
-    function, options = staticmethod(F.tanh), {}
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function."""
+        return flambeau.tanh(input)
 
 
 class LogSigmoid(FunctionalLayer):
     """ln(sigmoid(x))."""
 
-    function, options = staticmethod(F.logsigmoid), {}
+    function, options = "logsigmoid", {}
 
 
 class Hardtanh(FunctionalLayer):
     """Limit to [min_val, max_val]."""
 
-    function = staticmethod(F.hardtanh)
+    function = "hardtanh"
     options = {"min_val": -1.0, "max_val": 1.0, "inplace": False, "min_value": None, "max_value": None}
     unused = ("min_value", "max_value")
     shown = ("min_val", "max_val", "inplace")
@@ -109,40 +107,49 @@ class Hardtanh(FunctionalLayer):
             )
 
 
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    shown = ("inplace",)
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+
 class Hardsigmoid(FunctionalLayer):
     """min(max(x + 3, 0), 6) / 6."""
 
-    function, options = staticmethod(F.hardsigmoid), {"inplace": False}
+    function, options = "hardsigmoid", {"inplace": False}
 
 
 class Hardswish(FunctionalLayer):
     """x * hardsigmoid(x)."""
 
-    function, options = staticmethod(F.hardswish), {"inplace": False}
+    function, options = "hardswish", {"inplace": False}
 
 
 class Softplus(FunctionalLayer):
     """ln(1 + e^(beta x)) / beta."""
 
-    function, options = staticmethod(F.softplus), {"beta": 1.0, "threshold": 20.0}
+    function, options = "softplus", {"beta": 1.0, "threshold": 20.0}
 
 
 class Softsign(FunctionalLayer):
     """x / (1 + |x|)."""
 
-    function, options = staticmethod(F.softsign), {}
+    function, options = "softsign", {}
 
 
 class Tanhshrink(FunctionalLayer):
     """x - tanh(x)."""
 
-    function, options = staticmethod(F.tanhshrink), {}
+    function, options = "tanhshrink", {}
 
 
 class Softshrink(FunctionalLayer):
     """Shrink towards 0 by lambd."""
 
-    function, options = staticmethod(F.softshrink), {"lambd": 0.5}
+    function, options = "softshrink", {"lambd": 0.5}
 
     def extra_repr(self) -> str:
         return str(self.lambd)
@@ -151,7 +158,7 @@ class Softshrink(FunctionalLayer):
 class Hardshrink(FunctionalLayer):
     """0 within [-lambd, lambd], x elsewhere."""
 
-    function, options = staticmethod(F.hardshrink), {"lambd": 0.5}
+    function, options = "hardshrink", {"lambd": 0.5}
 
     def extra_repr(self) -> str:
         return str(self.lambd)
@@ -160,32 +167,32 @@ class Hardshrink(FunctionalLayer):
 class GLU(FunctionalLayer):
     """Gated linear unit over halves of `dim`."""
 
-    function, options = staticmethod(F.glu), {"dim": -1}
+    function, options = "glu", {"dim": -1}
 
 
 class Softmax(FunctionalLayer):
     """Softmax along `dim`."""
 
-    function, options = staticmethod(F.softmax), {"dim": None}
+    function, options = "softmax", {"dim": None}
 
 
 class LogSoftmax(FunctionalLayer):
     """Logarithm of softmax along `dim`."""
 
-    function, options = staticmethod(F.log_softmax), {"dim": None}
+    function, options = "log_softmax", {"dim": None}
 
 
 class Softmin(FunctionalLayer):
     """Softmax of -x along `dim`."""
 
-    function, options = staticmethod(F.softmin), {"dim": None}
+    function, options = "softmin", {"dim": None}
 
 
 class Threshold(FunctionalLayer):
     """x where above `threshold`, `value` elsewhere."""
 
     function, options = (
-        staticmethod(F.threshold),
+        "threshold",
         {"threshold": REQUIRED, "value": REQUIRED, "inplace": False},
     )
 
@@ -196,7 +203,7 @@ class RReLU(FunctionalLayer):
     Source: Xu et al. 2015, "Empirical evaluation of rectified activations".
     """
 
-    function = staticmethod(F.rrelu)
+    function = "rrelu"
     options = {"lower": 1 / 8, "upper": 1 / 3, "inplace": False}
     draws = True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau._lazy import attributes
-from flambeau.nn import functional as F
 from flambeau.nn.modules.functional_layer import FunctionalLayer
 
 _CHANNELS = """In training set whole channels to 0 with probability `p`, and scale the others by 1 / (1 - p).
@@ -34,22 +33,22 @@ class Dropout(_Dropout):
     Source: Srivastava et al. 2014, "Dropout".
     """
 
-    function = staticmethod(F.dropout)
+    function = "dropout"
 
 
 class Dropout1d(_Dropout):
     __doc__ = _CHANNELS.format(spatial=", length", unbatched=", batch may be missing")
-    function = staticmethod(F.dropout1d)
+    function = "dropout1d"
 
 
 class Dropout2d(_Dropout):
     __doc__ = _CHANNELS.format(spatial=", height, width", unbatched="")
-    function = staticmethod(F.dropout2d)
+    function = "dropout2d"
 
 
 class Dropout3d(_Dropout):
     __doc__ = _CHANNELS.format(spatial=", depth, height, width", unbatched=", batch may be missing")
-    function = staticmethod(F.dropout3d)
+    function = "dropout3d"
 
 
 class AlphaDropout(_Dropout):
@@ -58,13 +57,13 @@ class AlphaDropout(_Dropout):
     Source: Klambauer et al. 2017, "Self-normalizing neural networks".
     """
 
-    function = staticmethod(F.alpha_dropout)
+    function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_Dropout):
     """AlphaDropout of whole channels."""
 
-    function = staticmethod(F.feature_alpha_dropout)
+    function = "feature_alpha_dropout"
 
 
 __getattr__, __dir__ = attributes(__name__)

@@ -13,16 +13,17 @@ REQUIRED = inspect.Parameter.empty
 
 
 class FunctionalLayer(Module):
-    """A layer that calls `function` with its constructor's arguments.
+    """A layer that calls a function of `nn.functional` with its constructor's arguments.
 
-    Subclasses declare `function` and `options`: names and defaults (or REQUIRED), in the constructor's order;
+    Subclasses declare `function`, its name, which each call looks up, so that a layer calls what a program
+    has put in its place; and `options`: names and defaults (or REQUIRED), in the constructor's order;
     with `draws` the function also learns whether the layer is training. Options called `weight` or
     `pos_weight`, and those in `kept_as_buffers`, are buffers, as they move with the layer. Those in `unused`
     are not passed on; with `keyword_only` all are given by name. `shown` are the options that the layer
     prints; None: all.
     """
 
-    function: Any = staticmethod(F.relu)
+    function: str = "relu"
     options: dict[str, Any] = {}
     draws = False
     keyword_only = False
@@ -62,7 +63,7 @@ class FunctionalLayer(Module):
         given = {name: getattr(self, name) for name in self.options if name not in self.unused}
         if self.draws:
             given["training"] = self.training
-        return type(self).function(*input, **given)
+        return getattr(F, type(self).function)(*input, **given)
 
     def extra_repr(self) -> str:
         names = self.options if self.shown is None else self.shown

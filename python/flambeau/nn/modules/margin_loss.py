@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import Tensor
-from flambeau.nn import functional as F
 from flambeau.nn.functional._reduction import named, number_of
 from flambeau.nn.modules.functional_layer import FunctionalLayer
 from flambeau.nn.modules.rearrange import PairwiseDistance
@@ -35,13 +34,13 @@ class _Loss(FunctionalLayer):
 class HingeEmbeddingLoss(_Loss):
     """Distances where target is 1, max(0, margin - distance) where it is -1."""
 
-    function, options = staticmethod(F.hinge_embedding_loss), {"margin": 1.0, **_OLDER}
+    function, options = "hinge_embedding_loss", {"margin": 1.0, **_OLDER}
 
 
 class MarginRankingLoss(_Loss):
     """max(0, margin - target (input1 - input2)), with targets 1 and -1."""
 
-    function, options = staticmethod(F.margin_ranking_loss), {"margin": 0.0, **_OLDER}
+    function, options = "margin_ranking_loss", {"margin": 0.0, **_OLDER}
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
         """Return the loss."""
@@ -52,7 +51,7 @@ class MarginRankingLoss(_Loss):
 class CosineEmbeddingLoss(_Loss):
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
 
-    function, options = staticmethod(F.cosine_embedding_loss), {"margin": 0.0, **_OLDER}
+    function, options = "cosine_embedding_loss", {"margin": 0.0, **_OLDER}
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]
         """Return the loss."""
@@ -63,31 +62,31 @@ class CosineEmbeddingLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """ln(1 + e^(-target input)) for targets 1 and -1."""
 
-    function, options = staticmethod(F.soft_margin_loss), _OLDER
+    function, options = "soft_margin_loss", _OLDER
 
 
 class MultiMarginLoss(_Loss):
     """Mean over the classes of max(0, margin - score of the target + score of another)^p."""
 
-    function, options = staticmethod(F.multi_margin_loss), {"p": 1, "margin": 1.0, "weight": None, **_OLDER}
+    function, options = "multi_margin_loss", {"p": 1, "margin": 1.0, "weight": None, **_OLDER}
 
 
 class MultiLabelMarginLoss(_Loss):
     """max(0, 1 - (score of a label - score of another class)), summed over pairs and divided by classes."""
 
-    function, options = staticmethod(F.multilabel_margin_loss), _OLDER
+    function, options = "multilabel_margin_loss", _OLDER
 
 
 class MultiLabelSoftMarginLoss(_Loss):
     """Binary cross entropy of sigmoid(input), averaged over the classes."""
 
-    function, options = staticmethod(F.multilabel_soft_margin_loss), {"weight": None, **_OLDER}
+    function, options = "multilabel_soft_margin_loss", {"weight": None, **_OLDER}
 
 
 class TripletMarginLoss(_Loss):
     """max(0, margin + |anchor - positive|_p - |anchor - negative|_p)."""
 
-    function = staticmethod(F.triplet_margin_loss)
+    function = "triplet_margin_loss"
     options = {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_OLDER}
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:  # type: ignore[override]
@@ -99,7 +98,7 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """TripletMarginLoss with a distance of one's own."""
 
-    function = staticmethod(F.triplet_margin_with_distance_loss)
+    function = "triplet_margin_with_distance_loss"
     options = {"distance_function": None, "margin": 1.0, "swap": False, **_MEAN}
     keyword_only = True
 
@@ -119,7 +118,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 class PoissonNLLLoss(_Loss):
     """Negative log likelihood of counts: e^input - target input, input the logarithm of the rate."""
 
-    function = staticmethod(F.poisson_nll_loss)
+    function = "poisson_nll_loss"
     options = {
         "log_input": True, "full": False, "size_average": None, "eps": 1e-8, "reduce": None, **_MEAN,
     }  # fmt: skip
@@ -133,7 +132,7 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """Negative log likelihood of a normal distribution: (ln var + (input - target)^2 / var) / 2."""
 
-    function, options = staticmethod(F.gaussian_nll_loss), {"full": False, "eps": 1e-6, **_MEAN}
+    function, options = "gaussian_nll_loss", {"full": False, "eps": 1e-6, **_MEAN}
     keyword_only = True
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:  # type: ignore[override]
@@ -145,7 +144,7 @@ class GaussianNLLLoss(_Loss):
 class CTCLoss(_Loss):
     """Connectionist temporal classification. Source: Graves et al. 2006."""
 
-    function, options = staticmethod(F.ctc_loss), {"blank": 0, **_MEAN, "zero_infinity": False}
+    function, options = "ctc_loss", {"blank": 0, **_MEAN, "zero_infinity": False}
 
     def forward(  # type: ignore[override]
         self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any

@@ -332,7 +332,7 @@ class LocalResponseNorm(FunctionalLayer):
     Source: Krizhevsky et al. 2012, "ImageNet classification".
     """
 
-    function = staticmethod(F.local_response_norm)
+    function = "local_response_norm"
     options = {"size": REQUIRED, "alpha": 1e-4, "beta": 0.75, "k": 1.0}
 
     def extra_repr(self) -> str:

@@ -13,25 +13,25 @@ from flambeau.nn.modules.module import Module
 class PixelShuffle(FunctionalLayer):
     """(*, C r^2, H, W) to (*, C, H r, W r). Source: Shi et al. 2016, "Sub-pixel convolution"."""
 
-    function, options = staticmethod(F.pixel_shuffle), {"upscale_factor": REQUIRED}
+    function, options = "pixel_shuffle", {"upscale_factor": REQUIRED}
 
 
 class PixelUnshuffle(FunctionalLayer):
     """(*, C, H r, W r) to (*, C r^2, H, W): the inverse of PixelShuffle."""
 
-    function, options = staticmethod(F.pixel_unshuffle), {"downscale_factor": REQUIRED}
+    function, options = "pixel_unshuffle", {"downscale_factor": REQUIRED}
 
 
 class ChannelShuffle(FunctionalLayer):
     """Deal the channels of each group out in turn. Source: Zhang et al. 2017, "ShuffleNet"."""
 
-    function, options = staticmethod(F.channel_shuffle), {"groups": REQUIRED}
+    function, options = "channel_shuffle", {"groups": REQUIRED}
 
 
 class Fold(FunctionalLayer):
     """Sum windows (batch, channels * window, count) into (batch, channels, *output_size)."""
 
-    function = staticmethod(F.fold)
+    function = "fold"
     options = {
         "output_size": REQUIRED, "kernel_size": REQUIRED, "dilation": 1, "padding": 0, "stride": 1,
     }  # fmt: skip
@@ -40,7 +40,7 @@ class Fold(FunctionalLayer):
 class Unfold(FunctionalLayer):
     """Lay the windows of (batch, channels, *spatial) out as (batch, channels * window, count)."""
 
-    function = staticmethod(F.unfold)
+    function = "unfold"
     options = {"kernel_size": REQUIRED, "dilation": 1, "padding": 0, "stride": 1}
 
 
@@ -55,7 +55,7 @@ class Upsample(FunctionalLayer):
         recompute_scale_factor: whether the ratio is taken from the rounded sizes.
     """
 
-    function = staticmethod(F.interpolate)
+    function = "interpolate"
     options = {
         "size": None, "scale_factor": None, "mode": "nearest",
         "align_corners": None, "recompute_scale_factor": None,
@@ -105,7 +105,7 @@ class PairwiseDistance(Module):
 class CosineSimilarity(FunctionalLayer):
     """Cosine of the angle between x1 and x2 along `dim`; norms below `eps` count as `eps`."""
 
-    function, options = staticmethod(F.cosine_similarity), {"dim": 1, "eps": 1e-8}
+    function, options = "cosine_similarity", {"dim": 1, "eps": 1e-8}
     shown = ()
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:  # type: ignore[override]

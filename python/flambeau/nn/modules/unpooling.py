@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flambeau import Tensor
@@ -51,7 +51,9 @@ class _MaxUnpool(Module):
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """Unpool."""
-        return type(self).function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return getattr(F, type(self).function)(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -91,28 +93,18 @@ class _FractionalMaxPool(FunctionalLayer):
                 )
 
 
-def _layers(name: str, base: Any, functions: dict[int, Any], doc: str) -> Iterator[Any]:
-    """Make the layer of each number of dimensions."""
-    for dims, function in functions.items():
-        facts = {"function": staticmethod(function), "dims": dims, "__doc__": doc.format(N=dims)}
+def _layers(name: str, base: Any, function: str, numbers: Sequence[int], doc: str) -> Iterator[Any]:
+    """Make the layer of each number of dimensions; `function` and the number name what it calls."""
+    for dims in numbers:
+        facts = {"function": f"{function}{dims}d", "dims": dims, "__doc__": doc.format(N=dims)}
         yield type(f"{name}{dims}d", (base,), {**facts, "__module__": __name__})
 
 
-LPPool1d, LPPool2d, LPPool3d = _layers(
-    "LPPool", _LPPool, {1: F.lp_pool1d, 2: F.lp_pool2d, 3: F.lp_pool3d}, _LP
-)
+LPPool1d, LPPool2d, LPPool3d = _layers("LPPool", _LPPool, "lp_pool", (1, 2, 3), _LP)
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _layers(
-    "AdaptiveMaxPool",
-    _AdaptiveMaxPool,
-    {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d},
-    _ADAPTIVE,
+    "AdaptiveMaxPool", _AdaptiveMaxPool, "adaptive_max_pool", (1, 2, 3), _ADAPTIVE
 )
-MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _layers(
-    "MaxUnpool", _MaxUnpool, {1: F.max_unpool1d, 2: F.max_unpool2d, 3: F.max_unpool3d}, _UNPOOL
-)
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _layers("MaxUnpool", _MaxUnpool, "max_unpool", (1, 2, 3), _UNPOOL)
 FractionalMaxPool2d, FractionalMaxPool3d = _layers(
-    "FractionalMaxPool",
-    _FractionalMaxPool,
-    {2: F.fractional_max_pool2d, 3: F.fractional_max_pool3d},
-    _FRACTIONAL,
+    "FractionalMaxPool", _FractionalMaxPool, "fractional_max_pool", (2, 3), _FRACTIONAL
 )
