@@ -26,7 +26,7 @@ _IMPORTS = (
     "",
     "import flambeau",
     "from flambeau._C import DeviceLike, Generator, Number, Tensor, device, dtype, layout, memory_format",
-    "from flambeau._size import Size",
+    "from flambeau._types.size import Size",
 )
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main() -> int:
     """Load the package's own function from its file: the package cannot be imported yet."""
-    path = ROOT / "python" / "flambeau" / "_staleness.py"
+    path = ROOT / "python" / "flambeau" / "_loading" / "staleness.py"
     spec = importlib.util.spec_from_file_location("staleness", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

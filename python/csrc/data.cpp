@@ -193,7 +193,7 @@ Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device) {
   }
   if (!is_plain_number(data) && !PySequence_Check(data) &&
       PyObject_HasAttrString(data, "__dlpack__")) {
-    const Ref module = Ref::checked(PyImport_ImportModule("flambeau._tensor_exchange"));
+    const Ref module = Ref::checked(PyImport_ImportModule("flambeau._object.exchange"));
     const Ref shared = Ref::checked(PyObject_CallMethod(module.get(), "from_dlpack", "O", data));
     return tensor_from_data(shared.get(), dtype, device);
   }

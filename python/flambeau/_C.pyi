@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
-from flambeau._size import Size
 from flambeau._tensor_methods import TensorMethods
+from flambeau._types.size import Size
 
 class dtype:
     """Type of a tensor's elements."""

@@ -7,78 +7,47 @@ tensor([1, 2, 3])
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
-
-if _TYPE_CHECKING:  # star imports export, in the eyes of type checkers; the explicit ones below do not
-    from flambeau import autograd as autograd
-    from flambeau import fft as fft
-    from flambeau import linalg as linalg
-    from flambeau import nn as nn
-    from flambeau import optim as optim
-    from flambeau import special as special
-    from flambeau import utils as utils
-    from flambeau._calculus import *  # noqa: F403
-    from flambeau._conversion import *  # noqa: F403
-    from flambeau._defaults import *  # noqa: F403
-    from flambeau._determinism import *  # noqa: F403
-    from flambeau._einsum import *  # noqa: F403
-    from flambeau._grouping import *  # noqa: F403
-    from flambeau._info import *  # noqa: F403
-    from flambeau._inquiry import *  # noqa: F403
-    from flambeau._linear_algebra import *  # noqa: F403
-    from flambeau._size import *  # noqa: F403
-    from flambeau._sparse_tensor import *  # noqa: F403
-    from flambeau._stft import *  # noqa: F403
-    from flambeau._symbols import *  # noqa: F403
-    from flambeau._windows import *  # noqa: F403
-    from flambeau.autograd.grad_mode import *  # noqa: F403
-    from flambeau.functional import *  # noqa: F403
-    from flambeau.random import *  # noqa: F403
-    from flambeau.serialization import *  # noqa: F403
-
-    # isort: split
-    # Handwritten functions stand before what they call.
-    from flambeau._C import *  # type: ignore[assignment]  # noqa: F403
-    from flambeau._functions import *  # type: ignore[assignment]  # noqa: F403
 
 from flambeau import _C
-from flambeau._C import (
-    Generator,
-    Tensor,
-    autocast_decrement_nesting,
-    autocast_increment_nesting,
-    can_cast,
-    clear_autocast_cache,
-    default_generator,
-    device,
-    dtype,
-    get_autocast_dtype,
-    get_default_dtype,
-    get_num_threads,
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    is_autocast_cache_enabled,
-    is_autocast_enabled,
-    layout,
-    memory_format,
-    promote_types,
-    set_autocast_cache_enabled,
-    set_autocast_dtype,
-    set_autocast_enabled,
-    set_default_dtype,
-    set_flush_denormal,
-    set_num_threads,
-    strided,
-)
-from flambeau._dtypes import *  # noqa: F403
-from flambeau._info import finfo, iinfo
-from flambeau._lazy import attributes as _attributes
-from flambeau._size import Size
-from flambeau._staleness import warn_if_stale as _warn_if_stale
-from flambeau._surface import install as _install_surface
+from flambeau._loading.lazy import attributes as _attributes
+from flambeau._loading.staleness import warn_if_stale as _warn_if_stale
+from flambeau._loading.tables import install as _install_surface
+from flambeau._types.dtypes import *
+from flambeau._types.limits import *
+from flambeau._types.size import *
+
+if not _typing.TYPE_CHECKING:  # type checkers read the stub, below
+    from flambeau._C import (
+        Generator,
+        Tensor,
+        autocast_decrement_nesting,
+        autocast_increment_nesting,
+        can_cast,
+        clear_autocast_cache,
+        default_generator,
+        device,
+        dtype,
+        get_autocast_dtype,
+        get_default_dtype,
+        get_num_threads,
+        is_anomaly_check_nan_enabled,
+        is_anomaly_enabled,
+        is_autocast_cache_enabled,
+        is_autocast_enabled,
+        layout,
+        memory_format,
+        promote_types,
+        set_autocast_cache_enabled,
+        set_autocast_dtype,
+        set_autocast_enabled,
+        set_default_dtype,
+        set_flush_denormal,
+        set_num_threads,
+        strided,
+    )
 
 _install_surface()
 _C.__getattr__ = _attributes("flambeau._C")[0]
@@ -88,170 +57,63 @@ _warn_if_stale(_C.__file__, getattr(_C, "_spec_hash", ""))
 # Every function that the specification puts at the top level; what follows may wrap one of them.
 globals().update({k: f for k, f in vars(_C._functions).items() if not k.startswith("__")})
 
-from flambeau import _tensor  # noqa: E402  (adds the Python part of Tensor)
-from flambeau._assertion import (  # noqa: E402
-    _assert,
-    _assert_async,
-    _check,
-    _check_index,
-    _check_is_size,
-    _check_not_implemented,
-    _check_tensor_all,
-    _check_tensor_all_with,
-    _check_type,
-    _check_value,
-    _check_with,
-)
-from flambeau._calculus import gradient  # noqa: E402
-from flambeau._conversion import (  # noqa: E402
-    as_tensor,
-    asarray,
-    from_dlpack,
-    from_file,
-    from_numpy,
-    frombuffer,
-    tensor,
-)
-from flambeau._defaults import (  # noqa: E402
-    TENSOR_TYPES,
-    compiled_with_cxx11_abi,
-    get_default_device,
-    get_float32_matmul_precision,
-    get_num_interop_threads,
-    is_warn_always_enabled,
-    set_default_device,
-    set_default_tensor_type,
-    set_float32_matmul_precision,
-    set_num_interop_threads,
-    set_warn_always,
-)
-from flambeau._determinism import (  # noqa: E402
-    are_deterministic_algorithms_enabled,
-    get_deterministic_debug_mode,
-    is_deterministic_algorithms_warn_only_enabled,
-    set_deterministic_debug_mode,
-    use_deterministic_algorithms,
-)
-from flambeau._einsum import einsum, tensordot  # noqa: E402
-from flambeau._errors import OutOfMemoryError as OutOfMemoryError  # noqa: E402
-from flambeau._grouping import unique, unique_consecutive  # noqa: E402
-from flambeau._inquiry import (  # noqa: E402
-    get_file_path,
-    is_complex,
-    is_conj,
-    is_distributed,
-    is_floating_point,
-    is_inference,
-    is_neg,
-    is_nonzero,
-    is_storage,
-    is_tensor,
-    nonzero,
-    numel,
-    result_type,
-    typename,
-)
-from flambeau._linear_algebra import (  # noqa: E402
-    cdist,
-    chain_matmul,
-    embedding_renorm_,
-    lu,
-    norm,
-    norm_except_dim,
-    pca_lowrank,
-    svd_lowrank,
-)
-from flambeau._lobpcg import lobpcg  # noqa: E402
-from flambeau._overridable import offer as _offer  # noqa: E402
-from flambeau._recurrent import (  # noqa: E402
-    gru,
-    gru_cell,
-    lstm,
-    lstm_cell,
-    rnn_relu,
-    rnn_relu_cell,
-    rnn_tanh,
-    rnn_tanh_cell,
-)
-from flambeau._sparse_tensor import (  # noqa: E402
-    dsmm,
-    hsmm,
-    hspmm,
-    resize_as_sparse_,
-    saddmm,
-    smm,
-    sparse_bsc_tensor,
-    sparse_bsr_tensor,
-    sparse_compressed_tensor,
-    sparse_coo_tensor,
-    sparse_csc_tensor,
-    sparse_csr_tensor,
-    spmm,
-    sspaddmm,
-)
-from flambeau._stft import istft, stft  # noqa: E402
-from flambeau._symbols import (  # noqa: E402
-    sym_float,
-    sym_int,
-    sym_ite,
-    sym_max,
-    sym_min,
-    sym_not,
-    sym_sqrt,
-    sym_sum,
-)
-from flambeau._tensor_memory import detach_, get_device, is_same_size, is_signed  # noqa: E402
-from flambeau._tensor_str import set_printoptions  # noqa: E402
-from flambeau._windows import (  # noqa: E402
-    bartlett_window,
-    blackman_window,
-    hamming_window,
-    hann_window,
-    kaiser_window,
-)
-from flambeau.amp import autocast  # noqa: E402
-from flambeau.amp.older_names import (  # noqa: E402
-    get_autocast_cpu_dtype,
-    get_autocast_gpu_dtype,
-    is_autocast_cpu_enabled,
-    set_autocast_cpu_dtype,
-    set_autocast_cpu_enabled,
-    set_autocast_gpu_dtype,
-)
-from flambeau.autograd.anomaly_mode import set_anomaly_enabled  # noqa: E402
-from flambeau.autograd.grad_mode import (  # noqa: E402
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from flambeau.functional import (  # noqa: E402
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    block_diag,
-    broadcast_shapes,
-    broadcast_tensors,
-    cartesian_prod,
-    meshgrid,
-    split,
-    unravel_index,
-)
-from flambeau.random import (  # noqa: E402
-    fork_rng,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
-)
-from flambeau.serialization import load, save  # noqa: E402
-from flambeau.version import __version__  # noqa: E402
+_import_module("flambeau._object.tensor")  # adds the Python part of Tensor
+from flambeau._arguments.assertion import *
+from flambeau._object.conversion import *
+from flambeau._object.inquiry import *
+from flambeau._object.memory import *
+from flambeau._object.printing import *
+from flambeau._object.sparse import *
+from flambeau._operators.calculus import *
+from flambeau._operators.einsum import *
+from flambeau._operators.grouping import *
+from flambeau._operators.linear_algebra import *
+from flambeau._operators.lobpcg import *
+from flambeau._operators.recurrent import *
+from flambeau._operators.stft import *
+from flambeau._operators.windows import *
+from flambeau._overrides.overridable import offer as _offer
+from flambeau._state.defaults import *
+from flambeau._state.defaults import TENSOR_TYPES as _TENSOR_TYPES
+from flambeau._state.determinism import *
+from flambeau._types.errors import *
+from flambeau._types.symbols import *
+from flambeau.amp import autocast as autocast
+from flambeau.amp.older_names import *
+from flambeau.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+from flambeau.autograd.grad_mode import enable_grad as enable_grad
+from flambeau.autograd.grad_mode import inference_mode as inference_mode
+from flambeau.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from flambeau.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from flambeau.autograd.grad_mode import no_grad as no_grad
+from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from flambeau.functional import *
+from flambeau.random import fork_rng as fork_rng
+from flambeau.random import get_rng_state as get_rng_state
+from flambeau.random import initial_seed as initial_seed
+from flambeau.random import manual_seed as manual_seed
+from flambeau.random import seed as seed
+from flambeau.random import set_rng_state as set_rng_state
+from flambeau.serialization import load as load
+from flambeau.serialization import save as save
+from flambeau.version import __version__ as __version__
+
+if _typing.TYPE_CHECKING:
+    from flambeau import autograd as autograd
+    from flambeau import fft as fft
+    from flambeau import linalg as linalg
+    from flambeau import nn as nn
+    from flambeau import optim as optim
+    from flambeau import special as special
+    from flambeau import utils as utils
+
+    # isort: split
+    # A name that stands above as well is the handwritten function, which calls the generated one.
+    from flambeau._C import *  # type: ignore[assignment]
+    from flambeau._functions import *  # type: ignore[assignment]
 
 _offer(globals())
-globals().update(TENSOR_TYPES)
+globals().update(_TENSOR_TYPES)
 newaxis = None
 has_lapack = has_openmp = has_spectral = True
 has_mkl = False
@@ -262,8 +124,8 @@ torch = _import_module(__name__)  # PyTorch's module has this name as well, and 
 _attribute, __dir__ = _attributes(
     __name__,
     {
-        "UntypedStorage": "flambeau._storage",
-        "TypedStorage": "flambeau._typed_storage",
+        "UntypedStorage": "flambeau._object.storage",
+        "TypedStorage": "flambeau._object.typed_storage",
         "load_ipython_extension": "flambeau.compat",
         "compile": "flambeau.compiler",
         "vmap": "flambeau.func",
@@ -271,9 +133,9 @@ _attribute, __dir__ = _attributes(
 )
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     if name.endswith("Storage") and name not in ("UntypedStorage", "TypedStorage"):
-        classes = _import_module("flambeau._typed_storage").CLASSES
+        classes = _import_module("flambeau._object.typed_storage").CLASSES
         if name in classes:
             return classes[name]
     return _attribute(name)

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from flambeau._lazy import attributes
-from flambeau._namespace import functions_of
+from flambeau._loading.lazy import attributes
+from flambeau._loading.namespace import functions_of
 
 if TYPE_CHECKING:
     from flambeau._fft import *  # noqa: F403

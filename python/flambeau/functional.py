@@ -7,10 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import _C
-from flambeau._arguments import require_all_tensors
+from flambeau._arguments.checks import require_all_tensors
 from flambeau._C import Tensor
-from flambeau._size import Size
-from flambeau._tensor_str import described
+from flambeau._object.printing import described
+from flambeau._types.size import Size
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "meshgrid",
+    "split",
+    "unravel_index",
+]
 
 
 def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
@@ -175,6 +188,7 @@ _ELSEWHERE = frozenset(
         "unique unique_consecutive"
     ).split()
 )
+__all__ += sorted(_ELSEWHERE)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

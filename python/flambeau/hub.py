@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = [
     "download_url_to_file",

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from flambeau._C import _LinAlgError as LinAlgError  # noqa: F401
-from flambeau._lazy import attributes
-from flambeau._namespace import functions_of
+from flambeau._loading.lazy import attributes
+from flambeau._loading.namespace import functions_of
 
 if TYPE_CHECKING:
     from flambeau._linalg import *  # noqa: F403

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 STAT_EVENT = "torch.monitor.Stat"
 

@@ -34,7 +34,7 @@ from flambeau._C import (
     _pop_torch_function_stack,
     _push_on_torch_function_stack,
 )
-from flambeau._override_inventory import (
+from flambeau._overrides.inventory import (
     get_ignored_functions,
     get_overridable_functions,
     get_testing_overrides,
@@ -141,7 +141,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 def get_default_nowrap_functions() -> set[Any]:
     """Return the functions whose results Tensor's own __torch_function__ leaves in their class."""
-    from flambeau._tensor import NOT_CONVERTED
+    from flambeau._object.tensor import NOT_CONVERTED
 
     return set(NOT_CONVERTED)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from flambeau import _generator as _generator  # gives Generator its methods
+import flambeau._state.generator  # noqa: F401  (gives Generator its methods)
 from flambeau._C import Generator, Tensor, default_generator
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 
 def manual_seed(seed: int) -> Generator:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from flambeau._namespace import functions_of
+from flambeau._loading.namespace import functions_of
 
 if TYPE_CHECKING:
     from flambeau._special import *  # noqa: F403

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from flambeau._lazy import attributes
-from flambeau._storage import Storage, UntypedStorage
-from flambeau._typed_storage import CLASS_OF_DTYPE, CLASSES, TypedStorage
+from flambeau._loading.lazy import attributes
+from flambeau._object.storage import Storage, UntypedStorage
+from flambeau._object.typed_storage import CLASS_OF_DTYPE, CLASSES, TypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

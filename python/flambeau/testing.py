@@ -13,7 +13,7 @@ from typing import Any
 
 import flambeau as fb
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 # rtol and atol that a dtype's precision justifies; exact for integers and bool.
 _TOLERANCES = {
@@ -284,4 +284,4 @@ def _doubled_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-__getattr__, __dir__ = attributes(__name__, {"FileCheck": "flambeau._file_check"})
+__getattr__, __dir__ = attributes(__name__, {"FileCheck": "flambeau._surface.file_check"})

@@ -6,7 +6,7 @@ import os
 from typing import IO, Any, TypeAlias
 
 from flambeau import _C
-from flambeau._storage import Storage
+from flambeau._object.storage import Storage
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = _C.device | str | int | None

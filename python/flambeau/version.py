@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __version__ = "0.1.0"
 torch_api = "2.13.0"  # the version of PyTorch whose behaviour is followed

@@ -290,14 +290,32 @@ def test_targets_never_import_each_other():
             assert not [other for other in imported if other.startswith("codegen.targets")], name
 
 
+def rows_of_rooms(text: str) -> dict[str, tuple[str, ...]]:
+    """Room -> what it may import, of the table that a text begins with."""
+    table = text.partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| [^|]* \| ([^|]*) \|$", table, re.M)
+    return {room: tuple(re.findall(r"`(\w+)`", allowed)) for room, allowed in rows}
+
+
 def test_architecture_shows_the_rooms():
-    """The table of docs/architecture.md and the one that is enforced are the same."""
+    """The tables of docs/architecture.md and those that are enforced are the same."""
     page = (ROOT / "docs" / "architecture.md").read_text()
-    _, _, page = page.partition("| room | holds | may import |")
-    page = page.partition("\n\n")[0]
-    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| [^|]* \| ([^|]*) \|$", page, re.M)
-    shown = {room: tuple(re.findall(r"`(\w+)`", allowed)) for room, allowed in rows}
-    assert shown == {room: below for room, below in ROOMS.items() if room != "__main__"}
+    _, generator, package = page.split("| room | holds | may import |")
+    assert rows_of_rooms(package) == PACKAGE_ROOMS
+    assert rows_of_rooms(generator) == {room: below for room, below in ROOMS.items() if room != "__main__"}
+
+
+# Room of the package -> other rooms and public packages that its modules import at import time.
+PACKAGE_ROOMS: dict[str, tuple[str, ...]] = {
+    "_types": (),
+    "_arguments": (),
+    "_loading": (),
+    "_overrides": (),
+    "_state": ("_types", "utils"),
+    "_object": ("_types", "_arguments", "_loading", "_overrides", "_state"),
+    "_operators": ("_types", "_arguments", "_object", "utils"),
+    "_surface": ("_loading", "func", "library", "ops"),
+}
 
 
 # Packages of flambeau that no module below them imports at import time -> those among them that they import.
@@ -351,6 +369,41 @@ def test_nothing_below_imports_an_upper_package():
     for name, imported in graph.items():
         above = {room_of(other) for other in imported} & set(UPPER) - {room_of(name)}
         assert above <= set(UPPER.get(room_of(name), ())), name
+
+
+def outside_its_rooms(module: str, imported: Iterable[str]) -> list[str]:
+    """Modules among `imported` that a module of a room imports though PACKAGE_ROOMS does not let it."""
+    room = room_of(module)
+    allowed = {room, *PACKAGE_ROOMS.get(room, ())}
+    return sorted(name for name in imported if room in PACKAGE_ROOMS and room_of(name) not in allowed)
+
+
+def test_rooms_of_the_package_import_only_what_the_table_allows():
+    graph = package_imports()
+    bad = {name: found for name, imported in graph.items() if (found := outside_its_rooms(name, imported))}
+    assert not bad
+    used = {(room_of(name), room_of(other)) for name, imported in graph.items() for other in imported}
+    idle = {(room, below) for room, row in PACKAGE_ROOMS.items() for below in row} - used
+    assert not idle, "the table allows what no module does"
+
+
+def test_each_room_of_the_package_lies_above_those_that_it_imports():
+    order = list(PACKAGE_ROOMS)
+    for room, row in PACKAGE_ROOMS.items():
+        assert all(order.index(name) < order.index(room) for name in row if name in PACKAGE_ROOMS), room
+
+
+def test_private_modules_of_the_package_are_in_rooms():
+    """Files beside `__init__` are public; a folder with an underscore is a room or one of PyTorch's."""
+    package = ROOT / "python" / "flambeau"
+    private = {p.stem for p in package.glob("_*.py") if not p.stem.startswith("__")}
+    folders = {p.parent.name for p in package.glob("_*/__init__.py")}
+    assert private == set() and folders == {*PACKAGE_ROOMS, "_dynamo", "_logging"}
+
+
+def test_an_import_out_of_a_room_would_be_found():
+    upward = outside_its_rooms("flambeau._types.size", ["flambeau._object.tensor", "flambeau._types.naming"])
+    assert upward == ["flambeau._object.tensor"]
 
 
 def test_imports_in_functions_and_for_types_do_not_run():

@@ -5,7 +5,7 @@ import inspect
 
 import flambeau as fb
 import pytest
-from flambeau._control_flow import associative_scan, cond, while_loop
+from flambeau._operators.control_flow import associative_scan, cond, while_loop
 from sides import Scenarios, raised
 
 scenario = Scenarios()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import flambeau as fb
 import pytest
-from flambeau._staleness import FILES, fingerprint, is_stale
+from flambeau._loading.staleness import FILES, fingerprint, is_stale
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = ["LazyString", "getArtifactLogger", "set_logs", "warning_once"]
 

@@ -14,8 +14,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from flambeau import _lazy
-from flambeau._surface.absence import absent_class, absent_function
+from flambeau._loading import lazy
+from flambeau._loading.absence import absent_class, absent_function
 
 # Subsystem -> the module with its table and what an error says is missing.
 _SUBSYSTEMS = (
@@ -139,5 +139,5 @@ def fill(module: ModuleType) -> None:
                 _add_methods(vars(module)[name], value, home, missing)
             else:
                 setattr(module, name, value)
-    functions = _lazy.attributes(module.__name__, elsewhere)
+    functions = lazy.attributes(module.__name__, elsewhere)
     vars(module)["__getattr__"], vars(module)["__dir__"] = functions

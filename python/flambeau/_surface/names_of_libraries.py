@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._surface.absence import absent_class
+from flambeau._loading.absence import absent_class
 from flambeau.func import vmap
 
 _initialized = False  # cuda: whether its context has been made

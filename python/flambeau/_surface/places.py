@@ -2,7 +2,7 @@
 
 Each line of `TEXT` is a module of PyTorch (``.``: the package itself), then where its names are found: a
 module of flambeau, or ``name=module`` for a single name, or ``name=module:other`` where it goes by another
-name there.
+name there. `EARLIER` does the same for files of flambeau that became rooms.
 """
 
 from __future__ import annotations
@@ -11,44 +11,48 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from flambeau import _lazy
+from flambeau._loading import lazy
 
 TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
-. Stream=_streams Event=_streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit FileCheck=testing
-. DisableTorchFunction=_function_state DisableTorchFunctionSubclass=_function_state native_norm=_sparse_tensor
-. indices_copy=_sparse_tensor values_copy=_sparse_tensor crow_indices_copy=_sparse_tensor
-. col_indices_copy=_sparse_tensor ccol_indices_copy=_sparse_tensor row_indices_copy=_sparse_tensor
+. Stream=_state.streams Event=_state.streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit
+. FileCheck=testing
+. DisableTorchFunction=_state.function_state DisableTorchFunctionSubclass=_state.function_state
+. native_norm=_object.sparse
+. indices_copy=_object.sparse values_copy=_object.sparse crow_indices_copy=_object.sparse
+. col_indices_copy=_object.sparse ccol_indices_copy=_object.sparse row_indices_copy=_object.sparse
 sparse sparse.semi_structured
 . AggregationType=_surface.written SUM=_surface.written AVG=_surface.written
-. thread_safe_generator=random init_num_threads=_defaults
+. thread_safe_generator=random init_num_threads=_state.defaults
 . get_autocast_ipu_dtype=amp.older_names set_autocast_ipu_dtype=amp.older_names
 . get_autocast_xla_dtype=amp.older_names set_autocast_xla_dtype=amp.older_names
 . is_autocast_ipu_enabled=amp.older_names set_autocast_ipu_enabled=amp.older_names
 . is_autocast_xla_enabled=amp.older_names set_autocast_xla_enabled=amp.older_names
-. Storage=_typed_storage:TypedStorage StorageBase=_storage:Storage to_dlpack=utils.dlpack Future=futures
-. FatalError=_top.devices classproperty=_utils
+. Storage=_object.typed_storage:TypedStorage StorageBase=_object.storage:Storage to_dlpack=utils.dlpack
+. Future=futures
+. FatalError=_top.devices classproperty=_surface.utils
 . DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
-_C _questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
+_C _surface.questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
 _C _ExcludeDispatchKeyGuard=_surface.dispatch_keys
 _custom_ops get_ctx=library impl_abstract=library
 . ScriptModule=jit
-. cond=_control_flow while_loop=_control_flow
+. cond=_operators.control_flow while_loop=_operators.control_flow
 . _pin_memory=_surface.aten_names _shape_as_tensor=_surface.aten_names _grouped_mm=_surface.aten_names
 . _convolution=_surface.aten_names
 . _sparse_addmm=_surface.aten_names
 _C._nn _parse_to=nn.modules._target:target_of
-_higher_order_ops cond=_control_flow while_loop=_control_flow associative_scan=_control_flow
-_higher_order_ops.cond cond=_control_flow
-_higher_order_ops.while_loop while_loop=_control_flow
-_higher_order_ops.associative_scan associative_scan=_control_flow
+_higher_order_ops cond=_operators.control_flow while_loop=_operators.control_flow
+_higher_order_ops associative_scan=_operators.control_flow
+_higher_order_ops.cond cond=_operators.control_flow
+_higher_order_ops.while_loop while_loop=_operators.control_flow
+_higher_order_ops.associative_scan associative_scan=_operators.control_flow
 _prims_common is_contiguous_or_false=_surface.written
 _C _TensorMeta=_surface.written
 _dynamo._trace_wrapped_higher_order_op TransformGetItemToIndex=_surface.written
-_tensor_str PRINT_OPTS=_tensor_str:_options _str=_tensor_str:show _tensor_str=_tensor_str:show
+_tensor_str PRINT_OPTS=_object.printing:_options _str=_object.printing:show _tensor_str=_object.printing:show
 backends.cuda SDPAParams=_surface.written can_use_flash_attention=_surface.written
 backends.cuda can_use_efficient_attention=_surface.written can_use_cudnn_attention=_surface.written
-jit.annotations List=_surface.written BroadcastingList=_jit_internal:BroadcastingList1
+jit.annotations List=_surface.written BroadcastingList=_surface.jit_internal:BroadcastingList1
 nn.init _calculate_fan_in_and_fan_out=nn.init:_fans _calculate_correct_fan=_surface.written
 nn.modules.transformer _get_activation_fn=nn.modules.transformer:_activation
 optim.optimizer ParamsT=_surface.written _params_t=_surface.written:ParamsT
@@ -68,7 +72,7 @@ _tensor _rebuild_from_type_v2=serialization._allowed:tensor_with_state
 _utils _rebuild_tensor_v2=serialization._allowed:tensor_v2 _rebuild_tensor_v3=serialization._allowed:tensor_v3
 _utils _rebuild_parameter=serialization._allowed:parameter
 _utils _rebuild_parameter_with_state=serialization._allowed:parameter_with_state
-_utils_internal _utils
+_utils_internal _surface.utils
 _C _functorch=_surface.functorch
 _C _top.script
 _C _set_math_sdp_allow_fp16_bf16_reduction=_surface.written
@@ -80,8 +84,9 @@ masked _top.masked
 utils generate_methods_for_privateuse1_backend=utils.backend_registration
 utils rename_privateuse1_backend=utils.backend_registration
 utils._triton has_triton=_surface.written has_triton_package=_surface.written
-_lowrank get_approximate_basis=_linear_algebra
-_lowrank pca_lowrank=_linear_algebra svd_lowrank=_linear_algebra
+_jit_internal RRef=distributed.rpc
+_lowrank get_approximate_basis=_operators.linear_algebra
+_lowrank pca_lowrank=_operators.linear_algebra svd_lowrank=_operators.linear_algebra
 _logging._internal _logging
 _tensor_str _str_intern=_surface.written
 _vmap_internals vmap=func _vmap=_surface.names_of_libraries
@@ -108,10 +113,10 @@ _weights_only_unpickler _safe_globals=serialization:safe_globals
 autograd _profiler_enabled=_surface.written kineto_available=profiler
 autograd _enable_profiler=_top.profiler _disable_profiler=_top.profiler
 accelerator.memory accelerator
-multiprocessing.reductions init_reductions=_shared_memory:register reduce_tensor=_shared_memory
-multiprocessing.reductions reduce_storage=_shared_memory
+multiprocessing.reductions init_reductions=_object.shared_memory:register reduce_tensor=_object.shared_memory
+multiprocessing.reductions reduce_storage=_object.shared_memory
 multiprocessing.reductions rebuild_cuda_tensor=_top.events rebuild_event=_top.events
-multiprocessing.reductions reduce_event=_top.events StorageWeakRef=_storage
+multiprocessing.reductions reduce_event=_top.events StorageWeakRef=_object.storage
 nn._reduction get_enum=_surface.written legacy_get_enum=_surface.written
 nn._reduction legacy_get_string=_surface.written
 optim._muon Muon=optim
@@ -123,8 +128,9 @@ cuda.memory cuda
 cuda.random cuda
 cuda.streams cuda
 nn factory_kwargs=_surface.written Container=nn.modules.containers
-nn.functional grad=nn Tensor=_C DType=_surface.written BroadcastingList1=_jit_internal
-nn.functional BroadcastingList2=_jit_internal BroadcastingList3=_jit_internal boolean_dispatch=_jit_internal
+nn.functional grad=nn Tensor=_C DType=_surface.written BroadcastingList1=_surface.jit_internal
+nn.functional BroadcastingList2=_surface.jit_internal BroadcastingList3=_surface.jit_internal
+nn.functional boolean_dispatch=_surface.jit_internal
 nn.functional assert_int_or_pair=_surface.written GRID_SAMPLE_INTERPOLATION_MODES=_surface.written
 nn.functional GRID_SAMPLE_PADDING_MODES=_surface.written handle_torch_function=overrides
 nn.functional has_torch_function=overrides has_torch_function_unary=overrides
@@ -214,7 +220,31 @@ def _parse(text: str) -> dict[str, list[str]]:
     return found
 
 
-MODULES = _parse(TEXT)
+# Room -> modules that stood beside the package's `__init__`, under these names after an underscore: PyTorch
+# has some of them there, and pickles name functions and classes of others. ``name=module``: renamed since.
+EARLIER = """
+_types errors info=limits size symbols typed=older_names
+_arguments assertion
+_state defaults determinism function_state generator profiling streams
+_object conversion inquiry rebuild shared_memory sparse_tensor=sparse storage tensor tensor_exchange=exchange
+_object tensor_memory=memory tensor_str=printing typed_storage
+_operators calculus control_flow einsum grouping linear_algebra lobpcg recurrent stft windows
+_surface file_check jit_internal sources utils
+"""
+
+
+def _of_rooms(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for room, modules in _parse(text).items():
+        for module in modules:
+            name, _, now = module.partition("=")
+            found[f"_{name}"] = [f"{room}.{now or name}"]
+    return found
+
+
+MODULES = _of_rooms(EARLIER)
+for _place, _entries in _parse(TEXT).items():
+    MODULES.setdefault(_place, []).extend(_entries)
 
 
 def find(module: str, name: str) -> Any:
@@ -235,7 +265,7 @@ def fill(module: ModuleType) -> None:
     key = module.__name__.partition(".")[2]
     homes = [f"flambeau.{entry}" for entry in MODULES[key] if "=" not in entry]
     module.__doc__ = f"PyTorch's place of names of {', '.join(homes) or 'other modules'}."
-    found, listed = _lazy.attributes(module.__name__)
+    found, listed = lazy.attributes(module.__name__)
 
     def __dir__() -> list[str]:
         return sorted({*listed(), *names_of(key)})

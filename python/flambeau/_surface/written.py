@@ -116,15 +116,15 @@ default_pg_timeout = datetime.timedelta(minutes=30)
 @contextlib.contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
     """Print tensors within the block as `flambeau.set_printoptions` would with these options."""
-    from flambeau import _tensor_str
+    from flambeau._object import printing
 
-    before = dataclasses.asdict(_tensor_str._options)
+    before = dataclasses.asdict(printing._options)
     try:
         flambeau.set_printoptions(**options)
         yield
     finally:
         for name, value in before.items():
-            setattr(_tensor_str._options, name, value)
+            setattr(printing._options, name, value)
 
 
 def sdp_kernel(
@@ -147,9 +147,9 @@ def sdp_kernel(
 
 def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
     """Return what `repr` says about a tensor, with other text in place of its elements if given."""
-    from flambeau import _tensor_str
+    from flambeau._object import printing
 
-    return _tensor_str.show(inp, tensor_contents)
+    return printing.show(inp, tensor_contents)
 
 
 def _profiler_enabled() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 _MISSING = "flambeau has no kernels for an accelerator; accelerator.is_available() is False"
 

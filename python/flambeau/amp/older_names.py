@@ -11,6 +11,15 @@ from flambeau._C import dtype
 from flambeau.amp.autocast_mode import autocast
 from flambeau.amp.grad_scaler import GradScaler
 
+__all__ = [
+    "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
+    "is_autocast_cpu_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
+    "set_autocast_gpu_dtype",
+]
+
 
 def _deprecate_class(device: str, name: str) -> None:
     """Warn the caller of the class's __init__."""

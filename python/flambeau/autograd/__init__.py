@@ -15,7 +15,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.autograd import forward_ad, functional, graph
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function

@@ -11,7 +11,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import FunctionCtx, Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

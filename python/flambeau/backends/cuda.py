@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 matmul = SimpleNamespace(
     allow_tf32=False,

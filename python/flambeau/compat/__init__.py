@@ -15,9 +15,9 @@ __all__ = ["install", "is_installed", "load_ipython_extension"]
 
 def is_installed() -> bool:
     """Whether `import torch` is answered by flambeau in this process."""
-    from flambeau import _naming
+    from flambeau._types import naming
 
-    return _naming.root == "torch"
+    return naming.root == "torch"
 
 
 def install(*, replace: bool = True) -> bool:

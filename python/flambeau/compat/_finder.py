@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from flambeau import _lazy
+from flambeau._loading import lazy
 from flambeau.compat import _names
 from flambeau.version import torch_version
 
@@ -125,7 +125,7 @@ def _refuse(fullname: str) -> None:
     if frame.f_code.co_name != "_find_and_load_unlocked":
         return
     parent, _, name = fullname.rpartition(".")
-    near = _lazy.nearest(name, _lazy.every_submodule(sys.modules[parent]))
+    near = lazy.nearest(name, lazy.every_submodule(sys.modules[parent]))
     raise ModuleNotFoundError(f"No module named '{fullname}' (answered by flambeau){near}", name=fullname)
 
 

@@ -10,7 +10,9 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import flambeau
-from flambeau import _C, _lazy, _naming
+from flambeau import _C
+from flambeau._loading import lazy
+from flambeau._types import naming
 from flambeau.torch_version import TorchVersion
 from flambeau.version import torch_version
 
@@ -52,7 +54,7 @@ def rename(name: str, module: ModuleType) -> None:
     module.__name__ = torch_name(name)
 
     def __getattr__(missing: str) -> Any:
-        _lazy.refuse(module, missing)
+        lazy.refuse(module, missing)
 
     vars(module).setdefault("__getattr__", __getattr__)
 
@@ -64,7 +66,7 @@ def _name_values() -> None:
         return names[self]
 
     kinds = (_C.dtype, _C.layout, _C.memory_format)
-    names = {v: f"torch.{_naming.short(v)}" for v in vars(_C).values() if isinstance(v, kinds)}
+    names = {v: f"torch.{naming.short(v)}" for v in vars(_C).values() if isinstance(v, kinds)}
     for kind in kinds:
         kind.__repr__ = __repr__  # type: ignore[method-assign]
 
@@ -74,7 +76,7 @@ def install() -> None:
     from flambeau import version
 
     _name_values()
-    _naming.root = "torch"
+    naming.root = "torch"
     flambeau.__version__ = version.__version__ = TorchVersion(torch_version)
     for name, module in list(sys.modules.items()):
         if (name == "flambeau" or name.startswith("flambeau.")) and not name.startswith("flambeau.compat"):

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.compiler import config
 
 __all__ = [

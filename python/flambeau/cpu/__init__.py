@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = [
     "Event",

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from flambeau import _C
-from flambeau._errors import OutOfMemoryError as OutOfMemoryError
-from flambeau._lazy import attributes
-from flambeau._surface.absence import absent_class
+from flambeau._loading.absence import absent_class
+from flambeau._loading.lazy import attributes
+from flambeau._types.errors import OutOfMemoryError as OutOfMemoryError
 
 
 def is_available() -> bool:

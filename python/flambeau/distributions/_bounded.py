@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import flambeau
 from flambeau import Tensor
-from flambeau._size import Size
+from flambeau._types.size import Size
 from flambeau.distributions import constraints
 from flambeau.distributions._trials import one_of
 from flambeau.distributions.distribution import Distribution

@@ -8,7 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._size import Size
+from flambeau._types.size import Size
 from flambeau.distributions import constraints
 from flambeau.distributions._elementwise_transforms import _clipped_sigmoid
 from flambeau.distributions._transform import Transform

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import flambeau
 from flambeau import Tensor
-from flambeau._size import Size
+from flambeau._types.size import Size
 from flambeau.distributions import constraints
 from flambeau.distributions._classes import Categorical
 from flambeau.distributions._transformed import TransformedDistribution

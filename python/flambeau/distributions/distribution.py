@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import flambeau
 from flambeau import Tensor
-from flambeau._size import Size
+from flambeau._types.size import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import lazy_property
 

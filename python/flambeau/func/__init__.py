@@ -9,7 +9,7 @@ tensor([[-2.,  0.],
         [ 0., -2.]])
 """
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.func._grad import grad, grad_and_value, vjp
 from flambeau.func._jacobians import hessian, jacfwd, jacrev
 from flambeau.func._jvp import jvp, linearize

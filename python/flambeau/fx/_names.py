@@ -10,14 +10,14 @@ import types
 from collections import Counter
 from typing import Any
 
-from flambeau import _naming
+from flambeau._types import naming
 
 _METHOD_TYPES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
 def root_name() -> str:
     """Return the name that programs give this package: "torch" while `flambeau.compat` answers it."""
-    return _naming.root
+    return naming.root
 
 
 def home_of(obj: Any) -> str:

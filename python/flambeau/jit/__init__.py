@@ -4,7 +4,7 @@ A traced program is a graph of `flambeau.fx`. A scripted one keeps its Python so
 control flow that depends on values is right. Nothing is compiled yet.
 """
 
-from flambeau._jit_internal import (
+from flambeau._surface.jit_internal import (
     Attribute,
     Final,
     _overload,
@@ -17,7 +17,7 @@ from flambeau._jit_internal import (
     is_tracing,
     unused,
 )
-from flambeau._jit_internal import isinstance_ as isinstance
+from flambeau._surface.jit_internal import isinstance_ as isinstance
 from flambeau.jit import annotations
 from flambeau.jit._async import Future, fork, wait
 from flambeau.jit._freeze import freeze, optimize_for_inference, run_frozen_optimizations

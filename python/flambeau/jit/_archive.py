@@ -229,7 +229,7 @@ _OF_GRAPHS = frozenset(
 
 def exported(cls: type) -> set[str]:
     """Names of methods that are marked to be kept."""
-    from flambeau import _jit_internal as marks
+    from flambeau._surface import jit_internal as marks
 
     names = [name for name in dir(cls) if callable(getattr(cls, name, None))]
     return {

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau import _jit_internal as marks
+from flambeau._surface import jit_internal as marks
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.jit._archive import FORMAT, PLAIN

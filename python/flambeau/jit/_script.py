@@ -9,7 +9,7 @@ import textwrap
 import weakref
 from typing import Any
 
-from flambeau import _jit_internal as marks
+from flambeau._surface import jit_internal as marks
 from flambeau.fx import symbolic_trace
 from flambeau.fx.graph import Graph
 from flambeau.jit import _state

@@ -8,8 +8,8 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau import _jit_internal as marks
-from flambeau._jit_internal import is_tracing as is_tracing
+from flambeau._surface import jit_internal as marks
+from flambeau._surface.jit_internal import is_tracing as is_tracing
 from flambeau.fx._attributes import has_attribute
 from flambeau.fx.graph_module import GraphModule
 from flambeau.jit import _state

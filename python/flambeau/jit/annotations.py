@@ -7,11 +7,11 @@ import typing
 from typing import Any, Optional, Union
 
 from flambeau import Tensor as Tensor
-from flambeau._jit_internal import BroadcastingList1 as BroadcastingList1
-from flambeau._jit_internal import BroadcastingList2 as BroadcastingList2
-from flambeau._jit_internal import BroadcastingList3 as BroadcastingList3
-from flambeau._jit_internal import Final as Final
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
+from flambeau._surface.jit_internal import BroadcastingList1 as BroadcastingList1
+from flambeau._surface.jit_internal import BroadcastingList2 as BroadcastingList2
+from flambeau._surface.jit_internal import BroadcastingList3 as BroadcastingList3
+from flambeau._surface.jit_internal import Final as Final
 
 __all__ = ["ann_to_type", "get_signature", "is_function_or_method", "is_vararg"]
 _ = (dict, list, Optional, tuple, Union)

@@ -1,6 +1,6 @@
 """Operators on the unmasked elements of tensors: those where a mask is True; None: all of them."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.masked._ops import (
     amax,
     amin,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import _C
+from flambeau._arguments.dims import wrapped_dims
 from flambeau._C import Tensor, dtype
-from flambeau._dims import wrapped_dims
 
 Dims = int | Sequence[int] | None
 _F = _C._functions
@@ -71,7 +71,7 @@ def _lowest(of: dtype, sign: int) -> Any:
         return sign > 0
     if of.is_floating_point:
         return sign * float("inf")
-    from flambeau._info import iinfo
+    from flambeau._types.limits import iinfo
 
     return iinfo(of).max if sign > 0 else iinfo(of).min
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import multiprocessing as _multiprocessing
 from multiprocessing import *  # noqa: F403
 
-from flambeau import _shared_memory
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
+from flambeau._object import shared_memory
 from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessException,
@@ -50,6 +50,6 @@ def set_sharing_strategy(new_strategy: str) -> None:
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}: choose from {set(_STRATEGIES)}")
 
 
-_shared_memory.register()
+shared_memory.register()
 
 __getattr__, __dir__ = attributes(__name__)

@@ -1,6 +1,6 @@
 """Networks: layers, losses, initial values and the functions behind them."""
 
-from flambeau._lazy import attributes as _attributes
+from flambeau._loading.lazy import attributes as _attributes
 from flambeau.nn import attention, functional, grad, init, modules, utils
 from flambeau.nn.functional import LinearCrossEntropyOptions
 from flambeau.nn.modules.activation import (

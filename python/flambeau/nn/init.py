@@ -9,8 +9,8 @@ from typing import Any
 
 import flambeau
 from flambeau import Generator, Tensor
-from flambeau._lazy import attributes
-from flambeau._overridable import offer as _offer
+from flambeau._loading.lazy import attributes
+from flambeau._overrides.overridable import offer as _offer
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:

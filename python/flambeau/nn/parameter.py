@@ -7,8 +7,8 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau._lazy import attributes
-from flambeau._rebuild import _rebuild_parameter, _rebuild_parameter_with_state, state_of
+from flambeau._loading.lazy import attributes
+from flambeau._object.rebuild import _rebuild_parameter, _rebuild_parameter_with_state, state_of
 
 
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
@@ -122,7 +122,7 @@ class UninitializedTensorMixin:
 
 
 def _disabled() -> Any:
-    from flambeau._function_state import DisableTorchFunctionSubclass
+    from flambeau._state.function_state import DisableTorchFunctionSubclass
 
     return DisableTorchFunctionSubclass()
 

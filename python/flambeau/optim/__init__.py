@@ -1,6 +1,6 @@
 """Optimizers: they move parameters against their gradients."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.optim import lr_scheduler, swa_utils
 from flambeau.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from flambeau.optim.adaptive import Adadelta, Adafactor, Adagrad, RMSprop

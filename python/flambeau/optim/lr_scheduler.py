@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.optim._cycle import CyclicLR, OneCycleLR
 from flambeau.optim._plateau import ReduceLROnPlateau
 from flambeau.optim._schedule import LRScheduler, MultipliedLR, set_group_value

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn.modules.module import RemovableHandle
 from flambeau.utils import _foreach_utils
 

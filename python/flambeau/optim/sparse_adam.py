@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.optim._rule import check_hyperparameters, with_values, zeros
 from flambeau.optim.optimizer import Optimizer
 

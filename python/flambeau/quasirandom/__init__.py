@@ -6,7 +6,7 @@ from operator import index
 
 import flambeau as fb
 from flambeau._C import Tensor, dtype
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.quasirandom._directions import MAXBIT, MAXDIM, direction_numbers
 
 __all__ = ["SobolEngine"]

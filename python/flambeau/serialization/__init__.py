@@ -16,10 +16,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from flambeau import _C, _rebuild
-from flambeau._lazy import attributes
-from flambeau._storage import Storage, storage_of
-from flambeau._typed_storage import TypedStorage
+from flambeau import _C
+from flambeau._loading.lazy import attributes
+from flambeau._object import rebuild
+from flambeau._object.storage import Storage, storage_of
+from flambeau._object.typed_storage import TypedStorage
 
 from ._allowed import (
     SafeRules,
@@ -158,7 +159,7 @@ class _Trusting:
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._tensor", "_rebuild_from_type_v2"):
-            return _rebuild._rebuild_from_type_v2  # of any class
+            return rebuild._rebuild_from_type_v2  # of any class
         with contextlib.suppress(pickle.UnpicklingError):
             return SafeRules(None).find(module, name)
         root, _, rest = module.partition(".")

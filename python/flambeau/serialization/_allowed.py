@@ -7,12 +7,13 @@ from collections import Counter, OrderedDict
 from functools import cache
 from typing import Any
 
-from flambeau import _C, _naming
+from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._rebuild import _rebuild_sparse_tensor
-from flambeau._size import Size
-from flambeau._tensor import _rebuild_tensor
-from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
+from flambeau._object.rebuild import _rebuild_sparse_tensor
+from flambeau._object.tensor import _rebuild_tensor
+from flambeau._object.typed_storage import CLASS_OF_DTYPE, TypedStorage
+from flambeau._types import naming
+from flambeau._types.size import Size
 
 from ._opcodes import check_key, names_in
 
@@ -179,7 +180,7 @@ def _allowed() -> dict[tuple[str, str], Any]:
         ("collections", "Counter"): Counter,
         ("torch._utils", "_rebuild_tensor"): tensor_v1,
         **{("torch", name): dtype for dtype, name in CLASS_OF_DTYPE.items()},
-        **{("torch", _naming.short(dtype)): dtype for dtype in dtypes},
+        **{("torch", naming.short(dtype)): dtype for dtype in dtypes},
         **{("torch.cuda", name): dtype for dtype, name in CLASS_OF_DTYPE.items()},  # of older files
         **{("builtins", t.__name__): t for t in (set, frozenset, complex, bytearray)},
         ("_codecs", "encode"): as_bytes,

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
-from flambeau._storage import Storage, _part, storage_of
-from flambeau._typed_storage import TypedStorage
+from flambeau._object.storage import Storage, _part, storage_of
+from flambeau._object.typed_storage import TypedStorage
 
 from ._allowed import SafeRules
 from ._opcodes import Interpreter

@@ -6,12 +6,13 @@ import pickle
 from collections import OrderedDict
 from typing import IO, Any
 
-from flambeau import _C, _naming
+from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._rebuild import sparse_parts, state_of
-from flambeau._size import Size
-from flambeau._storage import Storage
-from flambeau._typed_storage import CLASS_OF_DTYPE, TypedStorage
+from flambeau._object.rebuild import sparse_parts, state_of
+from flambeau._object.storage import Storage
+from flambeau._object.typed_storage import CLASS_OF_DTYPE, TypedStorage
+from flambeau._types import naming
+from flambeau._types.size import Size
 
 from ._places import saved_location
 
@@ -66,7 +67,7 @@ class Pickler(pickle._Pickler):
         if isinstance(obj, _C.device):
             return _Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, _C.layout):
-            return _Global("torch.serialization", "_get_layout"), (f"torch.{_naming.short(obj)}",)
+            return _Global("torch.serialization", "_get_layout"), (f"torch.{naming.short(obj)}",)
         if not isinstance(obj, Tensor) or hasattr(obj, "cls_to_become"):
             return NotImplemented  # a lazy parameter has no values yet
         state = {name: value for name, value in vars(obj).items() if name != "grad"}
@@ -84,7 +85,7 @@ class Pickler(pickle._Pickler):
         own: Any = self  # the class's stubs leave out what subclasses may use
         base: Any = super()
         if isinstance(obj, _C.dtype):
-            obj = _Global("torch", _naming.short(obj))
+            obj = _Global("torch", naming.short(obj))
         if isinstance(obj, _Global):
             own.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
             return

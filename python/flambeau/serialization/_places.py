@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
-from flambeau._storage import Storage
+from flambeau._object.storage import Storage
 
 Tagger = Callable[[Any], str | None]
 Deserializer = Callable[[Any, str], Any]

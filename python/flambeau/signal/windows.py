@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau import _C
-from flambeau._arguments import require_type
+from flambeau._arguments.checks import require_type
 from flambeau._C import Tensor
 
 __all__ = [

@@ -9,10 +9,10 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._C import _functions
-from flambeau._defaults import sparse_types
-from flambeau._lazy import attributes
-from flambeau._sparse_tensor import COMPRESSED, Invariants
-from flambeau._tensor_str import described
+from flambeau._loading.lazy import attributes
+from flambeau._object.printing import described
+from flambeau._object.sparse import COMPRESSED, Invariants
+from flambeau._state.defaults import sparse_types
 from flambeau.sparse._gradcheck import strided_inputs
 
 __all__ = [

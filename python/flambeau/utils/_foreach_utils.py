@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau._C import Tensor, device
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 _Groups = dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]]
 

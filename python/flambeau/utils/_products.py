@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau._C import Tensor
-from flambeau._override_inventory import resolve_name
+from flambeau._overrides.inventory import resolve_name
 from flambeau.ops import aten
 
 Counts = list[tuple[Any, int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau._C import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:

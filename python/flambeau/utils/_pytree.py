@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flambeau._C import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.utils._pytree_spec import (
     _DICTS,
     _LEAF,

@@ -10,7 +10,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.autograd.function import Function
 from flambeau.utils._recomputation import DETERMINISM_CHECKS, CheckpointError, Frame, random_state
 from flambeau.utils._selective import (

@@ -8,18 +8,18 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from flambeau import _determinism
+from flambeau._state import determinism
 
 
 class _Module(ModuleType):
     @property
     def fill_uninitialized_memory(self) -> bool:
         """Whether such memory is filled."""
-        return _determinism.fills_uninitialized()
+        return determinism.fills_uninitialized()
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, value: bool) -> None:
-        _determinism.set_fill_uninitialized(value)
+        determinism.set_fill_uninitialized(value)
 
 
 sys.modules[__name__].__class__ = _Module

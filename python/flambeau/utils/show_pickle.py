@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = ["DumpUnpickler", "FakeClass", "FakeObject", "main"]
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.backends import cuda
 
 WARN_FOR_UNFUSED_KERNELS = False

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import flambeau
 from flambeau._C import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.func import vmap
 
 __all__ = [

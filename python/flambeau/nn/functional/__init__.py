@@ -18,8 +18,8 @@ from flambeau import conv_transpose1d as conv_transpose1d
 from flambeau import conv_transpose2d as conv_transpose2d
 from flambeau import conv_transpose3d as conv_transpose3d
 from flambeau._C._nn import linear as linear  # type: ignore[import-not-found]
-from flambeau._lazy import attributes as _attributes
-from flambeau._overridable import offer as _offer
+from flambeau._loading.lazy import attributes as _attributes
+from flambeau._overrides.overridable import offer as _offer
 from flambeau.nn.functional._activation import *  # noqa: F403
 from flambeau.nn.functional._attention import *  # noqa: F403
 from flambeau.nn.functional._distance import *  # noqa: F403

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._arguments import require_tensors
+from flambeau._arguments.checks import require_tensors
 from flambeau._C import _nn
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
-from flambeau._arguments import require_tensors
+from flambeau._arguments.checks import require_tensors
 from flambeau._C import _nn
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._arguments import require_tensors
+from flambeau._arguments.checks import require_tensors
 from flambeau._C import _nn
 from flambeau.nn.functional._reduction import named, number_of
 

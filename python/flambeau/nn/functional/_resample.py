@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._arguments import require_type
+from flambeau._arguments.checks import require_type
 from flambeau._C import _functions
 from flambeau.nn.functional._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 _attribute, __dir__ = attributes(__name__)
 

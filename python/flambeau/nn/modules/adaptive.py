@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.containers import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear

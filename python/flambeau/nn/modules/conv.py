@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import fill_uniformly
 from flambeau.nn.modules.module import Module

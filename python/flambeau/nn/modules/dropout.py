@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn.modules.functional_layer import FunctionalLayer
 
 _CHANNELS = """In training set whole channels to 0 with probability `p`, and scale the others by 1 / (1 - p).

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn.modules import conv, normalization
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module

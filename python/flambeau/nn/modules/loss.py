@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.functional._reduction import named, number_of
 from flambeau.nn.modules.linear import Linear

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn.modules._conversion import convert_tensors
 from flambeau.nn.modules._native_slots import NativeSlots
 from flambeau.nn.modules._target import target_of

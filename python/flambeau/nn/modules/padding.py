@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 

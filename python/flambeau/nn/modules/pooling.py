@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.conv import as_tuple
 from flambeau.nn.modules.module import Module

@@ -1,6 +1,6 @@
 """Layers over several devices."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn.parallel.data_parallel import DataParallel, data_parallel
 from flambeau.nn.parallel.parallel_apply import parallel_apply
 from flambeau.nn.parallel.replicate import replicate

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau
-from flambeau._utils import ExceptionWrapper
+from flambeau._surface.utils import ExceptionWrapper
 from flambeau.nn.modules.module import Module
 
 __all__ = ["get_a_var", "parallel_apply"]

@@ -1,6 +1,6 @@
 """Work on the parameters of a network: limited gradients, one vector of all, other forms of weights."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.nn.utils import rnn
 from flambeau.nn.utils.fusion import (
     fuse_conv_bn_eval,

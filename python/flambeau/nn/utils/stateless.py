@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from flambeau import func
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __all__ = ["functional_call"]
 

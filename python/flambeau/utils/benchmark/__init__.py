@@ -1,6 +1,6 @@
 """Timing of statements: `Timer` measures, `Measurement` holds the times, `Compare` prints a table of them."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.utils.benchmark.utils.common import Measurement, TaskSpec, ordered_unique, select_unit
 from flambeau.utils.benchmark.utils.compare import Compare
 from flambeau.utils.benchmark.utils.timer import Language, Timer, timer

@@ -15,7 +15,7 @@ from typing import IO
 
 from flambeau import version
 from flambeau._C import get_num_threads
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 TOP = 15
 

@@ -1,6 +1,6 @@
 """Data sets, samplers and the loader that makes batches of them."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import (
     ChainDataset,

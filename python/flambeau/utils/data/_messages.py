@@ -22,9 +22,9 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._rebuild import rebuilt_sparse, sparse_parts
-from flambeau._shared_memory import nameless_file
-from flambeau._storage import Storage
+from flambeau._object.rebuild import rebuilt_sparse, sparse_parts
+from flambeau._object.shared_memory import nameless_file
+from flambeau._object.storage import Storage
 
 # Whether a file belongs to the message, where the pickle begins in it, and how long the pickle is.
 _HEADER = struct.Struct("<?QQ")

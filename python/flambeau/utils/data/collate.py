@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 Table = dict[Any, Callable[..., Any]]
 default_collate_err_msg_format = (

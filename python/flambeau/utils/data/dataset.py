@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import flambeau
 from flambeau import Generator, Tensor
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 Sample = TypeVar("Sample", covariant=True)
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import flambeau
 from flambeau import Generator
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 Index = TypeVar("Index", covariant=True)
 

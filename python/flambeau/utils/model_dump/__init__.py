@@ -12,7 +12,7 @@ import sys
 import zipfile
 from typing import IO, Any
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 from flambeau.utils.show_pickle import DumpUnpickler, FakeObject
 
 __all__ = [

@@ -1,5 +1,5 @@
 """Data sets that are chained by calling their methods; `datapipe` has their classes."""
 
-from flambeau._lazy import attributes
+from flambeau._loading.lazy import attributes
 
 __getattr__, __dir__ = attributes(__name__)

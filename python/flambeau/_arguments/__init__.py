@@ -1,0 +1,1 @@
+"""Checks of arguments for functions that are written in Python."""

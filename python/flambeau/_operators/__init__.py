@@ -1,0 +1,1 @@
+"""Operators that are written in Python over those of the specification."""

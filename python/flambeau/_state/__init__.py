@@ -1,0 +1,1 @@
+"""State of the process: defaults, determinism, generators, streams, switches of overrides."""

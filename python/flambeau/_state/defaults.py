@@ -1,0 +1,195 @@
+"""What is used where a program does not say: device, type of tensors, precision of products."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau import _C
+from flambeau._C import Tensor, device, dtype
+
+__all__ = [
+    "compiled_with_cxx11_abi",
+    "get_default_device",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "is_warn_always_enabled",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_float32_matmul_precision",
+    "set_num_interop_threads",
+    "set_warn_always",
+]
+
+_TYPES = {
+    "Float": _C.float32, "Double": _C.float64, "Half": _C.float16, "BFloat16": _C.bfloat16,
+    "Byte": _C.uint8, "Char": _C.int8, "Short": _C.int16, "Int": _C.int32, "Long": _C.int64,
+    "Bool": _C.bool,
+}  # fmt: skip
+_state: dict[str, Any] = {"precision": "highest", "interop": None, "always": False}
+
+
+class TensorType(type):
+    """The type of tensors of one dtype, such as ``FloatTensor``: makes them and recognises them."""
+
+    dtype: dtype
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Make a tensor from data, or from sizes (not initialised)."""
+        if len(args) == 1 and not isinstance(args[0], int):
+            data = args[0]
+            if isinstance(data, Tensor) and data.dtype != cls.dtype:
+                raise TypeError(f"expected a tensor of {cls.dtype}, got {data.dtype}")
+            if type(data).__name__ == "Size":
+                return _C._functions.empty(data, dtype=cls.dtype)
+            return data if isinstance(data, Tensor) else _C.tensor(data, cls.dtype, None)
+        return _C._functions.empty(args or (0,), dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """Whether it is a tensor of this dtype on the CPU."""
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype == cls.dtype
+            and instance.is_cpu
+            and not instance.is_sparse
+        )
+
+
+class SparseTensorType(TensorType):
+    """The type of sparse tensors of one dtype, such as ``sparse.FloatTensor``."""
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Make a sparse tensor from indices, values and sizes, or from sizes alone."""
+        from flambeau._object.sparse import sparse_coo_tensor
+
+        if len(args) < 2 or isinstance(args[0], int):
+            sizes = args if not args or isinstance(args[0], int) else tuple(args[0])
+            return sparse_coo_tensor(sizes, dtype=cls.dtype)
+        return sparse_coo_tensor(*args, dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """Whether it is a sparse tensor of this dtype."""
+        return isinstance(instance, Tensor) and instance.is_sparse and instance.dtype == cls.dtype
+
+
+def sparse_types() -> dict[str, Any]:
+    """Return the names of `flambeau.sparse` for types of sparse tensors."""
+    named = ((f"{kind}Tensor", dtype) for kind, dtype in _TYPES.items())
+    where = {"__module__": "flambeau.sparse"}
+    return {name: SparseTensorType(name, (), {"dtype": dtype, **where}) for name, dtype in named}
+
+
+TENSOR_TYPES = {f"{k}Tensor": TensorType(f"{k}Tensor", (), {"dtype": v}) for k, v in _TYPES.items()}
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype by the type of its tensors: ``DoubleTensor`` or its name."""
+    warnings.warn(
+        "set_default_tensor_type() is deprecated; call set_default_dtype() and set_default_device()",
+        UserWarning,
+        stacklevel=2,
+    )
+    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    chosen = TENSOR_TYPES.get(name.rpartition(".")[2])
+    if chosen is None:
+        raise TypeError(f"invalid type object: expected a floating type of tensors, got {t!r}")
+    if not chosen.dtype.is_floating_point:
+        raise TypeError("set_default_dtype: expected a floating dtype")
+    _C.set_default_dtype(chosen.dtype)
+
+
+def get_default_device() -> device:
+    """Return the device of tensors that are made without one.
+
+    >>> get_default_device()
+    device(type='cpu')
+    """
+    return _C._get_default_device() or device("cpu")
+
+
+def set_default_device(device: Any) -> None:
+    """Set the device of tensors that are made without one, in this thread; None: the CPU.
+
+    It holds for what is made from sizes, numbers and Python data. ``with device("meta"):`` does the same
+    for a block.
+    """
+    _C._set_default_device(device)
+
+
+_outer: list[Any] = []
+
+
+def _enter(self: device) -> device:
+    _outer.append(_C._get_default_device())
+    _C._set_default_device(self)
+    return self
+
+
+def _exit(self: device, *exc: object) -> None:
+    _C._set_default_device(_outer.pop())
+
+
+def _decorate(self: device, function: Any) -> Any:
+    """Run a function with this default device."""
+    import functools
+
+    @functools.wraps(function)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        with self:
+            return function(*args, **kwargs)
+
+    return inner
+
+
+for _name, _method in (("__enter__", _enter), ("__exit__", _exit), ("__call__", _decorate)):
+    setattr(device, _name, _method)
+del _name, _method
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow float32 products to be computed in less precision: "highest", "high" or "medium".
+
+    The CPU's are always computed in full.
+    """
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(f"{precision!r} has no effect: expected 'highest', 'high' or 'medium'", stacklevel=2)
+        return
+    _state["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what `set_float32_matmul_precision` set."""
+    return _state["precision"]
+
+
+def set_num_interop_threads(n: int, /) -> None:
+    """Say how many operators may run at once; here it is one, whatever is said."""
+    if n <= 0:
+        raise RuntimeError("set_num_interop_threads: expected a positive number")
+    if _state["interop"] is not None:
+        raise RuntimeError("set_num_interop_threads: the number was set before")
+    _state["interop"] = n
+
+
+def init_num_threads() -> None:
+    """Prepare the calling thread for parallel loops; the number of threads is the process's, and known."""
+
+
+def get_num_interop_threads() -> int:
+    """Return what `set_num_interop_threads` set, or the number of threads."""
+    return _state["interop"] or _C.get_num_threads()
+
+
+def set_warn_always(b: bool) -> None:
+    """Repeat warnings that are otherwise given once; here all are left to Python's filters."""
+    _state["always"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what `set_warn_always` set."""
+    return _state["always"]
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Whether the extension uses the C++11 ABI: always."""
+    return True

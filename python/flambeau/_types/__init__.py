@@ -1,0 +1,1 @@
+"""Small types and constants: dtypes and their limits, shapes, symbols, names, exceptions."""
