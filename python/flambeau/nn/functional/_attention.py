@@ -60,12 +60,6 @@ def _check_shapes(
 
 
 def _each_linear(inputs: Sequence[Tensor], weights: Sequence[Any], biases: Sequence[Any]) -> list[Tensor]:
-    # Looked up in the public module, as programs put functions of their own there.
-    linear = flambeau.nn.functional.linear
-    return [linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]
-
-
-def _each_linear(inputs: Sequence[Tensor], weights: Sequence[Any], biases: Sequence[Any]) -> list[Tensor]:
     # Looked up in the public module at each call, as programs assign functions of their own there.
     linear = flambeau.nn.functional.linear
     return [linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True)]

@@ -90,7 +90,7 @@ class Hardtanh(FunctionalLayer):
     function = "hardtanh"
     options = {"min_val": -1.0, "max_val": 1.0, "inplace": False, "min_value": None, "max_value": None}
     unused = ("min_value", "max_value")
-    shown = ("min_val", "max_val", "inplace")
+    shown: tuple[str, ...] = ("min_val", "max_val", "inplace")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
