@@ -100,10 +100,8 @@ inline int64_t place(int64_t index, size_t size) {
   check_index(index >= -n && index < n, "index ", index, " is outside of a list of ", n);
   return index < 0 ? index + n : index;
 }
-inline int64_t at(IntArrayRef list, int64_t index) {
-  return list[static_cast<size_t>(place(index, list.size()))];
-}
-inline const Tensor& at(TensorList list, int64_t index) {
+template <typename List>
+const auto& at(const List& list, int64_t index) {
   return list[static_cast<size_t>(place(index, list.size()))];
 }
 
@@ -123,7 +121,7 @@ DimVector indices(const List& list) {
   return range(length(list));
 }
 
-// Lists: join, repeat and slice, of ints or tensors.
+// Lists of any type: join, repeat and slice.
 template <typename T>
 struct ListOf {
   using type = SmallVector<T, 5>;
@@ -164,8 +162,8 @@ typename ListOf<T>::type repeat(ArrayRef<T> a, int64_t count) {
   return out;
 }
 template <typename T>
-typename ListOf<T>::type slice_of(ArrayRef<T> a, std::optional<int64_t> begin,
-                                  std::optional<int64_t> end) {
+typename ListOf<T>::type slice(ArrayRef<T> a, std::optional<int64_t> begin,
+                               std::optional<int64_t> end) {
   const auto n = static_cast<int64_t>(a.size());
   const auto clip = [n](int64_t i) { return i < 0 ? (i + n < 0 ? 0 : i + n) : (i > n ? n : i); };
   typename ListOf<T>::type out;
@@ -173,13 +171,6 @@ typename ListOf<T>::type slice_of(ArrayRef<T> a, std::optional<int64_t> begin,
     out.push_back(a[static_cast<size_t>(i)]);
   }
   return out;
-}
-inline DimVector slice(IntArrayRef a, std::optional<int64_t> begin, std::optional<int64_t> end) {
-  return slice_of<int64_t>(a, begin, end);
-}
-inline std::vector<Tensor> slice(TensorList a, std::optional<int64_t> begin,
-                                 std::optional<int64_t> end) {
-  return slice_of<Tensor>(a, begin, end);
 }
 
 inline bool contains(IntArrayRef list, int64_t item) {
@@ -207,10 +198,29 @@ inline ScalarType result_dtype(TensorList tensors) {
   for (const Tensor& t : tensors) promotion.add(t);
   return promotion.result();
 }
+// Whether autograd follows a tensor: it requires grad or carries a forward tangent.
+inline bool in_graph(const Tensor& t) {
+  return t.keys().has(DispatchKey::Autograd) && !t.impl()->is_inference();
+}
 inline bool grad_enabled() { return thread_state.grad_enabled; }
 inline bool is_contiguous(const Tensor& t, MemoryFormat format) {
   check(format != MemoryFormat::Preserve, "contiguous: preserve_format names no order of memory");
   return t.is_contiguous(format);
+}
+inline bool has_view(const Tensor& t, IntArrayRef shape) {
+  return view_strides(t.sizes(), t.strides(), flambeau::infer_size(shape, t.numel())).has_value();
+}
+inline DimVector infer_size(IntArrayRef shape, int64_t numel) {
+  return flambeau::infer_size(shape, numel);
+}
+inline bool is_dense(const Tensor& t) { return t.impl()->is_non_overlapping_and_dense(); }
+inline int64_t extent(IntArrayRef sizes, IntArrayRef strides) { return extent_of(sizes, strides); }
+// The elements of an int64 tensor in row-major memory.
+inline DimVector ints(const Tensor& t) {
+  check(t.dtype() == ScalarType::Int64 && t.is_cpu() && t.is_contiguous(),
+        "expected contiguous int64 elements on the CPU, got dtype ", t.dtype());
+  const int64_t* elements = t.data_as<int64_t>();
+  return DimVector(IntArrayRef(elements, static_cast<size_t>(t.numel())));
 }
 // Whether a tensor lies on a device; one without an index means any of its type.
 inline bool is_on(const Tensor& t, Device device) {

@@ -59,6 +59,8 @@ PROPERTIES: dict[str, AnyType] = {
     "device": BaseType("Device"),
     "layout": BaseType("Layout"),
     "is_complex": BOOL,
+    "is_cpu": BOOL,
+    "is_meta": BOOL,
     "is_conj": BOOL,
     "is_neg": BOOL,
     "is_floating_point": BOOL,

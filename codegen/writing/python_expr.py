@@ -29,8 +29,8 @@ from codegen.model import (
 )
 
 _PROPERTIES = {
-    "shape": "{0}.shape",
-    "strides": "{0}.stride()",
+    "shape": "list({0}.shape)",
+    "strides": "list({0}.stride())",
     "storage_offset": "{0}.storage_offset()",
     "memory_format": "host.memory_format({0})",
     "ndim": "{0}.ndim",
@@ -39,6 +39,8 @@ _PROPERTIES = {
     "device": "{0}.device",
     "layout": "{0}.layout",
     "is_complex": "{0}.is_complex()",
+    "is_cpu": "{0}.is_cpu",
+    "is_meta": "{0}.is_meta",
     "is_conj": "{0}.is_conj()",
     "is_neg": "{0}.is_neg()",
     "is_floating_point": "{0}.is_floating_point()",

@@ -259,8 +259,8 @@ class TensorSpelling:
         if op == "value":
             assert isinstance(args[0], Var)
             return f"host::value({texts[0]}, {quoted(self.owner)}, {quoted(args[0].name)})"
-        if isinstance(type_, ListType) and op in ("+", "*"):
-            name = {"+": "join", "*": "repeat"}[op]
+        if isinstance(type_, ListType) and op in _LIST_FUNCTIONS:
+            name = _LIST_FUNCTIONS[op]
             return f"host::{name}<{element_type(type_.elem)}>({', '.join(texts)})"
         if op in ("min", "max") and len(args) > 1 and type_ == BaseType("float"):
             texts = [f"double({text})" for text in texts]
@@ -270,8 +270,7 @@ class TensorSpelling:
             return f"({_UNARY[op]}{texts[0]})"
         if op in _BINARY:
             return _BINARY[op].format(*texts)
-        function = "slice" if op == "slice" else host_functions()[op].cpp
-        return f"host::{function}({', '.join(texts)})"
+        return f"host::{host_functions()[op].cpp}({', '.join(texts)})"
 
     def _checked(self, op: str, texts: list[str]) -> str:
         """Arithmetic of ints, which raises where an int64 cannot hold the result."""
@@ -320,6 +319,7 @@ def _inner_first(expr: Expr) -> Iterator[Expr]:
 
 
 _UNARY = {"-": "-", "not": "!"}
+_LIST_FUNCTIONS = {"+": "join", "*": "repeat", "slice": "slice"}
 _BINARY = {
     **{op: f"({{0}} {op} {{1}})" for op in ("+", "-", "*", "==", "!=", "<", "<=", ">", ">=")},
     "and": "({0} && {1})",
@@ -341,6 +341,8 @@ PROPERTIES = {
     "device": "{0}.device()",
     "layout": "{0}.layout()",
     "is_complex": "{0}.is_complex()",
+    "is_cpu": "{0}.is_cpu()",
+    "is_meta": "{0}.is_meta()",
     "is_conj": "{0}.is_conj()",
     "is_neg": "{0}.is_neg()",
     "is_floating_point": "{0}.is_floating_point()",

@@ -12,6 +12,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -129,6 +131,61 @@ def test_no_argument_hides_a_variable_of_the_loop(tmp_path: Path):
     (tmp_path / "torchgen_out").mkdir()
     (tmp_path / "torchgen_out" / "loops.cpp").write_text(text)
     assert not compile_one(tmp_path, "loops.cpp")
+
+
+LISTS = """
+- func: _listed(Tensor self, float[] scales, bool[] kept, str name, Tensor[] others, float[]? more) -> Tensor
+  family: activation
+  composite: |
+    middle = scales[1:-1]
+    both = middle + [scales[0]] + (value(more)[0:1] if has_value(more) else [])
+    names = [name] * 2
+    if self.is_meta or kept[0] or not self.is_cpu or names[1] == "none":
+        return others[-1] * scales[-1]
+    for scale, other in zip(both, others[1:]):
+        if scale > middle[0]:
+            return other * scale
+    return self * float(len(kept[1:]))
+  doc: Elements and slices of lists of every type.
+"""
+
+
+def emit_fixture_with(tmp_path: Path, entries: str) -> dict[str, str]:
+    from codegen.load import load
+    from codegen.targets import emit_all
+
+    fixture = HERE / "fixture"
+    native = tmp_path / "native_functions.yaml"
+    native.write_text((fixture / "native_functions.yaml").read_text() + entries)
+    model, found = load(native, fixture / "derivatives.yaml", fixture)
+    assert not found and model is not None, found
+    return emit_all(model)
+
+
+def test_lists_of_every_type_have_elements_and_slices(tmp_path: Path):
+    for path, text in emit_fixture_with(tmp_path, LISTS).items():
+        target = tmp_path / "torchgen_out" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    assert not compile_one(tmp_path, "aten/activation_impl.cpp")
+
+
+def test_a_body_in_python_takes_the_same_elements(tmp_path: Path):
+    text = emit_fixture_with(tmp_path, LISTS)["lowering/activation.py"]
+    scope: dict[str, Any] = {}
+    exec(compile(text, "lowering", "exec"), scope)  # noqa: S102  what the generator emits
+    host = SimpleNamespace(has_value=lambda x: x is not None, value=lambda x: x, len=len, float=float)
+    ops = {"mul.Scalar": lambda x, y: (x, y)}
+
+    def run(is_meta: bool, scales: list[float], more: list[float] | None = None) -> Any:
+        tensor = SimpleNamespace(is_meta=is_meta, is_cpu=not is_meta)
+        return scope["lower__listed"](
+            ops, host, tensor, scales, [False, True, True], "mean", ["a", "b", "c", "d"], more
+        )
+
+    assert run(True, [1.0, 2.0, 3.0, 4.0]) == ("d", 4.0)
+    assert run(False, [1.0, 2.0, 3.0, 4.0]) == ("c", 3.0)
+    assert run(False, [1.0, 5.0, 4.0], [9.0]) == ("d", 9.0)
 
 
 def test_emitted_python_is_python(tree: Path):

@@ -28,6 +28,10 @@ NOT_TAKEN: list[tuple[str, list[AnyType]]] = [
     ("wrap", [INT, FLOAT]),
     ("broadcast", [INTS, INT]),
     ("has_value", [TupleType((INT, INT))]),
+    ("has_view", [INTS, INTS]),
+    ("extent", [INTS]),
+    ("ints", [INTS]),
+    ("in_graph", [ListType(TENSOR)]),
 ]
 TAKEN: list[tuple[str, list[AnyType], AnyType]] = [
     ("len", [ListType(TENSOR)], INT),
@@ -44,6 +48,12 @@ TAKEN: list[tuple[str, list[AnyType], AnyType]] = [
     ("int", [BOOL], INT),
     ("default_dtype", [], DTYPE),
     ("category", [SCALAR], STR),
+    ("has_view", [TENSOR, INTS], BOOL),
+    ("is_dense", [TENSOR], BOOL),
+    ("in_graph", [TENSOR], BOOL),
+    ("extent", [INTS, INTS], INT),
+    ("infer_size", [INTS, INT], INTS),
+    ("ints", [TENSOR], INTS),
 ]
 
 
