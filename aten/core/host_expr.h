@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aten/core/factory.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
@@ -94,6 +95,8 @@ template <typename List>
 int64_t length(const List& list) {
   return static_cast<int64_t>(list.size());
 }
+// The order in which permute moves dimensions `source` to `destination` and keeps the others'.
+DimVector moved_dims(int64_t ndim, IntArrayRef source, IntArrayRef destination);
 inline int64_t wrap(int64_t dim, int64_t ndim) { return wrap_dim(dim, ndim); }
 inline int64_t place(int64_t index, size_t size) {
   const auto n = static_cast<int64_t>(size);
@@ -215,6 +218,15 @@ inline DimVector infer_size(IntArrayRef shape, int64_t numel) {
 }
 inline bool is_dense(const Tensor& t) { return t.impl()->is_non_overlapping_and_dense(); }
 inline int64_t extent(IntArrayRef sizes, IntArrayRef strides) { return extent_of(sizes, strides); }
+// A number as a tensor of no dimensions; fails where it does not fit.
+inline Tensor number_tensor(const Scalar& number, ScalarType dtype, Device device) {
+  const Tensor made = empty_tensor({}, dtype, device);
+  fill_with(made, number);
+  return made;
+}
+inline Tensor number_tensor(const Scalar& number, ScalarType dtype) {
+  return number_tensor(number, dtype, DeviceType::CPU);
+}
 // The elements of an int64 tensor in row-major memory.
 inline DimVector ints(const Tensor& t) {
   check(t.dtype() == ScalarType::Int64 && t.is_cpu() && t.is_contiguous(),

@@ -75,6 +75,21 @@ std::vector<Row> run_each(const BatchedCall& call, Stack& last) {
   return rows;
 }
 
+// What is written keeps its place in the batch: other sizes or other memory would be lost.
+void check_places(const BatchedCall& call, const std::vector<Row>& rows, size_t i, int8_t written) {
+  const Tensor target = call.stack[static_cast<size_t>(written)].tensor();
+  const Wrapper* const wrapper = call.batched(target);
+  if (!wrapper) return;
+  for (const Row& row : rows) {
+    const Tensor& entry = row[i].front();
+    const bool exists = call.layer.batch_size > 0;
+    const bool same_memory = !exists || entry.storage().get() == wrapper->value.storage().get();
+    check(entry.sizes() == target.sizes() && same_memory, call.op.name,
+          ": vmap: the sizes and the memory of a batched tensor stay, got ", entry.sizes(), " for ",
+          target.sizes());
+  }
+}
+
 // Result `i` of all entries.
 void join_result(const BatchedCall& call, const std::vector<Row>& rows, size_t i, IValue& result) {
   size_t at = 0;
@@ -110,6 +125,7 @@ void run_loop(BatchedCall& call) {
   for (size_t i = 0; i < results.size(); ++i) {
     const ResultTraits& traits = call.traits.results[i];
     if (traits.is_self) {
+      check_places(call, rows, i, traits.alias);
       results[i] = IValue(targets.finished(static_cast<size_t>(traits.alias)));
     } else {
       join_result(call, rows, i, results[i]);

@@ -81,8 +81,9 @@ class BlockSpelling:
 
     def _branch(self, branch: Branch, known: set[str]) -> Iterator[str]:
         for name, type_ in branch.declares:
+            if name not in known:  # the branch around this one may have declared it
+                yield f"{owned(type_)} {local(name)}{{}};"
             known.add(name)
-            yield f"{owned(type_)} {local(name)}{{}};"
         yield f"if ({self.writer.write(branch.condition)}) {{"
         yield from self.lines(branch.then, frozenset(known))
         if branch.other:

@@ -237,14 +237,13 @@ def _dims(op: Operator, body: Reduce) -> str:
 
 
 def _kernels(op: Operator, form: Form, body: Kernels, meta: bool) -> Iterator[str]:
-    kernels = dict(body.by_backend)
-    kernel = kernels.get("Meta" if meta and body.dynamic is not None else "CPU")
+    kernel = dict(body.by_backend).get("Meta" if meta else "CPU")
     function = slots.functional_form(op, form).schema
     inputs = [spelling.local(arg.name) for arg in function.args]
     tensors = [arg.type for arg in function.args if slots.is_tensor_like(arg.type)]
     mixes = len(tensors) > 1 or any(isinstance(type_, ListType) for type_ in tensors)
     if slots.is_declared_inplace(op):
-        if not meta:
+        if kernel is not None:
             yield f"ops::{kernel}({', '.join(inputs)});"
         elif mixes:
             yield f"require_meta({_shown_name(op)}, {_outs(form)[0]});"

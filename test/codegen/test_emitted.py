@@ -6,6 +6,7 @@ review sees the difference.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -142,7 +143,13 @@ LISTS = """
     names = [name] * 2
     if self.is_meta or kept[0] or not self.is_cpu or names[1] == "none":
         return others[-1] * scales[-1]
-    for scale, other in zip(both, others[1:]):
+    if len(both) > 4:
+        first = others[0]
+    elif len(both) > 3:
+        first = others[1]
+    else:
+        first = self
+    for scale, other in zip(both, [first] + others[1:]):
         if scale > middle[0]:
             return other * scale
     return self * float(len(kept[1:]))
@@ -170,6 +177,11 @@ def test_lists_of_every_type_have_elements_and_slices(tmp_path: Path):
     assert not compile_one(tmp_path, "aten/activation_impl.cpp")
 
 
+def test_a_variable_of_several_branches_is_declared_once(tmp_path: Path):
+    text = emit_fixture_with(tmp_path, LISTS)["aten/activation_impl.cpp"]
+    assert text.count("Tensor first{};") == 1 and len(re.findall(r"\bfirst = ", text)) == 3
+
+
 def test_a_body_in_python_takes_the_same_elements(tmp_path: Path):
     text = emit_fixture_with(tmp_path, LISTS)["lowering/activation.py"]
     scope: dict[str, Any] = {}
@@ -184,8 +196,8 @@ def test_a_body_in_python_takes_the_same_elements(tmp_path: Path):
         )
 
     assert run(True, [1.0, 2.0, 3.0, 4.0]) == ("d", 4.0)
-    assert run(False, [1.0, 2.0, 3.0, 4.0]) == ("c", 3.0)
-    assert run(False, [1.0, 5.0, 4.0], [9.0]) == ("d", 9.0)
+    assert run(False, [1.0, 2.0, 3.0, 4.0]) == ("b", 3.0)
+    assert run(False, [1.0, 5.0, 4.0], [9.0]) == ("c", 9.0)
 
 
 def test_emitted_python_is_python(tree: Path):

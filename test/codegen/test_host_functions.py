@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codegen.language.host_functions import HostForm, host_functions
-from codegen.language.overloads import BOOL, DTYPE, FLOAT, INT, INTS, SCALAR, STR, TENSOR, AnyType
+from codegen.language.overloads import BOOL, DEVICE, DTYPE, FLOAT, INT, INTS, SCALAR, STR, TENSOR, AnyType
 from codegen.model import BaseType, ListType, OptionalType, TupleType
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +54,9 @@ TAKEN: list[tuple[str, list[AnyType], AnyType]] = [
     ("extent", [INTS, INTS], INT),
     ("infer_size", [INTS, INT], INTS),
     ("ints", [TENSOR], INTS),
+    ("moved_dims", [INT, INTS, INTS], INTS),
+    ("number_tensor", [SCALAR, DTYPE, DEVICE], TENSOR),
+    ("number_tensor", [FLOAT, DTYPE], TENSOR),
 ]
 
 
