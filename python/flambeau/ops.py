@@ -293,6 +293,8 @@ def _tables() -> list[Any]:
 
 
 def _find(name: str) -> Function | None:
+    if name.endswith("_") and not name.endswith("__") and hasattr(_C.Tensor, name):
+        return getattr(_C.Tensor, name)  # a function of this name may lack overloads, as pow_ does
     for table in _tables():
         if table is not None and hasattr(table, name):
             return getattr(table, name)
