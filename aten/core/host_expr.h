@@ -19,6 +19,10 @@ namespace flambeau::host {
 inline Tensor& lvalue(Tensor&& fresh) { return fresh; }
 inline Tensor& lvalue(Tensor& written) { return written; }
 
+inline const Tensor& value(const Tensor& option, std::string_view op, std::string_view name) {
+  check(option.defined(), op, ": expected ", name, ", got None");
+  return option;
+}
 template <typename T>
 const T& value(const std::optional<T>& option, std::string_view op, std::string_view name) {
   check(option.has_value(), op, ": expected ", name, ", got None");
@@ -28,6 +32,7 @@ template <typename T>
 bool has_value(const std::optional<T>& option) {
   return option.has_value();
 }
+inline bool has_value(const Tensor& option) { return option.defined(); }
 inline bool has_value(const GeneratorImpl* generator) { return generator != nullptr; }
 
 inline int64_t plus(int64_t a, int64_t b) { return sum_of("formula", a, b); }
@@ -205,6 +210,8 @@ inline ScalarType result_dtype(TensorList tensors) {
 inline bool in_graph(const Tensor& t) {
   return t.keys().has(DispatchKey::Autograd) && !t.impl()->is_inference();
 }
+// Whether a layer of a function transform wraps a tensor.
+inline bool is_wrapped(const Tensor& t) { return t.impl()->wrapper() != nullptr; }
 inline bool grad_enabled() { return thread_state.grad_enabled; }
 inline bool is_contiguous(const Tensor& t, MemoryFormat format) {
   check(format != MemoryFormat::Preserve, "contiguous: preserve_format names no order of memory");
