@@ -152,6 +152,11 @@ def is_dense(tensor: Any) -> bool:
     return True
 
 
+def is_wrapped(tensor: Any) -> bool:
+    """Whether a layer of a function transform wraps a tensor: none does where lowerings are run."""
+    return False
+
+
 def in_graph(tensor: Any) -> bool:
     """Whether autograd follows a tensor."""
     return tensor.requires_grad or fb.autograd.forward_ad.unpack_dual(tensor).tangent is not None
