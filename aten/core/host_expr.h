@@ -102,6 +102,11 @@ int64_t length(const List& list) {
 }
 // The order in which permute moves dimensions `source` to `destination` and keeps the others'.
 DimVector moved_dims(int64_t ndim, IntArrayRef source, IntArrayRef destination);
+// In which order to multiply a chain of matrices, matrix i of sizes[i] rows and sizes[i + 1]
+// columns, with the least multiplications (Cormen et al., Introduction to Algorithms,
+// section 15.2): each number is the place in what is left of the chain of a matrix that is
+// replaced, with the one behind it, by their product.
+DimVector chain_order(IntArrayRef sizes);
 inline int64_t wrap(int64_t dim, int64_t ndim) { return wrap_dim(dim, ndim); }
 inline int64_t place(int64_t index, size_t size) {
   const auto n = static_cast<int64_t>(size);
@@ -210,8 +215,6 @@ inline ScalarType result_dtype(TensorList tensors) {
 inline bool in_graph(const Tensor& t) {
   return t.keys().has(DispatchKey::Autograd) && !t.impl()->is_inference();
 }
-// Whether a layer of a function transform wraps a tensor.
-inline bool is_wrapped(const Tensor& t) { return t.impl()->wrapper() != nullptr; }
 inline bool grad_enabled() { return thread_state.grad_enabled; }
 inline bool is_contiguous(const Tensor& t, MemoryFormat format) {
   check(format != MemoryFormat::Preserve, "contiguous: preserve_format names no order of memory");

@@ -55,6 +55,7 @@ TAKEN: list[tuple[str, list[AnyType], AnyType]] = [
     ("infer_size", [INTS, INT], INTS),
     ("ints", [TENSOR], INTS),
     ("moved_dims", [INT, INTS, INTS], INTS),
+    ("chain_order", [INTS], INTS),
     ("number_tensor", [SCALAR, DTYPE, DEVICE], TENSOR),
     ("number_tensor", [FLOAT, DTYPE], TENSOR),
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import flambeau as fb
@@ -75,6 +75,20 @@ def moved_dims(ndim: int, source: Sequence[int], destination: Sequence[int]) -> 
     for place, d in sorted(zip(places, sources, strict=True)) if ndim else ():
         order.insert(place, d)
     return order
+
+
+def chain_order(sizes: Sequence[int]) -> list[int]:
+    """In which order to multiply a chain of matrices: the cheapest of all orders."""
+
+    def orders(left: list[int]) -> Iterator[tuple[float, list[int]]]:
+        if len(left) == 2:
+            yield 0, []
+        for place in range(len(left) - 2):
+            cost = left[place] * left[place + 1] * left[place + 2]
+            for more, rest in orders([*left[: place + 1], *left[place + 2 :]]):
+                yield cost + more, [place, *rest]
+
+    return min(orders(list(sizes)))[1]
 
 
 def has_value(option: Any) -> bool:
@@ -150,11 +164,6 @@ def is_dense(tensor: Any) -> bool:
             return tensor.numel() == 0
         reach *= size if size != 1 else 1
     return True
-
-
-def is_wrapped(tensor: Any) -> bool:
-    """Whether a layer of a function transform wraps a tensor: none does where lowerings are run."""
-    return False
 
 
 def in_graph(tensor: Any) -> bool:
