@@ -121,6 +121,12 @@ def sum_to_size_undoes_broadcasting(torch):
 
 
 @scenario
+def sum_to_no_dimensions_counts_truth_values(torch):
+    numbers = [torch.tensor(True), torch.tensor(3, dtype=torch.int8), torch.tensor([True, True])]
+    return outcomes(*(lambda x=x: x.sum_to_size(()) for x in numbers))
+
+
+@scenario
 def masked_fill_takes_numbers_that_fit(torch):
     masks = {name: torch.ones(x.shape, dtype=torch.bool) for name, x in tensors(torch).items()}
     numbers = [

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/shape_rules.h"
+#include "aten/core/view.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/masked_kernels.h"
 
@@ -123,4 +125,20 @@ Tensor nonzero_cpu(const Tensor& self) {
   return result;
 }
 
+void nonzero_static_cpu(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
+  const Tensor found = nonzero_cpu(self);
+  const DimVector sizes = {std::min(size, found.size(0)), self.dim()};
+  fill_with(out, fill_value);
+  copy_into(plain_view(out, {sizes, out.strides(), out.storage_offset()}),
+            plain_view(found, {sizes, found.strides(), 0}));
+}
+
 }  // namespace flambeau::ops
+
+namespace flambeau::shape {
+
+void nonzero_static(const Tensor& self, int64_t size, OutSpec* out) {
+  sized(self, {size, self.dim()}, ScalarType::Int64, out);
+}
+
+}  // namespace flambeau::shape
