@@ -71,7 +71,6 @@ from flambeau._operators.linear_algebra import *
 from flambeau._operators.lobpcg import *
 from flambeau._operators.recurrent import *
 from flambeau._operators.stft import *
-from flambeau._operators.windows import *
 from flambeau._overrides.overridable import offer as _offer
 from flambeau._state.defaults import *
 from flambeau._state.defaults import TENSOR_TYPES as _TENSOR_TYPES

@@ -30,7 +30,6 @@ _MODULES = {
     "_operators.stft": True,
     "_types.symbols": False,
     "_object.memory": False,
-    "_operators.windows": False,
     "functional": True,
     "nn.functional": True,
     "nn.init": True,
@@ -38,12 +37,7 @@ _MODULES = {
 # Functions whose tensors may come as one list, which overrides receive one by one: the list's position.
 _LISTS = {"einsum": 1}
 # Only modes can override these, which make tensors from other data.
-_MODES_ONLY = frozenset(
-    (
-        "tensor as_tensor asarray hann_window hamming_window blackman_window bartlett_window kaiser_window "
-        "from_file"
-    ).split()
-)
+_MODES_ONLY = frozenset("tensor as_tensor asarray from_file".split())
 # Functions of the modules above that cannot be overridden.
 NOT_OFFERED = frozenset(
     (

@@ -85,6 +85,8 @@ utils generate_methods_for_privateuse1_backend=utils.backend_registration
 utils rename_privateuse1_backend=utils.backend_registration
 utils._triton has_triton=_surface.written has_triton_package=_surface.written
 _jit_internal RRef=distributed.rpc
+_windows hann_window=_C._functions hamming_window=_C._functions blackman_window=_C._functions
+_windows bartlett_window=_C._functions kaiser_window=_C._functions
 _lowrank get_approximate_basis=_operators.linear_algebra
 _lowrank pca_lowrank=_operators.linear_algebra svd_lowrank=_operators.linear_algebra
 _logging._internal _logging
@@ -228,7 +230,7 @@ _arguments assertion
 _state defaults determinism function_state generator profiling streams
 _object conversion inquiry rebuild shared_memory sparse_tensor=sparse storage tensor tensor_exchange=exchange
 _object tensor_memory=memory tensor_str=printing typed_storage
-_operators calculus control_flow einsum grouping linear_algebra lobpcg recurrent stft windows
+_operators calculus control_flow einsum grouping linear_algebra lobpcg recurrent stft
 _surface file_check jit_internal sources utils
 """
 
