@@ -106,9 +106,19 @@ def _dtypes(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
 def _row(draft: Draft, name: Text, that: str, expected: str) -> tuple[Text, Text]:
     tensors = [arg for arg in draft.schema.args if is_tensor(arg.type)]
     where = f" in {name.value}" if len(tensors) > 1 else ""
-    operator = draft.schema.name.base.replace(f"{draft.namespace}_", f"{draft.namespace}.", 1)
-    say = f"{operator}: {expected}{where}, got {{{name.value}}}"
+    say = f"{_spoken(draft)}: {expected}{where}, got {{{name.value}}}"
     return name.replaced(that), name.replaced(say)
+
+
+def _spoken(draft: Draft) -> str:
+    """Return the operator's name as users call it; of a private one, the name of what it is a part of."""
+    base = draft.schema.name.base.lstrip("_")
+    prefix = f"{draft.namespace}_"
+    return (
+        f"{draft.namespace}.{base.removeprefix(prefix)}"
+        if draft.namespace and base.startswith(prefix)
+        else base
+    )
 
 
 def _host_value(

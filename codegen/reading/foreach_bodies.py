@@ -35,12 +35,13 @@ def body(listed: Schema, called: Schema, pairs: Sequence[tuple[Argument, Argumen
 def _checks(listed: Schema) -> Iterator[str]:
     lists = [arg for arg in listed.args if isinstance(arg.type, ListType)]
     first = next(arg.name for arg in lists if arg.type == _TENSORS)
+    name = f"{listed.name.base}{'_' * listed.name.inplace}"
     yield f"if len({first}) == 0:"
-    yield f'    raise RuntimeError("{listed.name}: expected one tensor or more.")'
+    yield f'    raise RuntimeError("{name}: expected one tensor or more.")'
     for arg in lists:
         if arg.name == first:
             continue
         what = "lists of equal length" if arg.type == _TENSORS else "one number per tensor"
         yield f"if len({arg.name}) != len({first}):"
-        text = f"{listed.name}: expected {what}, got {{len({first})}} and {{len({arg.name})}}"
+        text = f"{name}: expected {what}, got {{len({first})}} and {{len({arg.name})}}"
         yield f'    raise RuntimeError(f"{text}")'

@@ -85,7 +85,7 @@ def test_gradients_have_the_shape_of_the_result(call, shape):
     [lambda: flambeau.ones(3).tensor_split(2**40), lambda: flambeau.ones(0).chunk(2**40)],
 )
 def test_pieces_that_cannot_be_had_are_refused(split):
-    with pytest.raises(RuntimeError, match=f"{2**40} tensors are more than memory holds"):
+    with pytest.raises(RuntimeError, match=f"expected fewer than .*, got {2**40}"):
         split()
 
 

@@ -1,0 +1,76 @@
+"""Messages of native_functions.yaml: each begins with the name of an operator that users can call."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import flambeau
+
+from codegen.load import load
+from codegen.model.operators import Check, Operator
+from codegen.model.statements import Raise
+
+HEAD = re.compile(r"(?P<name>[a-z_{}][\w.{}]*)(\(\))?: ")
+SPACES = (flambeau, flambeau.nn.functional, flambeau.Tensor, flambeau.linalg, flambeau.fft, flambeau.special)
+
+
+def parts_of(value: Any) -> Iterator[Check | Raise]:
+    """Every check and every raise in a part of the model."""
+    if isinstance(value, Check | Raise):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from parts_of(item)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from parts_of(getattr(value, field.name))
+
+
+def shown(message: tuple[Any, ...]) -> str:
+    return "".join(part if isinstance(part, str) else "{}" for part in message)
+
+
+@functools.cache
+def operators() -> tuple[Operator, ...]:
+    model, _ = load(keep_going=True)
+    assert model is not None
+    return tuple(model.operators)
+
+
+def messages() -> list[tuple[str, str]]:
+    """Operator and message, with ``{}`` where a value is shown."""
+    found = [(op.schema.name.base, shown(part.message)) for op in operators() for part in parts_of(op)]
+    return sorted(set(found))
+
+
+def is_callable(name: str, bases: set[str]) -> bool:
+    """Whether a name, as a message has it, is that of something to call."""
+    flat = name.replace(".", "_")
+    if "{" in name or {flat, f"_{flat}"} & bases:
+        return True
+    *modules, last = name.split(".")
+    spaces = [functools.reduce(getattr, modules, flambeau)] if modules else SPACES
+    return any(hasattr(space, last) for space in spaces)
+
+
+def test_each_message_begins_with_an_operator():
+    found = messages()
+    bases = {op.schema.name.base for op in operators()}
+    assert len(found) > 400
+    bad = []
+    for base, text in found:
+        head = HEAD.match(text)
+        if head is None or not is_callable(head["name"], bases):
+            bad.append((base, text))
+    assert bad == []
+
+
+def test_a_message_without_its_operator_would_be_found():
+    assert HEAD.match("dim {} was named, but the tensor has none") is None
+    assert HEAD.match("Subtraction, the `-` operator: expected") is None
+    assert HEAD.match(".det: expected square matrices") is None
+    assert not is_callable("feature", set()) and is_callable("linalg.solve", {"linalg_solve"})
