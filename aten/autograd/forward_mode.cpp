@@ -120,7 +120,7 @@ void set_forward_grad(const Tensor& t, const Tensor& tangent) {
       return assign_tangent(t, tangent);
     const Tensor value = tangent.defined() ? tangent : zeros_shaped(t);
     if (!t.impl()->wrapper() || can_hold(current, value)) {
-      // In place: whoever shares the tangent, as the views of `t` do, sees the new one.
+      // In place: all that share the tangent, such as the views of `t`, see the new one.
       return operators::copy_inplace(current, value);
     }
     return widen_tangent(t, current, value);

@@ -14,7 +14,7 @@ struct SparseParts {
   Tensor indices;     // int64 [sparse dimensions, entries]
   Tensor values;      // [entries, dense sizes...]
   bool is_coalesced;  // claimed: entries in ascending order without duplicates
-  // Made by a view of dimensions: whoever overwrites it means the tensor that it was taken from.
+  // Made by a view of dimensions: a write to it must change the tensor that it was taken from.
   bool is_piece = false;
 
   int64_t sparse_dim() const { return indices.size(0); }

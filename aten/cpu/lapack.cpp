@@ -2,7 +2,7 @@
 #include "aten/cpu/lapack.h"
 
 #include <cblas.h>
-// The wheel's symbols carry a prefix, of which its lapack.h knows nothing.
+// The wheel's symbols carry a prefix that its lapack.h does not declare.
 #define LAPACK_GLOBAL(lower, upper) scipy_##lower##_
 #include <lapack.h>
 

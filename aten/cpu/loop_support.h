@@ -27,7 +27,7 @@ inline uint32_t divides_by_zero(T divisor) {
 // Two neighbours in memory, the first in the lower half: words need no conversion across lanes.
 typedef uint32_t BFloat16Pair __attribute__((aligned(2), may_alias));
 
-// The bits of x, of which the upper half is x rounded to bfloat16 (ties to even; NaN becomes
+// The bits of x; the upper half is x rounded to bfloat16 (ties to even; NaN becomes
 // quiet). One sum: a choice between two results would be narrowed to 16 bits before it.
 [[gnu::always_inline]] inline uint32_t rounded_above(float x) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, x);

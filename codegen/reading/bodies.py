@@ -56,7 +56,7 @@ def build_body(draft: Draft, context: Context) -> Body | None:
 
 
 def _rule_name(draft: Draft) -> str | None:
-    """Return the dtype rule; None for an unknown one, of which nothing follows."""
+    """Return the dtype rule; None for an unknown one."""
     name = draft.fields.text("dtype") or "promote"
     return name if name in keys.DTYPE_RULES else None
 

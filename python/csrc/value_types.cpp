@@ -21,7 +21,7 @@ constexpr const char* kAbbreviations[kNumScalarTypes] = {
     "f32",    "f64",      "c64",        "c128",       "u64",       "u16",       "u32", "c32",
     "f8e5m2", "f8e4m3fn", "f8e5m2fnuz", "f8e4m3fnuz", "f8e8m0fnu", "f4e2m1fnx2"};
 
-// Dtypes that programs name and compare, and of which there are no tensors: their value is
+// Dtypes that programs name and compare, but that no tensor can have: their value is
 // Undefined.
 enum class Sign { Signed, Unsigned, Unknown };
 struct NamedDtype {

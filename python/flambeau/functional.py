@@ -81,7 +81,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
 
     Args:
         tensor: what to cut.
-        split_size_or_sections: the size of all pieces, of which the last may be smaller; or the size of each.
+        split_size_or_sections: the size of all pieces (the last may be smaller), or the size of each.
         dim: the dimension.
 
     >>> from flambeau import arange

@@ -41,7 +41,7 @@ def operator_names() -> frozenset[str]:
     return frozenset([*bases, *(form.name for op in model.operators for form in op.forms)])
 
 
-# Operators' names that are also words of another language, and of which one.
+# Operators' names that are also words of another language -> that language.
 WORDS = {
     "combines of reductions and infix operators of lists": "sum prod max min any all repeat",
     "keys, kinds and values of the specification": "view empty real complex linear slice where random",
@@ -98,7 +98,7 @@ def test_statements_of_cpp_stand_in_writing_and_templates_alone():
     assert ends_statements("line = f'return {name}(x);'")
 
 
-# Modules that ask objects of other libraries for attributes, and of which.
+# Modules that ask objects of other libraries for attributes -> those libraries.
 FOREIGN_OBJECTS = {
     "source/nodes.py": "PyYAML",
     "source/text.py": "PyYAML",

@@ -58,7 +58,7 @@ class LoggedWorker(Worker):
 def fuzz(
     patterns: list[str], examples: int, seed: int, jobs: int, rare: float = 0, seconds: float = 1e9
 ) -> dict[str, str]:
-    """What is wrong, by operator; shows those of which less than the share `rare` of calls gave results."""
+    """Print the faults by operator, and the operators whose share of calls with results is below `rare`."""
     targets = Targets()
     names = [n for n in sorted(targets.found) if not patterns or any(fnmatch.fnmatch(n, p) for p in patterns)]
     began = time.monotonic()

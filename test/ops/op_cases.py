@@ -35,7 +35,7 @@ MAIN = {"bool": "bool", "integral": "int64", "floating": "float32", "complex": "
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor to be made: how, of which sizes, and what is done to its values then."""
+    """A tensor to be made: how it is made, its sizes, and what is done to its values then."""
 
     kind: str
     sizes: tuple[int, ...]

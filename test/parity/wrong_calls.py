@@ -154,7 +154,7 @@ def _same_kind(ours: Exception, theirs: Exception) -> bool:
         return True
     if "Meta tensors" in str(theirs) and isinstance(
         ours, RuntimeError
-    ):  # of which NotImplementedError is one
+    ):  # NotImplementedError is a RuntimeError
         return True
     return _named(ours).split(":")[0] == _named(theirs).split(":")[0]
 

@@ -15,7 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 
 # The dtypes of samples by the dtype of the region.
 REGIONS = {"bfloat16": ("float32", "bfloat16", "float16", "float64"), "float16": ("float32", "float16")}
-# Where the parts differ of which the two frameworks make an operator: part -> operators.
+# The two frameworks compose these operators of different parts: part -> operators.
 OTHER_PARTS = {
     "eigenvectors multiplied within one operator": {"linalg.pinv"},
 }

@@ -96,7 +96,7 @@ def gat(torch, dtype):
 
 
 def masked(torch, dtype):
-    """Scores of all pairs, of which the edges are kept by sparse_mask, and their log-softmax."""
+    """Scores of all pairs, reduced to the edges by sparse_mask, and their log-softmax."""
     matrix = adjacency(torch, dtype)
     features, classes = task(torch, dtype)
     query, key = weights(torch, dtype, FEATURES, 5), weights(torch, dtype, FEATURES, 5, shift=1)

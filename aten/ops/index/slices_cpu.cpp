@@ -43,7 +43,8 @@ void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
   check(index.numel() == slices, "index_add_(): expected one index for each of the ", slices,
         " slices of source along dim ", dim, ", got ", index.numel());
   check(self.dim() == source.dim() && without(self.sizes(), dim) == without(source.sizes(), dim),
-        "index_add_(): expected equal shapes but along dim, got ", self, " and source ", source);
+        "index_add_(): expected equal sizes in all dimensions except dim, got ", self,
+        " and source ", source);
 }
 
 void check_index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {

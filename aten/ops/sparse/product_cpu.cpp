@@ -1,4 +1,4 @@
-// Products of matrices of which one is sparse or both are, on CPU:
+// Products of two matrices, one or both of them sparse, on CPU:
 //   result[i, j] = sum over entries (i, p) of value * other[p, j].
 // Rows are added by _sum_rows: floating types in the order of the entries, on all threads.
 #include <algorithm>

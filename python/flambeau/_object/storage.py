@@ -123,7 +123,7 @@ class UntypedStorage:
         return self
 
     def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
-        """Take over another storage's bytes, of which there must be as many."""
+        """Copy another storage's bytes; it must have the same number of bytes."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"copy_: size does not match: expected {self.nbytes()} bytes in src, got {source.nbytes()}"

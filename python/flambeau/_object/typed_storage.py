@@ -167,7 +167,7 @@ class TypedStorage:
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> TypedStorage:
-        """Take over the bytes of another storage, of which there must be as many."""
+        """Copy the bytes of another storage; it must have the same number of bytes."""
         self._untyped_storage.copy_(source)
         return self
 

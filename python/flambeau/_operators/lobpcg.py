@@ -88,7 +88,7 @@ def _chosen(values: Tensor, vectors: Tensor, count: int, top: bool) -> tuple[Ten
 
 
 def _dense(A: Tensor, B: Tensor | None, count: int, top: bool) -> tuple[Tensor, Tensor]:
-    """All eigenpairs of L^-1 A L^-H for B = L L^H, of which some are returned."""
+    """Compute all eigenpairs of L^-1 A L^-H for B = L L^H, and return some of them."""
     if B is None:
         values, vectors = _C._linalg.linalg_eigh(A)
         return _chosen(values, vectors, count, top)

@@ -2,5 +2,5 @@
 
 `places` gives the names of files in which PyTorch defines something that lies elsewhere in flambeau, and the
 private names that programs in the wild import. `absent` makes the modules of subsystems that are not built.
-Nothing of this is imported before a program asks for such a module (`_loading.tables`).
+`_loading.tables` imports a table when a program asks for one of its modules.
 """

@@ -23,7 +23,7 @@ def get_source_lines_and_file(obj: Any, error_msg: str | None = None) -> tuple[l
 
 
 def normalize_source_lines(sourcelines: list[str]) -> list[str]:
-    """Return lines of a function, of which all begin at least where its ``def`` does."""
+    """Return the lines of a function; no line is indented less than its ``def``."""
     start = next((i for i, line in enumerate(sourcelines) if line.lstrip().startswith("def")), None)
     if start is None:
         return sourcelines

@@ -109,48 +109,48 @@ _unbuilt = _Unbuilt()
 
 
 def is_autocast_ipu_enabled() -> bool:
-    """Whether autocast was enabled for IPUs, of which there are none."""
+    """Whether autocast was enabled for IPUs, which flambeau does not support."""
     _deprecate("is_autocast_ipu_enabled()", "is_autocast_enabled('ipu')")
     return _unbuilt.enabled["ipu"]
 
 
 def set_autocast_ipu_enabled(enabled: bool) -> None:
-    """Enable autocast for IPUs, of which there are none."""
+    """Enable autocast for IPUs, which flambeau does not support."""
     _deprecate("set_autocast_ipu_enabled(enabled)", "set_autocast_enabled('ipu', enabled)")
     _unbuilt.enabled["ipu"] = enabled
 
 
 def get_autocast_ipu_dtype() -> dtype:
-    """Return the lower precision on IPUs, of which there are none."""
+    """Return the lower precision on IPUs, which flambeau does not support."""
     _deprecate("get_autocast_ipu_dtype()", "get_autocast_dtype('ipu')")
     return _unbuilt.dtypes["ipu"]
 
 
 def set_autocast_ipu_dtype(dtype: dtype) -> None:
-    """Set the lower precision on IPUs, of which there are none."""
+    """Set the lower precision on IPUs, which flambeau does not support."""
     _deprecate("set_autocast_ipu_dtype(dtype)", "set_autocast_dtype('ipu', dtype)")
     _unbuilt.dtypes["ipu"] = dtype
 
 
 def is_autocast_xla_enabled() -> bool:
-    """Whether autocast was enabled for XLA devices, of which there are none."""
+    """Whether autocast was enabled for XLA devices, which flambeau does not support."""
     _deprecate("is_autocast_xla_enabled()", "is_autocast_enabled('xla')")
     return _unbuilt.enabled["xla"]
 
 
 def set_autocast_xla_enabled(enabled: bool) -> None:
-    """Enable autocast for XLA devices, of which there are none."""
+    """Enable autocast for XLA devices, which flambeau does not support."""
     _deprecate("set_autocast_xla_enabled(enabled)", "set_autocast_enabled('xla', enabled)")
     _unbuilt.enabled["xla"] = enabled
 
 
 def get_autocast_xla_dtype() -> dtype:
-    """Return the lower precision on XLA devices, of which there are none."""
+    """Return the lower precision on XLA devices, which flambeau does not support."""
     _deprecate("get_autocast_xla_dtype()", "get_autocast_dtype('xla')")
     return _unbuilt.dtypes["xla"]
 
 
 def set_autocast_xla_dtype(dtype: dtype) -> None:
-    """Set the lower precision on XLA devices, of which there are none."""
+    """Set the lower precision on XLA devices, which flambeau does not support."""
     _deprecate("set_autocast_xla_dtype(dtype)", "set_autocast_dtype('xla', dtype)")
     _unbuilt.dtypes["xla"] = dtype

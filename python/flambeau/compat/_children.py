@@ -1,6 +1,6 @@
 """Processes that a program starts find flambeau under torch's name as well.
 
-Every child of a process inherits PYTHONPATH, whoever starts it: multiprocessing by spawn or forkserver,
+Every child of a process inherits PYTHONPATH, however it starts: multiprocessing by spawn or forkserver,
 subprocess, launchers. The folder `answer` goes to its front. It holds a package torch, which installs
 flambeau.compat when it is imported, and torch's metadata. A child that does not import torch has no cost,
 and no start-up hook of Python's is taken.

@@ -103,7 +103,7 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """Events over further dimensions, all elements of which are in the base set."""
+    """Events over further dimensions; all their elements are in the base set."""
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         if not isinstance(base_constraint, Constraint):

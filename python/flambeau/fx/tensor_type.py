@@ -1,4 +1,4 @@
-"""Types of tensors with sizes, some of which are not known."""
+"""Types of tensors with known and unknown sizes."""
 
 from __future__ import annotations
 

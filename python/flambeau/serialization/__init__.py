@@ -87,7 +87,7 @@ def save(
 ) -> None:
     """Write an object with tensors to a file that `load` and PyTorch can read.
 
-    A file is replaced as a whole: whoever is killed meanwhile, or finds the disk full, leaves the old one.
+    A file is replaced as a whole: if the process is killed meanwhile, or the disk is full, the old one stays.
     Pipes, devices and files that are open already are written directly.
 
     Args:
@@ -95,7 +95,7 @@ def save(
         f: a path, or a file open for writing.
         pickle_module: accepted for compatibility.
         pickle_protocol: accepted for compatibility; the format fixes it.
-        _use_new_zipfile_serialization: False: write the format of PyTorch before 1.6, of which a file may
+        _use_new_zipfile_serialization: False: write the format of PyTorch before 1.6; a file may
             hold several, one after the other.
         _disable_byteorder_record: leave out that bytes are in little-endian order.
     Raises: RuntimeError if the file cannot be written.

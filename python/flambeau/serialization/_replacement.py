@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: whoever is killed meanwhile leaves the old one.
+"""Files that are replaced as a whole: if the process is killed meanwhile, the old one stays.
 
 The new content goes to a file without a name in the same directory (`O_TMPFILE`), reaches the disk, gets a
 name, and takes the target's place by renaming. Where the file system knows no files without names, there is

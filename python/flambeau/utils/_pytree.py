@@ -180,7 +180,7 @@ def _predicate(which: Any) -> Callable[[Any], bool]:
 def tree_map_only(
     type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: _IsLeaf = None
 ) -> PyTree:
-    """Apply `func` to the leaves of some types, or of which a predicate is true; keep the others.
+    """Apply `func` to the leaves of some types, or for which a predicate is true; keep the others.
 
     >>> tree_map_only(int, lambda n: -n, [1, "a"])
     [-1, 'a']

@@ -86,7 +86,7 @@ struct Sums {
   return {terms, slopes, converged};
 }
 
-// digamma(p) - digamma(above) for positive p and above = p + d, of which each may be rounded:
+// digamma(p) - digamma(above) for positive p and above = p + d, where both may be rounded:
 // nothing cancels where d is small.
 [[gnu::always_inline]] inline double digamma_step(double p, double above, double d) {
   double sum = 0;

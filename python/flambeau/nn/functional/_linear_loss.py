@@ -30,7 +30,7 @@ class LinearCrossEntropyOptions:
         acc_policy: ``accurate``, ``balanced``, ``compact`` or ``auto``. Sums over chunks are kept in
             the type of the scores, in all of them.
         acc_dtype: as `acc_policy`.
-    Raises: ValueError for values of which no such choice is made.
+    Raises: ValueError for values that are not among the choices.
     """
 
     allow_retain_graph: bool = False

@@ -118,5 +118,5 @@ def scaled_grouped_mm(
     contraction_dim: list[int] | tuple[int, ...] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """Refuse: scaled products of groups run on CUDA devices alone, of which flambeau has none."""
+    """Refuse: scaled products of groups run on CUDA devices only, and flambeau has none."""
     raise NotImplementedError("scaled_grouped_mm: expected a CUDA device; the CPU has no kernel for it")

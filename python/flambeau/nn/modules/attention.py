@@ -106,7 +106,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend; the second result is the weights, None unless `need_weights`."""
+        """Attend; the second result is the weights, or None without `need_weights`."""
         turned = self.batch_first and query.dim() == 3
         if turned:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))

@@ -131,7 +131,7 @@ class _Orthogonal(Module):
 
 
 def _square_basis(x: Tensor) -> Tensor:
-    """Return orthonormal columns of which the first are those of x, made orthonormal."""
+    """Return orthonormal columns; the first ones are the columns of x, made orthonormal."""
     basis, missing = _orthonormal(x), x.shape[-2] - x.shape[-1]
     if not missing:
         return basis

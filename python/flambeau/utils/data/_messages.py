@@ -1,6 +1,6 @@
 """Messages between a DataLoader and its workers: pickles over a socket, memory of tensors beside them.
 
-What is long, or has tensors, goes into a file without a name, of which the socket carries the descriptor. So
+Long messages, and those with tensors, go into a file without a name; the socket carries its descriptor. So
 the sender hardly ever waits for the receiver, what was sent outlives the sender, and the bytes of tensors are
 mapped where they arrive instead of being copied. A mapping keeps no descriptor open.
 """

@@ -69,7 +69,7 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         count = len(self.data_source)
         generator = _seeded(self.generator)
-        # Blocks of 32 and a last permutation of which nothing may be taken: PyTorch draws the same numbers,
+        # Blocks of 32, and a last permutation that may stay unused: PyTorch draws the same numbers,
         # so that a generator which serves several passes gives equal orders in all of them.
         if self.replacement:
             for at in range(0, self.num_samples, 32):

@@ -68,7 +68,7 @@ def _expect(condition: bool, what: str, found: Any) -> None:
 def hierarchical_pickle(data: Any) -> Any:
     """Return stand-ins of a pickle as what JSON can say: tensors by their storage, modules by their state.
 
-    Raises: ValueError for an object of which the page knows no form.
+    Raises: ValueError for an object that the page cannot show.
     """
     if data is None or isinstance(data, bool | int | float | str):
         return data

@@ -52,7 +52,7 @@ def get_source_partitions(
     Args:
         graph: the graph.
         wanted_sources: the classes and functions.
-        filter_fn: groups with a node of which it is False are left out.
+        filter_fn: a group is left out if this returns False for one of its nodes.
     """
     groups: dict[Any, dict[str, list[Node]]] = {}
     for node in graph.nodes:

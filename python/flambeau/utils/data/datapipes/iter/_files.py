@@ -94,7 +94,7 @@ class FileLister(_Sized):
 
     Args:
         datapipe: a folder or file, or several of them.
-        masks: patterns, of which a name must match one; "": all names.
+        masks: patterns; a name must match one of them. "": all names.
         recursive: whether folders within are searched.
         abspath: whether names are absolute.
         non_deterministic: whether a name may come in another order in each pass; they are always sorted.
