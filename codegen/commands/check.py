@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int:
         from codegen.reading.files import counts, read_files
         from codegen.reading.known import Known
 
-        read = read_files(options.native_functions, options.derivatives, known=Known())
+        read = read_files(options.native_functions, options.derivatives, known=Known(), documented=ours)
         found = read.found
         return None if found else f"ok: {counts(read.drafts, read.primitives)}"
 

@@ -35,7 +35,7 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     bound = not op.internal
     yield Artefact("python", DERIVED if bound else ABSENT, "binding and stub" if bound else "internal")
     undocumented = ABSENT if op.internal else MISSING
-    yield Artefact("docs", GIVEN if op.doc else undocumented, op.doc.split("\n")[0])
+    yield Artefact("docs", GIVEN if op.doc.summary else undocumented, op.doc.summary)
     yield _samples(op)
     yield _reference(op)
     lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE) and not _raw(op)

@@ -3,6 +3,7 @@
 Nothing here knows C++ or Python spelling. All classes are frozen; equal YAML gives equal models.
 """
 
+from codegen.model.documentation import Doc
 from codegen.model.expressions import (
     Call,
     Each,
@@ -69,6 +70,7 @@ __all__ = [
     "Composite",
     "DTypeRule",
     "Derivative",
+    "Doc",
     "Each",
     "Effect",
     "Expr",

@@ -160,4 +160,5 @@ class Primitive:
     interval: tuple[tuple[float, float], ...]  # sample domain per argument
     vectorises: bool  # whether the C++ spelling is branch-free
     include: str | None = None  # the header that declares what `cpp` and `cuda` call, if not vecmath
+    math: str | None = None  # mathematical notation over {0}, {1}...; None: the name with its arguments
     integer_divisor: int | None = None  # the argument that must not be 0 for integers

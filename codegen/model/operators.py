@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from codegen.model.documentation import Doc
 from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 from codegen.model.expressions import Expr, Primitive
 from codegen.model.schema import Position, Schema
@@ -207,7 +208,7 @@ class Operator:
     derivative: Derivative | None  # None: composite differentiated through its parts
     namespace: str  # "" (flambeau), "nn", "linalg", "special", ...
     infix: str | None
-    doc: str
+    doc: Doc
     test: TestSpec
     extra: tuple[tuple[str, object], ...]  # onnx, shard: kept for later targets
     internal: bool  # made by the generator (a fused derivative): no Python binding

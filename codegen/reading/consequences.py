@@ -15,7 +15,7 @@ from codegen.model import Position
 from codegen.source.diagnostics import Diagnostic
 
 # Mistakes in an entry that leave its schema, forms and kernels what they are.
-_LOCAL = ("FB0110", "FB0111", "FB0112", "FB0113", "FB0308", "FB0309", "FB0310", "FB0311")
+_LOCAL = ("FB0110", "FB0111", "FB0112", "FB0113", "FB0114", "FB0308", "FB0309", "FB0310", "FB0311")
 _SCHEMA = ("FB01", "FB02")
 _UNKNOWN = ("FB0303", "FB0401")
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from codegen.language.forms import can_inplace, can_out, derive, is_tensor
 from codegen.language.schema import SchemaError, parse
-from codegen.model import Form, Kind, Position, Schema
+from codegen.model import Doc, Form, Kind, Position, Schema
 from codegen.reading import keys
 from codegen.reading.copies import can_copy, copy_of
+from codegen.reading.documentation import read_doc
 from codegen.reading.fields import Fields, check_keys, is_identifier, repair_keys
 from codegen.reading.foreach import foreach_of
 from codegen.reading.schema_check import check_schema
@@ -35,7 +36,7 @@ class Draft:
     scalars: tuple[tuple[str, ...], ...]
     namespace: str
     infix: str | None
-    doc: str
+    doc: Doc
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
     orders: tuple[tuple[str, ...], ...]
@@ -82,7 +83,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
     variants = fields.choices("variants", keys.VARIANTS)
     namespace = fields.choice("namespace", keys.NAMESPACES) or ""
     infix = fields.choice("infix", keys.INFIX)
-    doc = _doc(fields)
+    doc = read_doc(fields)
     tags = tuple(tag for tag, _ in fields.choices("tags", keys.TAGS) or ())
     aliases = tuple(_aliases(fields))
     if func is None or parsed is None or kind_key is None:
@@ -178,14 +179,6 @@ def _family(fields: Fields) -> str:
         hint = "a family names files: letters, digits and _"
         fields.collector.add(text.position, "FB0103", message, hint, text.length)
     return text.value
-
-
-def _doc(fields: Fields) -> str:
-    text = fields.scalar("doc")
-    if text is not None and not text.value.strip():
-        hint = "begin with one line that says what the operator computes"
-        fields.collector.add(text.position, "FB0103", "doc is empty", hint)
-    return text.value.strip() if text is not None else ""
 
 
 def _aliases(fields: Fields) -> Iterator[str]:

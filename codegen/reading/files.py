@@ -20,6 +20,7 @@ from codegen.reading.derivative_entries import (
     report_missing,
     strangers,
 )
+from codegen.reading.documentation import check_documented, complete_docs
 from codegen.reading.entries import Draft, check_families, derive_forms, read_entries
 from codegen.reading.kernel_scan import Sources
 from codegen.reading.known import Known
@@ -69,12 +70,14 @@ def read_files(
     derivatives: Path = DERIVATIVES,
     root: Path | None = None,
     known: Known | None = None,
+    documented: bool = False,
 ) -> Read:
     """Read and validate both files.
 
     `root` holds aten/, whose kernels and rules are compared with what the entries declare; by
     default the folder of `native` if it has one, else the repository. Entries that are `known` to be
-    sound are not read to the end, and have no operators in the answer.
+    sound are not read to the end, and have no operators in the answer. `documented`: report public
+    operators whose documentation lacks something.
     """
     collector = Collector()
     primitives = load_primitives(collector)
@@ -94,6 +97,8 @@ def read_files(
     _check_derivatives(drafts, readings, entries, formulas, context)
     check_recursion(drafts, {name: reading.calls for name, reading in readings.items()}, context)
     reader.check_strays()
+    if documented:
+        check_documented(drafts, collector)
     reader.keep()
     operators = tuple(_operators(drafts, readings))
     found = _mistakes(collector, loaded, formulas, drafts, entries)
@@ -153,6 +158,7 @@ def _drafts(loaded: Loaded, collector: Collector) -> tuple[list[Draft], list[str
             collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name), group=group)
     check_families(tuple(drafts.values()), loaded.sections)
     derive_forms(drafts.values())
+    complete_docs(drafts.values(), collector)
     _check_forms(drafts.values(), collector)
     _check_python_names([draft for draft in drafts.values() if not draft.broken], collector)
     return list(drafts.values()), faulty

@@ -21,6 +21,7 @@ _NESTED = {
     "check": keys.CHECK,
     "autocast": keys.AUTOCAST,
     "sparse": keys.SPARSE,
+    "doc": keys.DOC,
 }
 
 Json = dict[str, object]

@@ -90,7 +90,7 @@ ENTRY: dict[str, Key] = {
     "dtype": Key("The rule that gives compute and result dtypes; default promote.", values=DTYPE_RULES),
     "dtypes": Key("The dtype categories that are accepted.", "list", CATEGORIES),
     "tags": Key("Properties of the results that tests and compilers must know.", "list", TAGS),
-    "doc": Key("Documentation: a summary line, then formula, shapes, errors, source.", required=True),
+    "doc": Key("Documentation: a text, or a mapping; see DOC. Further overloads inherit it.", "text|map"),
     "test": Key("Sample domains, sample calls, reference; see TEST.", "map"),
     "vmap": Key("Batching rules, tried in order, where none can be derived; see VMAP.", "map|maps"),
     "autocast": Key("What autocast does to the arguments, on all devices or by device.", "text|map"),
@@ -98,6 +98,29 @@ ENTRY: dict[str, Key] = {
     "shard": Key("Sharding rule for distributed tensors.", "any"),
 }
 EXTRA = ("onnx", "shard")
+
+# What the generator derives stands in no entry: signatures, defaults, shapes and dtypes by named rules, errors of
+# `check`, formulas of expressions, gradients, the line of the entry.
+DOC: dict[str, Key] = {
+    "summary": Key("One sentence that says what the operator computes."),
+    "args": Key("Argument -> what it means here, where the glossary does not say it.", "map"),
+    "returns": Key("What the result holds, where the summary does not say it."),
+    "shapes": Key("Shapes of the arguments and of the result."),
+    "dtypes": Key("What the rule for dtypes does not say."),
+    "formula": Key("The definition, where the expression of the entry does not give it."),
+    "gradient": Key("The gradient at special points."),
+    "raises": Key("Exceptions beyond those of `check`, one sentence each.", "text|list"),
+    "notes": Key("What happens at special points: NaN, infinities, empty tensors, ties.", "text|list"),
+    "source": Key("Papers and books that define the operator.", "text|list"),
+    "see": Key("Names of related operators and layers, without `flambeau.`.", "list"),
+    "example": Key("A doctest with small inputs; it is run as a test."),
+}
+
+GLOSSARY: dict[str, Key] = {
+    "name": Key("The argument.", required=True),
+    "types": Key("The types that the text is about, without sizes; default all.", "list"),
+    "text": Key("What the argument means.", required=True),
+}
 
 REDUCE: dict[str, Key] = {
     "map": Key("Scalar expression over the operands, applied to each element.", required=True),

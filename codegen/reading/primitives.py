@@ -14,7 +14,7 @@ from codegen.source.nodes import Mapping, Node, Sequence, Text, load_entries
 TABLE = Path(__file__).parents[1] / "primitives.yaml"
 KEYS = (
     "name args infix result domains cpp cuda partials operator oracle interval vectorises include"
-    " integer_divisor"
+    " integer_divisor math"
 ).split()
 REQUIRED = ("name", "args", "result", "domains", "cpp", "partials", "oracle", "interval")
 _INFINITIES = {".inf": float("inf"), "-.inf": float("-inf")}
@@ -138,6 +138,7 @@ def _primitive(row: _Row) -> Primitive:
         interval=interval,
         vectorises=row.text("vectorises") != "false",
         include=row.text("include"),
+        math=row.text("math"),
         integer_divisor=None
         if row.text("integer_divisor") is None
         else int(row.text("integer_divisor") or 0),

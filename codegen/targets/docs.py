@@ -1,122 +1,97 @@
-"""Reference pages: torchgen_out/docs/<family>.md and their list, README.md."""
+"""Reference pages: torchgen_out/docs/<family>.md, one section per name, and their list, README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codegen.deriving import slots
-from codegen.deriving.signatures import function_path
-from codegen.language.schema import show_schema
-from codegen.language.show import show
-from codegen.model import Form, FormKind, Kind, Model, Operator, Pointwise
-from codegen.writing import describe
-from codegen.writing.oracle import pointwise_text
+from codegen.deriving.signatures import Callable, function_path, functions, methods
+from codegen.model import Model
+from codegen.writing.describe import Documentation, Section, document, documented_forms
+from codegen.writing.python_types import show_signature
 from codegen.writing.render import File, render
 
 
 @dataclass(frozen=True, slots=True)
 class PageDecl:
-    """One operator's section."""
+    """One name's section."""
 
     name: str
     lines: tuple[str, ...]
 
 
-def _forms(op: Operator) -> Iterator[str]:
-    yield "```"
-    for form in op.forms:
-        yield show_schema(form.schema) + _where(form)
-    yield "```"
-    if op.aliases:
-        yield ""
-        yield "Also called " + ", ".join(f"`flambeau.{name}`" for name in op.aliases) + "."
+def path_of(callable_: Callable) -> str:
+    """Return where Python finds a function or method."""
+    if callable_.namespace is None:
+        return f"flambeau.Tensor.{callable_.name}"
+    first = callable_.signatures[0]
+    return function_path(first.op, first.form)
 
 
-def _where(form: Form) -> str:
-    places = ["function"] * form.is_function + ["method"] * form.is_method
-    return f"    # {', '.join(places)}" if places and form.kind is not FormKind.OUT else ""
+def _aliases(callable_: Callable) -> str:
+    modules = {"nn": "nn.functional."}
+    names = [
+        f"`flambeau.{modules.get(a.namespace, f'{a.namespace}.') if a.namespace else ''}{a.name}`"
+        for a in callable_.aliases
+        if a.namespace is not None
+    ]
+    return f"Also called {', '.join(names)}." if names else ""
 
 
-def _gradient(op: Operator, model: Model) -> Iterator[str]:
-    if op.derivative is None:
-        if op.kind is Kind.COMPOSITE:
-            yield "Gradient: through the operators that it is made of."
-        return
-    rows: list[str] = []
-    for formula in op.derivative.formulas:
-        names = ", ".join(formula.args)
-        if formula.not_implemented:
-            rows.append(f"| {names} | not implemented | {formula.origin} |")
-        elif formula.expr is None:
-            rows.append(f"| {names} | none | {formula.origin} |")
-        else:
-            rows.append(f"| {names} | `{_readable(show(formula.expr), model)}` | {formula.origin} |")
-    if rows:
-        yield "| argument | gradient | origin |"
-        yield "|---|---|---|"
-        yield from rows
-    for name, rule in op.derivative.forward:
-        text = rule if isinstance(rule, str) else f"`{show(rule)}`"
-        yield ""
-        yield f"Forward mode, {name}: {text}."
+def _section(section: Section) -> Iterator[str]:
+    yield f"**{section.title}**"
+    yield ""
+    if section.verbatim:
+        yield from ("```python", *section.lines, "```")
+    elif section.title in ("Formula", "Gradient"):
+        yield from ("```text", *section.lines, "```")
+    elif len(section.lines) == 1:
+        yield _markdown(section.lines[0])
+    else:
+        yield from (f"- {_markdown(line)}" for line in section.lines)
+    yield ""
 
 
-def _readable(text: str, model: Model) -> str:
-    return text.replace("|", "\\|")
+def _markdown(text: str) -> str:
+    """Return a sentence whose signs Markdown would take for its own as they are written."""
+    pieces = text.split("`")
+    escaped = [part if i % 2 else _escaped(part) for i, part in enumerate(pieces)]
+    return "`".join(escaped)
 
 
-def _computes(op: Operator, model: Model) -> Iterator[str]:
-    if isinstance(op.body, Pointwise):
-        yield f"Elementwise, in NumPy's words: `{pointwise_text(op.body, model.primitives)}`."
-        yield ""
-    yield from describe.dtypes(op)
+def _escaped(text: str) -> str:
+    for sign in "\\*_[]<>|":
+        text = text.replace(sign, f"\\{sign}")
+    return text
 
 
-def _rules(op: Operator) -> Iterator[str]:
-    shapes, errors = " ".join(describe.shapes(op)), list(describe.errors(op))
-    if shapes:
-        yield f"Shapes: {shapes}"
-    if errors:
-        yield ""
-        yield "Errors:"
-        yield ""
-        yield from (f"- {error}" for error in errors)
-
-
-def _page(op: Operator, model: Model) -> PageDecl:
-    lines = [*_forms(op), "", *op.doc.strip().split("\n"), ""]
-    for part in (_computes(op, model), _rules(op), _gradient(op, model), _example(op)):
-        text = list(part)
-        if text:
-            lines += [*text, ""]
+def _page(callable_: Callable, further: tuple[Callable, ...], model: Model) -> PageDecl:
+    forms = [
+        f"{'Tensor.' if c.namespace is None else ''}{show_signature(c, s)}" for c in further for s in c.signatures
+    ]
+    found: Documentation = document(callable_, model)
+    lines = ["```text", *found.signatures, *dict.fromkeys(forms), "```", "", _markdown(found.summary), ""]
+    aliases = _aliases(callable_)
+    if aliases:
+        lines += [aliases, ""]
+    for section in found.sections:
+        lines += _section(section)
     while lines and not lines[-1].strip():
         lines.pop()
-    return PageDecl(
-        function_path(op, op.forms[0]) + (f" ({op.schema.name.overload})" if op.schema.name.overload else ""),
-        tuple(lines),
-    )
-
-
-def _example(op: Operator) -> Iterator[str]:
-    """The first sample call of the tests."""
-    if not op.test.samples or not op.forms[0].is_function:
-        return
-    call = f"{function_path(op, op.forms[0])}({op.test.samples[0]})"
-    yield f"Tested as `{call}`, where t(2, 3) stands for a tensor of that shape."
+    return PageDecl(path_of(callable_), tuple(lines))
 
 
 def emit(model: Model) -> Iterator[File]:
     """Yield one page per family, and their list."""
+    by_family: dict[str, list[tuple[Callable, tuple[Callable, ...]]]] = {}
+    for callable_, further in documented_forms((*functions(model), *methods(model))):
+        if not callable_.name.startswith("_"):
+            by_family.setdefault(callable_.family, []).append((callable_, further))
     index: list[str] = []
-    for family, operators in slots.families(model):
-        public = [op for op in operators if not op.internal and not op.name.startswith("_")]
-        if not public:
-            continue
-        pages = tuple(_page(op, model) for op in public)
-        index.append(
-            f"- [{family}]({family}.md): " + ", ".join(dict.fromkeys(op.schema.name.base for op in public))
-        )
+    for family in sorted(by_family):
+        pages = tuple(_page(callable_, further, model) for callable_, further in by_family[family])
+        names = ", ".join(page.name.removeprefix("flambeau.") for page in pages)
+        index.append(f"- [{family}]({family}.md): {_escaped(names)}")
         yield render("reference.md.j2", f"docs/{family}.md", title=family, pages=pages)
     yield render(
         "reference.md.j2",

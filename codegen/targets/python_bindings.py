@@ -12,7 +12,6 @@ from codegen.writing import python_spelling
 from codegen.writing.describe import help_text
 from codegen.writing.number_protocol import SlotDecl, slot_decl
 from codegen.writing.python_calls import signature_decl
-from codegen.writing.python_types import show_signature
 from codegen.writing.render import File, render
 
 
@@ -31,12 +30,19 @@ class CallableDecl:
 
     symbol: str
     entries: tuple[EntryDecl, ...]
-    doc: str
     self: str
     count: int
     tables: tuple[str, ...]
     rows: tuple[str, ...]
     calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDecl:
+    """What `help()` shows of one function or method."""
+
+    symbol: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +83,10 @@ def _entries(callable_: Callable) -> tuple[EntryDecl, ...]:
 
 def _callable(callable_: Callable) -> CallableDecl:
     symbol = _symbol(callable_)
-    doc = help_text(callable_, (show_signature(callable_, s) for s in callable_.signatures))
     signatures = [signature_decl(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)]
     return CallableDecl(
         symbol=symbol,
         entries=_entries(callable_),
-        doc=spelling.quoted(doc),
         self="self" if callable_.namespace is None else "nullptr",
         count=len(callable_.signatures),
         tables=tuple(line for s in signatures for line in s.tables),
@@ -115,6 +119,8 @@ def emit(model: Model) -> Iterator[File]:
             slots=tuple(map(slot_decl, own_infix)),
         )
     yield _tables(found, [slot_decl(i) for i in operators])
+    texts = tuple(TextDecl(_symbol(c), spelling.quoted(help_text(c, model))) for c in found)
+    yield render("python_texts.cpp.j2", "python/texts.cpp", texts=texts)
 
 
 def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:

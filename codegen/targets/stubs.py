@@ -16,6 +16,7 @@ from codegen.deriving.signatures import (
     python_name,
 )
 from codegen.model import Argument, BaseType, ListType, Model
+from codegen.writing.describe import help_text
 from codegen.writing.python_spelling import is_comparison, method_stem
 from codegen.writing.python_types import shown_default, stub_result, stub_type
 from codegen.writing.render import File, render
@@ -76,10 +77,12 @@ def _definition(callable_: Callable, signature: Signature, one_by_one: bool = Fa
     return f"def {callable_.name}({', '.join(parts)}) -> {result}:"
 
 
-def _stub(callable_: Callable, indent: str = "") -> StubDecl:
+def _stub(callable_: Callable, model: Model, indent: str = "") -> StubDecl:
+    """All that is said of a name stands at its first overload."""
     lines: list[str] = []
-    summary = callable_.signatures[0].op.doc.strip().split("\n")[0]
-    summary = summary.replace("\\", "\\\\").replace('"', "'")
+    text = help_text(callable_, model).replace("\\", "\\\\").replace('"', "'")
+    head, *rest = text.partition("\n\n")[2].split("\n")
+    doc = [head, *(f"{indent}    {line}".rstrip() for line in rest), f"{indent}    "]
     definitions = [_definition(callable_, signature) for signature in callable_.signatures]
     definitions += [
         _definition(callable_, s, True) for s in callable_.signatures if _takes_ints(callable_, s)
@@ -88,11 +91,14 @@ def _stub(callable_: Callable, indent: str = "") -> StubDecl:
         if len(definitions) > 1:
             lines.append(f"{indent}@overload")
         lines.append(indent + definition)
-        lines.append(f'{indent}    """{summary}"""')
+        lines += [f'{indent}    """{doc[0]}', *doc[1:-1], f'{doc[-1]}"""'] if doc else [f"{indent}    ..."]
+        doc = []
     return StubDecl(tuple(lines))
 
 
-def _stubs(found: Iterable[Callable], namespace: str | None, indent: str = "") -> tuple[StubDecl, ...]:
+def _stubs(
+    found: Iterable[Callable], namespace: str | None, model: Model, indent: str = ""
+) -> tuple[StubDecl, ...]:
     """The callables of one namespace under all their names, sorted; None: methods."""
     named: dict[str, StubDecl] = {}
     for callable_ in found:
@@ -100,10 +106,10 @@ def _stubs(found: Iterable[Callable], namespace: str | None, indent: str = "") -
             # linalg_norm is linalg.norm to its users.
             short = callable_.name.removeprefix(f"{namespace}_") if namespace else callable_.name
             for name in {callable_.name, short}:
-                named[name] = _stub(replace(callable_, name=name), indent)
+                named[name] = _stub(replace(callable_, name=name), model, indent)
         for alias in callable_.aliases:
             if alias.namespace == namespace:
-                named[alias.name] = _stub(replace(callable_, name=alias.name), indent)
+                named[alias.name] = _stub(replace(callable_, name=alias.name), model, indent)
     return tuple(named[name] for name in sorted(named))
 
 
@@ -132,8 +138,8 @@ def emit(model: Model) -> Iterator[File]:
     found = functions(model)
     places = [c.namespace or "" for c in found] + [a.namespace or "" for c in found for a in c.aliases]
     for namespace in sorted({*places, ""}):
-        yield _module(f"_{namespace}" if namespace else "_functions", _stubs(found, namespace))
-    own = _stubs(methods(model), None, "    ")
+        yield _module(f"_{namespace}" if namespace else "_functions", _stubs(found, namespace, model))
+    own = _stubs(methods(model), None, model, "    ")
     special = [_special(i) for i in infixes(model) if _is_special(i)]
     lines = StubDecl(("class TensorMethods:", '    """Methods of Tensor."""'))
     yield render(

@@ -1,17 +1,20 @@
-"""What can be said about any operator from its entry: for `help()` and the reference pages.
+"""The documentation of a name: for `help()`, stubs, reference pages and `explain`, which all say the same.
 
-Facts come from the model alone: how shapes follow is known of bodies whose shape rule is the generator's own,
-and of reductions, which all call their arguments alike; the text of the entry says the rest.
+What follows from the model is derived here; the rest is the `doc:` of the entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from codegen.deriving.signatures import Callable, is_factory, python_name
+from codegen.deriving.signatures import Callable, Signature, is_factory, named_results, python_name
 from codegen.language.show import show
-from codegen.model import Expr, Host, Kernels, Kind, Operator, Pointwise, View
-from codegen.writing.python_types import shown_default, shown_type
+from codegen.model import Expr, FormKind, Host, Kernels, Kind, Model, Operator, Pointwise, View
+from codegen.writing import formula
+from codegen.writing.python_types import show_signature, shown_default, shown_type
 
 _CATEGORIES = {
     "bool": "bool",
@@ -29,28 +32,56 @@ _RULES = {
     "integral": "the promoted dtype; no floating dtypes",
     "keep": "the dtype of the first operand",
 }
+_SELF = re.compile(r"\bself\b(?!-)")
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled list of sentences; `verbatim`: lines of code."""
+
+    title: str
+    lines: tuple[str, ...]
+    verbatim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """All that is said of a name."""
+
+    signatures: tuple[str, ...]
+    summary: str
+    sections: tuple[Section, ...]
+
+
+# --- what follows from an entry --------------------------------------------------------------------
 
 
 def dtypes(op: Operator) -> Iterator[str]:
     """Yield what dtypes are taken and given, where a rule of the generator decides."""
     if op.kind in (Kind.POINTWISE, Kind.REDUCE):
-        yield f"Result dtype: {_RULES[op.dtype.name]}."
+        yield f"Result: {_RULES[op.dtype.name]}."
         yield f"Accepts: {'; '.join(_CATEGORIES[c] for c in op.dtype.allowed)}."
+    if op.doc.dtypes:
+        yield op.doc.dtypes
 
 
 def shapes(op: Operator) -> Iterator[str]:
     """Yield how the result's shape follows."""
+    if op.doc.shapes:
+        yield op.doc.shapes
+        return
     names = {arg.name for arg in op.schema.args}
     body = op.body
     if isinstance(body, Pointwise):
         if len(body.operands) > 1:
-            yield f"{', '.join(body.operands)} broadcast; the result has the shape that they have in common."
+            yield f"{', '.join(body.operands)} broadcast; the result has the broadcast shape."
         else:
             yield f"The result has the shape of {', '.join(body.operands)}."
     elif isinstance(body, View):
         yield "The result is a view: it shares the memory of self."
     elif {"dim", "keepdim"} <= names:
-        yield "The result has self's shape without dim; with keepdim, size 1 there."
+        yield "The result has the shape of self without dim; with keepdim, size 1 there."
     elif isinstance(body, Kernels) and body.shape is not None and body.shape.name == "like":
         yield f"The result has the shape of {body.shape.args[0]}."
 
@@ -65,6 +96,7 @@ def errors(op: Operator) -> Iterator[str]:
         yield "IndexError if a dimension does not exist."
     for check in op.checks:
         yield f"{check.error} unless {_bare(check.condition)}."
+    yield from op.doc.raises
 
 
 def _bare(condition: Expr) -> str:
@@ -73,57 +105,155 @@ def _bare(condition: Expr) -> str:
     return text[1:-1] if isinstance(condition, Host) and text.startswith("(") else text
 
 
-def source(op: Operator) -> str:
-    """Return where the operator and its gradient are said."""
-    gradient = "through the operators that it is made of" if op.kind is Kind.COMPOSITE else "none"
-    if op.derivative is not None:
-        origins = {f.origin for f in op.derivative.formulas if f.expr is not None}
-        named = {"given": "derivatives.yaml", "derived": "derived from the expression"}
-        gradient = " and ".join(named[origin] for origin in sorted(origins)) or "none"
-    return f"native_functions.yaml, {op.name}; gradient: {gradient}."
+def _gradients(op: Operator, model: Model) -> Iterator[str]:
+    lines = formula.gradients(op, model)
+    if op.derivative is None and op.kind is Kind.COMPOSITE and any("Tensor" in str(a.type) for a in op.schema.args):
+        yield "Through the operators that it is made of."
+    yield from lines
+    if op.doc.gradient:
+        yield op.doc.gradient
+
+
+def source(op: Operator) -> Iterator[str]:
+    """Yield the literature, and where the entry stands."""
+    yield from op.doc.source
+    yield f"{op.position.file}, {op.name}."
+
+
+# --- what follows from a name's signatures -----------------------------------------------------------
 
 
 def arguments(callable_: Callable) -> Iterator[str]:
-    """Yield a line for each argument of any signature, with its types and default."""
+    """Yield a line for each argument of any signature, with its types, default and meaning."""
     method = callable_.namespace is None
     types: dict[str, list[str]] = {}
-    notes: dict[str, str] = {}
+    defaults: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for signature in callable_.signatures:
+        described = dict(signature.op.doc.arguments)
         for arg in signature.args[1:] if method else signature.args:
             name = python_name(arg, method)
             types.setdefault(name, []).append(shown_type(arg.type))
+            texts.setdefault(name, described.get(arg.name, ""))
             if arg.default is not None:
-                notes.setdefault(name, f": {shown_default(arg)} unless given")
-            elif name != arg.name:
-                notes.setdefault(name, f": `{arg.name}` in this text")
+                defaults.setdefault(name, shown_default(arg))
         if signature.out is not None:
             several = len(signature.out_args) > 1
             types.setdefault("out", []).append("tuple of Tensors" if several else "Tensor")
-            notes["out"] = ": written to, in place of a new tensor"
+            defaults["out"] = "None"
+            texts["out"] = "Where the result is written. None makes a new tensor."
         if is_factory(signature.form):
             types.setdefault("requires_grad", []).append("bool")
-            notes["requires_grad"] = ": whether gradients are recorded; False unless given"
+            defaults["requires_grad"] = "False"
+            texts["requires_grad"] = "Whether gradients are recorded."
     for name, found in types.items():
-        yield f"{name} ({' or '.join(dict.fromkeys(found))}){notes.get(name, '')}"
+        default = f", default {defaults[name]}" if name in defaults else ""
+        text = f": {texts[name]}" if texts[name] else ""
+        yield f"{name} ({' or '.join(dict.fromkeys(found))}{default}){text}"
 
 
-def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    found = list(dict.fromkeys(lines))
-    if found:
-        yield ""
-        yield f"{title}:"
-        yield from (f"    {line}" for line in found)
+def _overloads(callable_: Callable, ops: Sequence[Operator]) -> Iterator[str]:
+    """Yield what overloads with a summary of their own compute."""
+    method = callable_.namespace is None
+    told = {ops[0].doc.summary}
+    for signature in callable_.signatures:
+        doc = signature.op.doc
+        if doc.summary in told:
+            continue
+        told.add(doc.summary)
+        given = ", ".join(python_name(arg, method) for arg in (signature.args[1:] if method else signature.args))
+        yield f"({given}): {doc.summary}"
+        yield from doc.notes
 
 
-def help_text(callable_: Callable, signatures: Iterable[str]) -> str:
-    """Return what `help()` shows: signatures, the entries' texts, arguments, shapes, errors, sources."""
+def _returns(callable_: Callable, ops: Sequence[Operator]) -> Iterator[str]:
+    for op in ops:
+        fields = named_results(op)
+        if op.doc.returns:
+            yield op.doc.returns
+        elif fields:
+            yield f"A named tuple ({', '.join(fields)})."
+
+
+def _first(callable_: Callable) -> tuple[Operator, ...]:
+    """Return the operators of a name, the one that the others inherit from first."""
     ops = list({s.op.name: s.op for s in callable_.signatures}.values())
-    lines = [*signatures]
-    for text in dict.fromkeys(op.doc.strip() for op in ops):
-        lines += ["", text]
-    lines += _section("Arguments", arguments(callable_))
-    lines += _section("Shapes", (line for op in ops for line in shapes(op)))
-    lines += _section("Dtypes", (line for op in ops for line in dtypes(op)))
-    lines += _section("Errors", (line for op in ops for line in errors(op)))
-    lines += _section("Source", map(source, ops))
+    return tuple(sorted(ops, key=lambda op: not op.doc.example))
+
+
+def document(callable_: Callable, model: Model, names: Iterable[str] = ()) -> Documentation:
+    """Return the documentation of a function or method; `names`: further signatures of its forms."""
+    ops = _first(callable_)
+    base = ops[0]
+    parts: tuple[tuple[str, Iterable[str]], ...] = (
+        ("Overloads", _overloads(callable_, ops)),
+        ("Formula", formula.formulas(base, model.primitives)),
+        ("Arguments", arguments(callable_)),
+        ("Returns", _returns(callable_, ops)),
+        ("Shapes", (line for op in ops for line in shapes(op))),
+        ("Dtypes", (line for op in ops for line in dtypes(op))),
+        ("Gradient", (line for op in ops for line in _gradients(op, model))),
+        ("Raises", (line for op in ops for line in errors(op))),
+        ("Notes", base.doc.notes),
+        ("See also", (", ".join(base.doc.see),) if base.doc.see else ()),
+        ("Source", (line for op in ops for line in source(op))),
+    )
+    renamed = _renaming(callable_)
+    sections = [
+        Section(title, tuple(dict.fromkeys(renamed(line) for line in lines))) for title, lines in parts
+    ]
+    if base.doc.example:
+        sections.append(Section("Example", tuple(base.doc.example.split("\n")), verbatim=True))
+    signatures = [show_signature(callable_, s) for s in callable_.signatures]
+    return Documentation(
+        tuple(dict.fromkeys((*signatures, *names))),
+        renamed(base.doc.summary),
+        tuple(section for section in sections if section.lines),
+    )
+
+
+def _renaming(callable_: Callable) -> _Renaming:
+    """Functions call the first tensor `input`, and so does what is said of them."""
+    args = [arg for signature in callable_.signatures for arg in signature.args]
+    is_input = any(arg.name == "self" and python_name(arg, False) == "input" for arg in args)
+    return _Renaming("input" if callable_.namespace is not None and is_input else "self")
+
+
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    name: str
+
+    def __call__(self, text: str) -> str:
+        return text if self.name == "self" else _SELF.sub(self.name, text)
+
+
+def help_text(callable_: Callable, model: Model) -> str:
+    """Return what `help()` shows."""
+    found = document(callable_, model)
+    lines = [*found.signatures, "", *textwrap.wrap(found.summary, _WIDTH)]
+    for section in found.sections:
+        lines += ["", f"{section.title}:"]
+        for line in section.lines:
+            wrapped = [line] if section.verbatim else _wrapped(line)
+            lines += [f"    {part}" if part else "" for part in wrapped]
     return "\n".join(lines)
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    for line in text.split("\n"):
+        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="    ", break_long_words=False) or [""]
+
+
+def documented_forms(callables: Iterable[Callable]) -> Iterator[tuple[Callable, tuple[Callable, ...]]]:
+    """Yield each name that pages describe, with its in-place form and its methods."""
+    groups: dict[tuple[str, str], list[Callable]] = {}
+    for callable_ in callables:
+        op = callable_.signatures[0].op
+        groups.setdefault((op.namespace, op.schema.name.base), []).append(callable_)
+    for group in groups.values():
+        group.sort(key=lambda c: (c.namespace is None, _is_inplace(c.signatures[0])))
+        yield group[0], tuple(group[1:])
+
+
+def _is_inplace(signature: Signature) -> bool:
+    return signature.form.kind is FormKind.INPLACE or signature.form.schema.name.inplace
