@@ -91,8 +91,9 @@ def complete_docs(drafts: Iterable[Documented], collector: Collector) -> None:
             _check_names(draft, known, collector)
             if base is None or (base is not draft and draft.fields.node.get("doc") is None):
                 _report_missing(draft, base, collector)
+        general = base.doc if base is not None else Doc()
         for draft in group:
-            draft.doc = _inherited(draft, base)
+            draft.doc = _inherited(draft, general)
 
 
 def _base(group: Sequence[Documented]) -> Documented | None:
@@ -122,11 +123,15 @@ def _report_missing(draft: Documented, base: Documented | None, collector: Colle
         collector.add(draft.fields.node.position, "FB0102", message, f"doc: {keys.ENTRY['doc'].doc}")
 
 
-def _inherited(draft: Documented, base: Documented | None) -> Doc:
-    doc, general = draft.doc, base.doc if base is not None else Doc()
+def _inherited(draft: Documented, general: Doc) -> Doc:
+    doc = draft.doc
     own = dict(doc.arguments)
     if not doc.summary:
         doc = replace(general, arguments=doc.arguments)
+    elif not doc.example:
+        doc = replace(
+            doc, example=general.example, see=doc.see or general.see, source=doc.source or general.source
+        )
     shared = dict(general.arguments)
     described = [
         (arg.name, own.get(arg.name) or shared.get(arg.name) or glossed(arg, glossary()))

@@ -99,8 +99,8 @@ ENTRY: dict[str, Key] = {
 }
 EXTRA = ("onnx", "shard")
 
-# What the generator derives stands in no entry: signatures, defaults, shapes and dtypes by named rules, errors of
-# `check`, formulas of expressions, gradients, the line of the entry.
+# What the generator derives stands in no entry: signatures, defaults, shapes and dtypes by named rules,
+# errors of `check`, formulas of expressions, gradients, the line of the entry.
 DOC: dict[str, Key] = {
     "summary": Key("One sentence that says what the operator computes."),
     "args": Key("Argument -> what it means here, where the glossary does not say it.", "map"),

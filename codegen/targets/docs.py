@@ -67,7 +67,9 @@ def _escaped(text: str) -> str:
 
 def _page(callable_: Callable, further: tuple[Callable, ...], model: Model) -> PageDecl:
     forms = [
-        f"{'Tensor.' if c.namespace is None else ''}{show_signature(c, s)}" for c in further for s in c.signatures
+        f"{'Tensor.' if c.namespace is None else ''}{show_signature(c, s)}"
+        for c in further
+        for s in c.signatures
     ]
     found: Documentation = document(callable_, model)
     lines = ["```text", *found.signatures, *dict.fromkeys(forms), "```", "", _markdown(found.summary), ""]

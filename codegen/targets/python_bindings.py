@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen.deriving.signatures import Callable, Infix, functions, infixes, methods
-from codegen.language import spelling
 from codegen.model import Model
 from codegen.writing import python_spelling
-from codegen.writing.describe import help_text
 from codegen.writing.number_protocol import SlotDecl, slot_decl
 from codegen.writing.python_calls import signature_decl
 from codegen.writing.render import File, render
@@ -38,14 +36,6 @@ class CallableDecl:
 
 
 @dataclass(frozen=True, slots=True)
-class TextDecl:
-    """What `help()` shows of one function or method."""
-
-    symbol: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class TableEntry:
     """A row of a method table."""
 
@@ -63,17 +53,9 @@ class NamespaceDecl:
     functions: tuple[TableEntry, ...]
 
 
-def _symbol(callable_: Callable) -> str:
-    return _symbol_of(callable_.namespace, callable_.name)
-
-
-def _symbol_of(namespace: str | None, name: str) -> str:
-    return f"method_{name}" if namespace is None else f"function_{namespace or 'top'}_{name}"
-
-
 def _entry(namespace: str | None, name: str) -> EntryDecl:
     module = "" if namespace is None else f"_{namespace or 'functions'}"
-    return EntryDecl(_symbol_of(namespace, name), name, module)
+    return EntryDecl(python_spelling.symbol_of(namespace, name), name, module)
 
 
 def _entries(callable_: Callable) -> tuple[EntryDecl, ...]:
@@ -82,7 +64,7 @@ def _entries(callable_: Callable) -> tuple[EntryDecl, ...]:
 
 
 def _callable(callable_: Callable) -> CallableDecl:
-    symbol = _symbol(callable_)
+    symbol = python_spelling.symbol_of(callable_.namespace, callable_.name)
     signatures = [signature_decl(callable_, s, i, symbol) for i, s in enumerate(callable_.signatures)]
     return CallableDecl(
         symbol=symbol,
@@ -119,13 +101,18 @@ def emit(model: Model) -> Iterator[File]:
             slots=tuple(map(slot_decl, own_infix)),
         )
     yield _tables(found, [slot_decl(i) for i in operators])
-    texts = tuple(TextDecl(_symbol(c), spelling.quoted(help_text(c, model))) for c in found)
-    yield render("python_texts.cpp.j2", "python/texts.cpp", texts=texts)
 
 
 def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
     named = [
-        (namespace, TableEntry(name, _symbol_of(namespace, name), _symbol(c)))
+        (
+            namespace,
+            TableEntry(
+                name,
+                python_spelling.symbol_of(namespace, name),
+                python_spelling.symbol_of(c.namespace, c.name),
+            ),
+        )
         for c in found
         for namespace, name in ((c.namespace, c.name), *((a.namespace, a.name) for a in c.aliases))
     ]
@@ -136,7 +123,7 @@ def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
         "python_tables.cpp.j2",
         "python/tables.cpp",
         callables=tuple(entry for _, entry in named),
-        documented=tuple(map(_symbol, found)),
+        documented=tuple(python_spelling.symbol_of(c.namespace, c.name) for c in found),
         methods=tuple(entry for namespace, entry in named if namespace is None),
         namespaces=tuple(
             NamespaceDecl(

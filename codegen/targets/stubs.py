@@ -83,10 +83,9 @@ def _stub(callable_: Callable, model: Model, indent: str = "") -> StubDecl:
     text = help_text(callable_, model).replace("\\", "\\\\").replace('"', "'")
     head, *rest = text.partition("\n\n")[2].split("\n")
     doc = [head, *(f"{indent}    {line}".rstrip() for line in rest), f"{indent}    "]
-    definitions = [_definition(callable_, signature) for signature in callable_.signatures]
-    definitions += [
-        _definition(callable_, s, True) for s in callable_.signatures if _takes_ints(callable_, s)
-    ]
+    signatures = callable_.signatures
+    definitions = [_definition(callable_, s) for s in signatures]
+    definitions += [_definition(callable_, s, True) for s in signatures if _takes_ints(callable_, s)]
     for definition in definitions:
         if len(definitions) > 1:
             lines.append(f"{indent}@overload")

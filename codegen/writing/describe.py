@@ -107,7 +107,11 @@ def _bare(condition: Expr) -> str:
 
 def _gradients(op: Operator, model: Model) -> Iterator[str]:
     lines = formula.gradients(op, model)
-    if op.derivative is None and op.kind is Kind.COMPOSITE and any("Tensor" in str(a.type) for a in op.schema.args):
+    if (
+        op.derivative is None
+        and op.kind is Kind.COMPOSITE
+        and any("Tensor" in str(a.type) for a in op.schema.args)
+    ):
         yield "Through the operators that it is made of."
     yield from lines
     if op.doc.gradient:
@@ -161,7 +165,9 @@ def _overloads(callable_: Callable, ops: Sequence[Operator]) -> Iterator[str]:
         if doc.summary in told:
             continue
         told.add(doc.summary)
-        given = ", ".join(python_name(arg, method) for arg in (signature.args[1:] if method else signature.args))
+        given = ", ".join(
+            python_name(arg, method) for arg in (signature.args[1:] if method else signature.args)
+        )
         yield f"({given}): {doc.summary}"
         yield from doc.notes
 

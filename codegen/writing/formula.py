@@ -6,7 +6,19 @@ import re
 from collections.abc import Mapping
 
 from codegen.language.show import show
-from codegen.model import Call, Expr, Formula, Model, Number, Operator, Pointwise, Prim, Primitive, Reduce, Var
+from codegen.model import (
+    Call,
+    Expr,
+    Formula,
+    Model,
+    Number,
+    Operator,
+    Pointwise,
+    Prim,
+    Primitive,
+    Reduce,
+    Var,
+)
 
 _PLACE = re.compile(r"\{(\d)\}")
 _SIGNS = {"**": "^", "not": "not "}
@@ -97,8 +109,11 @@ def formulas(op: Operator, primitives: Mapping[str, Primitive]) -> tuple[str, ..
     if isinstance(op.body, Reduce) and op.body.combine in _COMBINED:
         mapped = notation.show(op.body.map)
         acc = _COMBINED[op.body.combine].format(f"({mapped})" if " " in mapped else mapped)
-        return (f"result = {Notation(primitives, {'acc': f'({acc})'}).show(op.body.finish)}".replace(
-            f"= ({acc})", f"= {acc}"),)
+        return (
+            f"result = {Notation(primitives, {'acc': f'({acc})'}).show(op.body.finish)}".replace(
+                f"= ({acc})", f"= {acc}"
+            ),
+        )
     return ()
 
 
@@ -125,8 +140,6 @@ def _expanded(expr: Expr, model: Model) -> str:
     if isinstance(expr, Call) and model.find(expr.form) is not None:
         op = model.form(expr.form)[0]
         if op.internal and isinstance(op.body, Pointwise) and len(op.body.cases) == 1:
-            given = {
-                arg.name: show(value) for arg, value in zip(op.schema.args, expr.args, strict=False)
-            }
+            given = {arg.name: show(value) for arg, value in zip(op.schema.args, expr.args, strict=False)}
             return Notation(model.primitives, given).show(op.body.cases[0][1])
     return show(expr)

@@ -129,3 +129,8 @@ def overridden_names(symbol: str, arity: int, operator: str, inplace: bool) -> t
     if arity == 1 or is_comparison(symbol, arity):
         return forward, forward
     return forward, operator if symbol in COMMUTATIVE else f"__r{stem}__"
+
+
+def symbol_of(namespace: str | None, name: str) -> str:
+    """Return the C++ name of what binds a function, or a method (no namespace)."""
+    return f"method_{name}" if namespace is None else f"function_{namespace or 'top'}_{name}"

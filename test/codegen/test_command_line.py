@@ -148,8 +148,9 @@ def test_one_formula_changes_its_family_only(repository: Path):
     run_in(repository, "generate")
     after = outputs(out)
     changed = [name for name in after if before.get(name) != after[name]]
-    assert changed
-    assert all("activation" in name for name in changed)
+    documentation = {name for name in changed if name.startswith("stubs/") or name == "python/texts.cpp"}
+    assert set(changed) - documentation
+    assert all("activation" in name for name in set(changed) - documentation)
 
 
 def test_lines_that_move_in_the_specification_move_nothing_in_the_outputs(repository: Path):
