@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from codegen import model
 from codegen.commands.check import print_text
 from codegen.commands.places import of_operators, parts_of, select
+from codegen.commands.wrappers import called_by, wrappers_of
 from codegen.deriving.provenance import ABSENT, artefacts
 from codegen.deriving.signatures import python_paths
 from codegen.language.schema import show_schema
@@ -26,7 +27,7 @@ def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
         print_text(found, sys.stderr)
     if loaded is None:  # nothing can be read
         return None
-    operators = select(loaded, name)
+    operators = select(loaded, name) or called_by(wrappers_of(name), loaded)
     if operators:
         return loaded, operators
     names = {n for op in loaded.operators for n in (op.name, op.schema.name.base, op.family)}

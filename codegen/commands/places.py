@@ -37,7 +37,7 @@ def select(model: Model, name: str) -> list[Operator]:
 
 
 def parts_of(operators: Iterable[Operator], model: Model) -> list[Operator]:
-    """Return the internal operators with entries of their own that some operators are made of."""
+    """Return what some operators are made of: internal operators with entries, and all that have kernels."""
     every = tuple(form.name for op in model.operators for form in op.forms)
     pending = list(operators)
     chosen = {op.name for op in pending}
@@ -45,10 +45,11 @@ def parts_of(operators: Iterable[Operator], model: Model) -> list[Operator]:
     while pending:
         for form in sorted(dependencies(pending.pop(), every)):
             part = model.form(form)[0]
-            hidden = part.schema.name.base.startswith("_") and not part.internal
-            if hidden and part.name not in chosen and part.name not in found:
-                found[part.name] = part
+            if not part.internal and part.name not in chosen:
+                chosen.add(part.name)
                 pending.append(part)
+                if part.schema.name.base.startswith("_") or isinstance(part.body, Kernels):
+                    found[part.name] = part
     return list(found.values())
 
 
@@ -110,7 +111,10 @@ def _mentions(operators: list[Operator]) -> Iterator[Place]:
     words = sorted({n.replace(".", "_") for n in names} | set(names), key=len, reverse=True)
     if not words or not output.is_dir():
         return
-    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, words))})(?![\w])")
+    any_of = f"(?:{'|'.join(map(re.escape, words))})"
+    # Namespaces of C++ and arguments may have an operator's name: schemas and calls, members of `ops`
+    # and quoted names are meant, but no quoted name that opens the row of an argument.
+    pattern = re.compile(rf"(?<![\w.:]){any_of}\(|(?<=ops::){any_of}(?!\w)|(?<!\{{)(['\"]){any_of}\1")
     for path in sorted(walk(output)):
         if path.startswith(".") or path in ("MANIFEST", "README.md"):
             continue

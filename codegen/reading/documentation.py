@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codegen.language.schema import show_type
-from codegen.model import Argument, BaseType, Doc, ListType, OptionalType, Schema, Type
+from codegen.model import Argument, BaseType, Doc, ListType, OptionalType, Position, Schema, Type
 from codegen.reading import keys
 from codegen.reading.fields import Fields, check_keys
 from codegen.source.diagnostics import Collector, did_you_mean
@@ -17,8 +17,6 @@ from codegen.source.nodes import Mapping as MapNode
 from codegen.source.nodes import Text, load_entries
 
 GLOSSARY = Path(__file__).parents[1] / "glossary.yaml"
-_LISTS = ("raises", "notes", "source", "see")
-_TEXTS = ("summary", "returns", "shapes", "dtypes", "formula", "gradient", "example")
 
 
 class Documented(Protocol):
@@ -29,6 +27,10 @@ class Documented(Protocol):
     schema: Schema
     namespace: str
     doc: Doc
+
+    def argument_position(self, name: str) -> Position:
+        """Where the schema names an argument."""
+        ...
 
     @property
     def is_internal(self) -> bool:
@@ -58,9 +60,20 @@ def read_doc(fields: Fields) -> Doc:
         for key, value in (arguments.items if isinstance(arguments, MapNode) else ())
         if isinstance(value, Text)
     )
-    lists = {name: _list(own, name) for name in _LISTS}
-    texts = {name: (own.text(name) or "").strip() for name in _TEXTS}
-    return Doc(arguments=described, **lists, **texts)
+    return Doc(
+        summary=_text(own, "summary"),
+        arguments=described,
+        returns=_text(own, "returns"),
+        shapes=_text(own, "shapes"),
+        dtypes=_text(own, "dtypes"),
+        formula=_text(own, "formula"),
+        gradient=_text(own, "gradient"),
+        raises=_list(own, "raises"),
+        notes=_list(own, "notes"),
+        source=_list(own, "source"),
+        see=_list(own, "see"),
+        example=_text(own, "example"),
+    )
 
 
 def _plain(text: Text, collector: Collector) -> Doc:
@@ -69,6 +82,10 @@ def _plain(text: Text, collector: Collector) -> Doc:
         hint = "begin with one line that says what the operator computes"
         collector.add(text.position, "FB0103", "doc is empty", hint)
     return Doc(summary=summary, notes=(rest,) if rest else ())
+
+
+def _text(fields: Fields, key: str) -> str:
+    return (fields.text(key) or "").strip()
 
 
 def _list(fields: Fields, key: str) -> tuple[str, ...]:
