@@ -144,7 +144,7 @@ ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: fb.index_add(X, 0, A([3]), ONES), RuntimeError, "index 3 is out of bounds for dimension 0"),
     (lambda: fb.index_add(X[0], 0, A([4]), A([1])), IndexError, "index out of range"),
     (lambda: fb.index_add(X, 0, A([1, 2]), ONES), RuntimeError, r"each of the 1 slices.* got 2"),
-    (lambda: fb.index_add(X, 0, A([1]), ONES[:, :3]), RuntimeError, "equal shapes"),
+    (lambda: fb.index_add(X, 0, A([1]), ONES[:, :3]), RuntimeError, "equal sizes"),
     (lambda: fb.index_add(X, 0, A([1]), ONES.float()), RuntimeError, r"dtype Long, got Float"),
     (lambda: X[:1].clone().expand(3, 4).index_add_(0, A([1]), ONES), RuntimeError, "share memory"),
     (lambda: fb.index_copy(X, 0, A([-1]), ONES), IndexError, "index -1 is out of bounds for dimension 0"),
