@@ -47,10 +47,11 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     for row in rows:
         for place, size in enumerate(row, start=len(result) - len(row)):
             if size < 0:
-                raise RuntimeError(f"negative dimension {size}")
+                raise RuntimeError(f"broadcast_shapes: negative dimension {size}")
             if size != 1 and result[place] not in (1, size):
                 raise RuntimeError(
-                    f"sizes {size} and {result[place]} do not broadcast at dimension {place - len(result)}"
+                    f"broadcast_shapes: sizes {size} and {result[place]} "
+                    f"do not broadcast at dimension {place - len(result)}"
                 )
             result[place] = result[place] if size == 1 else size
     return Size(result)

@@ -1,11 +1,13 @@
-"""Messages of native_functions.yaml: each begins with the name of an operator that users can call."""
+"""Messages of operators: each begins with the name of an operator that users can call."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import flambeau
@@ -74,3 +76,32 @@ def test_a_message_without_its_operator_would_be_found():
     assert HEAD.match("Subtraction, the `-` operator: expected") is None
     assert HEAD.match(".det: expected square matrices") is None
     assert not is_callable("feature", set()) and is_callable("linalg.solve", {"linalg_solve"})
+
+
+# --- operators written in Python ----------------------------------------------------------------------
+
+PACKAGE = Path(flambeau.__file__).parent
+WRITTEN = ("_operators/*.py", "functional.py", "nn/functional/*.py", "signal/*.py", "sparse/*.py")
+PYTHON_HEAD = re.compile(r"[a-z_{][\w.{}' ]*(\(\))?: |\{|[a-z_]+\(\)|module '")
+
+
+def raised_texts(source: str) -> Iterator[str]:
+    """First arguments of the exceptions that a module raises, with ``{}`` where a value is shown."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            text = node.exc.args[0]
+            parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+            if isinstance(text, ast.JoinedStr | ast.Constant):
+                yield "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in parts)
+
+
+def test_operators_written_in_python_name_themselves():
+    files = [path for pattern in WRITTEN for path in PACKAGE.glob(pattern)]
+    found = [(path.name, text) for path in files for text in raised_texts(path.read_text())]
+    assert len(found) > 150
+    assert [row for row in found if not PYTHON_HEAD.match(row[1])] == []
+
+
+def test_a_python_message_without_its_operator_would_be_found():
+    (text,) = raised_texts("def f(x):\n    raise ValueError(f'expected a list, got {x}')\n")
+    assert text == "expected a list, got {}" and not PYTHON_HEAD.match(text)

@@ -51,7 +51,7 @@ def norm(
             input, "nuc", (-2, -1) if dims is None else dims, keepdim, **more
         )
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"expected 'fro' or 'nuc' as p, the only valid string values, got {p!r}")
+        raise RuntimeError(f"norm: expected 'fro' or 'nuc' as p, the only valid string values, got {p!r}")
     order = 2 if p is None or p == "fro" else p
     return _C._linalg.linalg_vector_norm(input, order, dims, keepdim, **more)
 
@@ -179,9 +179,9 @@ def pca_lowrank(
     least = min(A.shape[-2:])
     count = min(6, least) if q is None else q
     if not 0 <= count <= least:
-        raise ValueError(f"expected q from 0 to {least}, got {count}")
+        raise ValueError(f"pca_lowrank: expected q from 0 to {least}, got {count}")
     if niter < 0:
-        raise ValueError(f"expected niter >= 0, got {niter}")
+        raise ValueError(f"pca_lowrank: expected niter >= 0, got {niter}")
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, count, niter)
 
 

@@ -59,7 +59,7 @@ def _shown(result: Tensor, return_complex: bool | None) -> Tensor:
 
 def _has_onesided(onesided: bool | None, complex_output: bool) -> bool:
     if onesided and complex_output:
-        raise RuntimeError("onesided=True is for real signals and windows")
+        raise RuntimeError("stft: onesided=True is for real signals and windows")
     return not complex_output if onesided is None else onesided
 
 
@@ -212,9 +212,9 @@ def _inverse_onesided(
     )
     _check(have == want, "istft", f"expected {text} frequencies, got {have}")
     if return_complex and onesided:
-        raise RuntimeError("onesided=True is for real signals and windows")
+        raise RuntimeError("istft: onesided=True is for real signals and windows")
     if not return_complex and window is not None and window.is_complex():
-        raise RuntimeError("return_complex=False is for real windows")
+        raise RuntimeError("istft: return_complex=False is for real windows")
     return onesided
 
 

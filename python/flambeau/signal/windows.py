@@ -89,10 +89,10 @@ def general_cosine(
         return sum(terms[1:], terms[0])
 
     if not isinstance(a, Iterable):
-        raise TypeError("expected a list or tuple of coefficients")
+        raise TypeError("general_cosine: expected a list or tuple of coefficients")
     coefficients = list(a)
     if not coefficients:
-        raise ValueError("Coefficients cannot be empty")
+        raise ValueError("general_cosine: Coefficients cannot be empty")
     return _window("general_cosine", M, sym, how, values)
 
 
@@ -181,9 +181,9 @@ def exponential(
     [1.0]
     """
     if tau <= 0:
-        raise ValueError(f"expected tau > 0, got {tau}")
+        raise ValueError(f"exponential: expected tau > 0, got {tau}")
     if sym and center is not None:
-        raise ValueError("center is for sym=False")
+        raise ValueError("exponential: center is for sym=False")
 
     def values(n: Tensor, N: int) -> Tensor:
         return _f.exp(-_f.abs(n - (N / 2 if center is None else center)) / tau)
@@ -198,7 +198,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **how: Any) -> Tenso
     [1.0]
     """
     if std <= 0:
-        raise ValueError(f"expected std > 0, got {std}")
+        raise ValueError(f"gaussian: expected std > 0, got {std}")
     return _window("gaussian", M, sym, _own(**how), lambda n, N: _f.exp(-0.5 * _f.square((n - N / 2) / std)))
 
 
@@ -209,7 +209,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **how: Any) -> Tenso
     [1.0]
     """
     if beta < 0:
-        raise ValueError(f"expected beta >= 0, got {beta}")
+        raise ValueError(f"kaiser: expected beta >= 0, got {beta}")
 
     def values(n: Tensor, N: int) -> Tensor:
         inside = 1 - _f.square(n * (2 / N) - 1)

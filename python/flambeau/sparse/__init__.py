@@ -169,7 +169,7 @@ def _require_sparse(name: str, tensor: Tensor) -> None:
 
 def _wrapped(dim: int, ndim: int) -> int:
     if not -ndim <= dim < ndim:
-        raise IndexError(f"Dimension out of range: expected [{-ndim}, {ndim - 1}], got {dim}")
+        raise IndexError(f"sparse.sum: Dimension out of range: expected [{-ndim}, {ndim - 1}], got {dim}")
     return dim % ndim
 
 

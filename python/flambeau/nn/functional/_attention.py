@@ -21,7 +21,7 @@ def _float_mask(mask: Tensor | None, name: str, dtype: flambeau.dtype) -> Tensor
     if mask.dtype == flambeau.bool:
         return flambeau.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, float("-inf"))
     if not mask.is_floating_point():
-        raise AssertionError(f"expected {name} of dtype bool or a floating one")
+        raise AssertionError(f"multi_head_attention_forward: expected {name} of dtype bool or a floating one")
     return mask
 
 
@@ -143,15 +143,23 @@ def _check_widths(
 ) -> None:
     width = query.shape[-1]
     if width != expected:
-        raise AssertionError(f"expected embeddings of size {expected}, got {width}")
+        raise AssertionError(
+            f"multi_head_attention_forward: expected embeddings of size {expected}, got {width}"
+        )
     if width % num_heads:
-        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+        raise AssertionError(
+            f"multi_head_attention_forward: embed_dim {width} not divisible by num_heads {num_heads}"
+        )
     if separate and key.shape[:2] != value.shape[:2]:
         raise AssertionError(
-            f"expected key and value of equal length and batch, got {key.shape[:2]} and {value.shape[:2]}"
+            f"multi_head_attention_forward: expected key and value of equal length and batch, "
+            f"got {key.shape[:2]} and {value.shape[:2]}"
         )
     if not separate and key.shape != value.shape:
-        raise AssertionError(f"expected key and value of one shape, got {key.shape} and {value.shape}")
+        raise AssertionError(
+            f"multi_head_attention_forward: expected key and value of one shape, "
+            f"got {key.shape} and {value.shape}"
+        )
 
 
 class _Masks:
@@ -185,7 +193,8 @@ class _Masks:
         batch, heads = self.batch, self.heads
         if tuple(self.padding.shape) != (batch, source):
             raise AssertionError(
-                f"expecting key_padding_mask shape of {(batch, source)}, but got {self.padding.shape}"
+                f"multi_head_attention_forward: expecting key_padding_mask shape "
+                f"of {(batch, source)}, but got {self.padding.shape}"
             )
         padding = self.padding.reshape(batch, 1, 1, source).expand(-1, heads, -1, -1)
         padding = padding.reshape(batch * heads, 1, source)
@@ -204,12 +213,12 @@ def _with_bias(
     """Append the learned key and value."""
     if bias_k is None or bias_v is None:
         if bias_k is not bias_v:
-            raise AssertionError("bias_k and bias_v must be given together")
+            raise AssertionError("multi_head_attention_forward: bias_k and bias_v must be given together")
         return k, v
     if static_k is not None:
-        raise AssertionError("a static key takes no bias")
+        raise AssertionError("multi_head_attention_forward: a static key takes no bias")
     if static_v is not None:
-        raise AssertionError("a static value takes no bias")
+        raise AssertionError("multi_head_attention_forward: a static value takes no bias")
     masks.add_key()
     batch = k.shape[1]
     return flambeau.cat([k, bias_k.repeat(1, batch, 1)]), flambeau.cat([v, bias_v.repeat(1, batch, 1)])

@@ -25,7 +25,7 @@ def embedding(
     if padding_idx is None:
         padding_idx = -1
     elif padding_idx >= weight.size(0) or padding_idx < -weight.size(0):
-        raise AssertionError("Padding_idx must be within num_embeddings")
+        raise AssertionError("embedding: Padding_idx must be within num_embeddings")
     elif padding_idx < 0:
         padding_idx += weight.size(0)
     if max_norm is not None:

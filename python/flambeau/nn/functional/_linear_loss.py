@@ -50,7 +50,9 @@ class LinearCrossEntropyOptions:
         if self.acc_policy not in _POLICIES:
             raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
         if self.acc_dtype is not None and not self.acc_dtype.is_floating_point:
-            raise ValueError(f"acc_dtype must be None or a floating dtype, got {self.acc_dtype}")
+            raise ValueError(
+                f"linear_cross_entropy: acc_dtype must be None or a floating dtype, got {self.acc_dtype}"
+            )
 
 
 def _rows(options: Any, batch: int, features: int, classes: int) -> int:
@@ -162,7 +164,8 @@ def _check_linear(
     if input.dim() not in (1, 2):
         raise RuntimeError(f"linear_cross_entropy: expected input of 1 or 2 dimensions, got {input.dim()}")
     if linear_weight.dim() < 2:
-        raise RuntimeError(f"expected linear_weight of at least 2 dimensions, got {linear_weight.dim()}")
+        text = "linear_cross_entropy: expected linear_weight of at least 2 dimensions"
+        raise RuntimeError(f"{text}, got {linear_weight.dim()}")
     if input.shape[-1] != linear_weight.shape[-1]:
         shapes = f"{tuple(input.shape)} and {tuple(linear_weight.shape)}"
         raise RuntimeError(f"linear_cross_entropy: expected equal in_features, got shapes {shapes}")
@@ -176,7 +179,8 @@ def _check_linear(
             f"input of shape (N, {linear_weight.shape[-1]}), got no batch"
         )
     if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
-        raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
+        shapes = f"{tuple(out)}, got {tuple(linear_bias.shape)}"
+        raise RuntimeError(f"linear_cross_entropy: expected linear_bias shape {shapes}")
     if input.dim() == 2 and target.dim() > 0 and target.shape[0] != input.shape[0]:
         raise ValueError(
             "linear_cross_entropy: expected one target per row of input (equal batch_size), got "
@@ -186,6 +190,6 @@ def _check_linear(
     indices = out[1:] if input.dim() == 1 else (input.shape[0], *out[1:])
     if tuple(target.shape) != tuple(classes if target.is_floating_point() else indices):
         raise RuntimeError(
-            f"expected target of shape {tuple(indices)} of classes, or {tuple(classes)} of probabilities, "
-            f"got {tuple(target.shape)}"
+            f"linear_cross_entropy: expected target of shape {tuple(indices)} of classes, or "
+            f"{tuple(classes)} of probabilities, got {tuple(target.shape)}"
         )

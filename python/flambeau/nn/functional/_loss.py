@@ -52,7 +52,8 @@ def _difference_loss(
         return loss(input, target, number_of(reduction), *options)
     if weight.size() != input.size():
         raise ValueError(
-            f"expected weight of the input's size, {tuple(input.size())}, got {tuple(weight.size())}"
+            f"{loss.__name__}: expected weight of the input's size, {tuple(input.size())}, "
+            f"got {tuple(weight.size())}"
         )
     each = loss(input, target, 0, *options) * weight
     if reduction == "mean":
@@ -210,7 +211,8 @@ def binary_cross_entropy_with_logits(
     reduction = named(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
-            f"expected target of the input's size, {tuple(input.size())}, got {tuple(target.size())}"
+            "binary_cross_entropy_with_logits: expected target of the input's size, "
+            f"{tuple(input.size())}, got {tuple(target.size())}"
         )
     return flambeau.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number_of(reduction))
 
@@ -256,10 +258,10 @@ def _variances(var: Tensor | float, input: Tensor) -> Tensor:
     """Return `var` as a tensor that broadcasts against `input`."""
     if not isinstance(var, Tensor):
         if var < 0:
-            raise ValueError("var has negative entry/entries")
+            raise ValueError("gaussian_nll_loss: var has negative entry/entries")
         return flambeau.full_like(input, var)
     if bool((var < 0).any()):
-        raise ValueError("var has negative entry/entries")
+        raise ValueError("gaussian_nll_loss: var has negative entry/entries")
     if var.size() == input.size():
         return var
     if input.size()[:-1] == var.size():
@@ -269,7 +271,7 @@ def _variances(var: Tensor | float, input: Tensor) -> Tensor:
         v in (1, n) for v, n in zip(var.shape, input.shape, strict=True)
     )
     if not (one_per_row or squeezable):
-        raise ValueError("var is of incorrect size")
+        raise ValueError("gaussian_nll_loss: var is of incorrect size")
     return var
 
 

@@ -94,7 +94,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: expected p of 1 or 2, got {p}")
     if weight is not None and weight.dim() != 1:
-        raise ValueError("weight must be one-dimensional")
+        raise ValueError("multi_margin_loss: weight must be one-dimensional")
     return _nn.multi_margin_loss(input, target, p, margin, weight, chosen)
 
 
@@ -144,7 +144,7 @@ def triplet_margin_loss(
     """max(0, margin + |anchor - positive| - |anchor - negative|)."""
     chosen = number_of(named(size_average, reduce, reduction))
     if margin <= 0:
-        raise ValueError(f"expected margin > 0, got {margin}")
+        raise ValueError(f"triplet_margin_loss: expected margin > 0, got {margin}")
     return flambeau.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, chosen)
 
 
@@ -162,7 +162,7 @@ def triplet_margin_with_distance_loss(
     chosen = number_of(reduction)
     distance = flambeau.pairwise_distance if distance_function is None else distance_function
     if margin <= 0:
-        raise ValueError(f"expected margin > 0, got {margin}")
+        raise ValueError(f"triplet_margin_with_distance_loss: expected margin > 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             f"triplet_margin_loss: expected one number of dimensions, got {anchor.dim()}, "

@@ -23,12 +23,14 @@ def _check_values_per_channel(size: Sequence[int]) -> None:
     for n in size[2:]:
         count *= n
     if count == 1:
-        raise ValueError(f"training needs more than 1 value per channel, got an input of size {size}")
+        raise ValueError(
+            f"batch_norm: training needs more than 1 value per channel, got an input of size {size}"
+        )
 
 
-def _check_both(running_mean: Tensor | None, running_var: Tensor | None) -> None:
+def _check_both(name: str, running_mean: Tensor | None, running_var: Tensor | None) -> None:
     if (running_mean is None) != (running_var is None):
-        raise ValueError("expected both running_mean and running_var, or neither")
+        raise ValueError(f"{name}: expected both running_mean and running_var, or neither")
 
 
 def batch_norm(
@@ -44,10 +46,10 @@ def batch_norm(
     """Normalise each channel by the batch's (training) or the running statistics, scale and shift."""
     if eps < 0.0 or (training and eps == 0.0):
         wanted = "positive during training" if training else "non-negative"
-        raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}")
+        raise ValueError(f"batch_norm: eps must be {wanted}, but got {eps}")
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
-    _check_both(running_mean, running_var)
+    _check_both("batch_norm", running_mean, running_var)
     if training:
         _check_values_per_channel(input.size())
     return flambeau.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -64,13 +66,15 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalise each channel of each sample by its own or the running statistics, scale and shift."""
-    _check_both(running_mean, running_var)
+    _check_both("instance_norm", running_mean, running_var)
     if use_input_stats:
         spatial = 1
         for n in input.size()[2:]:
             spatial *= n
         if spatial == 1:
-            raise ValueError(f"training needs several spatial elements, got input of size {input.size()}")
+            raise ValueError(
+                f"instance_norm: training needs several spatial elements, got input of size {input.size()}"
+            )
     return flambeau.instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
     )
@@ -106,7 +110,7 @@ def group_norm(
 ) -> Tensor:
     """Normalise groups of channels of each sample, scale and shift each channel."""
     if input.dim() < 2:
-        raise RuntimeError(f"expected input of at least 2 dimensions, got {input.dim()}")
+        raise RuntimeError(f"group_norm: expected input of at least 2 dimensions, got {input.dim()}")
     size = input.size()
     _check_values_per_channel([size[0] * size[1] // num_groups, num_groups, *size[2:]])
     return flambeau.group_norm(input, num_groups, weight, bias, eps)
@@ -120,7 +124,7 @@ def local_response_norm(
     Source: Krizhevsky et al. 2012.
     """
     if input.dim() < 3:
-        raise ValueError(f"expected input of at least 3 dimensions, got {input.dim()}")
+        raise ValueError(f"local_response_norm: expected input of at least 3 dimensions, got {input.dim()}")
     if input.numel() == 0:
         return input
     if size <= 0:

@@ -18,14 +18,14 @@ def _check_edges(input: Tensor, pad: Sequence[int], mode: str) -> None:
     dims = len(pad) // 2
     if dims not in _FITTING or input.dim() not in _FITTING[dims]:
         raise NotImplementedError(
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
+            "pad: Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
             f"got {len(pad)} numbers for {input.dim()} dimensions in mode {mode}"
         )
     batched = input.dim() == _FITTING[dims][1]
     for d in range(1 if batched else 0, input.dim()):
         if input.size(d) == 0:
             raise RuntimeError(
-                f"expected {dims + 1} or {dims + 2} dimensions, empty in none but the batch, got "
+                f"pad: expected {dims + 1} or {dims + 2} dimensions, empty in none but the batch, got "
                 f"shape {list(input.shape)}"
             )
 
@@ -52,9 +52,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return flambeau.constant_pad_nd(input, pad, 0.0 if value is None else value)
     if value is not None and value != 0:
-        raise RuntimeError(f"Padding mode '{mode}' doesn't take in value argument")
+        raise RuntimeError(f"pad: Padding mode '{mode}' doesn't take in value argument")
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise NotImplementedError(f"pad: Unrecognised padding mode {mode}")
     _check_edges(input, pad, mode)
     if mode == "replicate" or (mode == "reflect" and len(pad) < 6):  # those on PyTorch's list for the CPU
         return _functions._pad_edges_float32(input, pad, mode)
