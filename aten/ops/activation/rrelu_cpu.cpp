@@ -1,5 +1,10 @@
-// Slopes of rrelu in training on CPU, number for number those of PyTorch after the same seed: one
-// double in [lower, upper) per element <= 0, in row-major order, and no draw for the others.
+// Slopes of rrelu in training on CPU.
+// Formula: out = u (upper - lower) + lower with u uniform in [0, 1) where self <= 0, else 1.
+// Accumulates in: double, rounded once to the dtype.
+// NaN, infinity: a NaN element is not <= 0 and gives slope 1; -inf draws, +inf gives 1.
+// Error: none: number for number PyTorch's after the same seed.
+// Source: by definition; one double is drawn per element <= 0, in row-major order, and none for the
+// others.
 #include "aten/core/factory.h"
 #include "aten/cpu/generator.h"
 #include "c10/core/dtype_dispatch.h"

@@ -1,10 +1,12 @@
-// Attention on CPU: output = softmax(scale Q K^T + mask) V, never holding more scores than one
-// block of queries by one block of keys. A row keeps the largest score and the sum of exponentials
-// seen so far; a larger score scales what was summed (Milakov and Gimelshein 2018; Dao et al.
-// 2022). Half types compute in float. NaN in a row's scores gives NaN; a row that attends to
-// nothing gives 0. Backward computes the weights again from the saved logarithm of the row's sum:
+// Attention on CPU. It never holds more scores than one block of queries by one block of keys.
+// Formula: output = softmax(scale Q K^T + mask) V. A row keeps the largest score and the sum of
+// exponentials seen so far; a larger score scales what was summed. Backward computes the weights
+// again from the saved logarithm of the row's sum:
 //   dV = P^T dO,  dS = scale P (dO V^T - rowsum(dO O)),  dQ = dS K,  dK = dS^T Q.
-// Error bound: 16 eps of the largest magnitude in V, tested against float64.
+// Accumulates in: the dtype; float32 for half types.
+// NaN, infinity: NaN in a row's scores gives NaN; a row that attends to nothing gives 0.
+// Error: 16 eps of the largest magnitude in V, tested against float64.
+// Source: Milakov and Gimelshein 2018; Dao et al. 2022.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,8 +1,14 @@
-// Convolution on CPU (cross-correlation):
+// Convolution on CPU (cross-correlation). Where the input or the weight is channels last,
+// everything is done in that format.
+// Formula:
 //   out[n, o, x] = bias[o] + sum over c, k of input[n, c, x * stride - padding + k * dilation] *
 //   weight[o, c, k].
-// A transposed convolution is the gradient of one with respect to its input, and computed as that.
-// Where the input or the weight is channels last, everything is done in that format.
+//   A transposed convolution is the gradient of one with respect to its input, and computed as
+//   that.
+// Accumulates in: the dtype; float32 for half types (float_conv.cpp).
+// NaN, infinity: both follow IEEE arithmetic and reach every window that holds them.
+// Error: 2e-5 relative in float32, 1e-11 in float64 (test/ops/test_values.py).
+// Source: by definition.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,10 @@
 // Copies, casts, fills and comparisons as a whole on CPU.
+// Formula: copy: self[i] = src[i]; fill: self[i] = value; equal: every self[i] == other[i] in the
+// common dtype.
+// Accumulates in: none: values are moved or cast.
+// NaN, infinity: copies keep NaN and infinity; equal is false where an element is NaN.
+// Error: none: copies are exact, casts round once.
+// Source: by definition.
 #include <algorithm>
 #include <atomic>
 

@@ -1,9 +1,11 @@
-// Columns of a deformable convolution, and back, on CPU:
-//   columns[n, c, t, l] = mask * input[n, c, place of tap t in window l + offset], bilinear.
-// Computes in float for half. Pixels outside are 0; a place that is NaN or outside by 1 or more
-// gives 0; NaN pixels spread to the columns that touch them. Error bound: 8 eps of the largest
-// pixel. Source: Dai et al. 2017, "Deformable Convolutional Networks"; Zhu et al. 2019 (v2: the
-// mask).
+// Columns of a deformable convolution, and back, on CPU.
+// Formula: columns[n, c, t, l] = mask * input[n, c, place of tap t in window l + offset], bilinear.
+// Pixels outside are 0.
+// Accumulates in: the dtype; float32 for half.
+// NaN, infinity: a place that is NaN or outside by 1 or more gives 0; NaN pixels spread to the
+// columns that touch them.
+// Error: 8 eps of the largest pixel.
+// Source: Dai et al. 2017, "Deformable Convolutional Networks"; Zhu et al. 2019 (v2: the mask).
 #include <cmath>
 
 #include "aten/core/factory.h"

@@ -1,8 +1,10 @@
-// Non-maximum suppression on CPU: boxes in descending order of their scores are kept unless they
-// overlap one that is kept, |a and b| / |a or b| > threshold. Computes in float for half. NaN
-// scores come first; a NaN overlap suppresses nothing; equal scores keep their order. Exact but for
-// the rounding of overlaps: 4 eps. Source: Girshick et al. 2014, "Rich Feature Hierarchies for
-// Accurate Object Detection".
+// Non-maximum suppression on CPU.
+// Formula: boxes in descending order of their scores are kept unless they overlap one that is kept,
+// |a and b| / |a or b| > threshold. Equal scores keep their order.
+// Accumulates in: the dtype; float32 for half.
+// NaN, infinity: NaN scores come first; a NaN overlap suppresses nothing.
+// Error: exact but for the rounding of overlaps: 4 eps.
+// Source: Girshick et al. 2014, "Rich Feature Hierarchies for Accurate Object Detection".
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,8 +1,10 @@
-// RoIAlign, and its position-sensitive form, on CPU:
-//   output[k, c, p] = mean over samples s in bin p of region k of input[image, channel(c, p), s],
-// interpolated bilinearly; channel(c, p) is c, or c * bins + p. Accumulates in float for half.
-// Samples more than 1 pixel outside and NaN places count as 0; NaN pixels spread to their bins.
-// Error bound: 8 eps of the mean magnitude of the pixels, plus that of the places themselves.
+// RoIAlign, and its position-sensitive form, on CPU.
+// Formula: output[k, c, p] = mean over samples s in bin p of region k of input[image, channel(c,
+// p), s], interpolated bilinearly; channel(c, p) is c, or c * bins + p. Samples more than 1 pixel
+// outside count as 0.
+// Accumulates in: the dtype; float32 for half.
+// NaN, infinity: NaN places count as 0; NaN pixels spread to their bins.
+// Error: 8 eps of the mean magnitude of the pixels, plus that of the places themselves.
 // Source: He et al. 2017, "Mask R-CNN"; Li et al. 2018, "Light-Head R-CNN".
 #include <algorithm>
 #include <vector>

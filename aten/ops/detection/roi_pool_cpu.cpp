@@ -1,8 +1,10 @@
-// RoI pooling on CPU: the maximum of each bin of a region and its place in the plane (-1 and 0 for
-// an empty bin); and the position-sensitive form: the mean of the bin's own channel c * bins + p.
-// Means accumulate in float for half. NaN is the maximum of a bin that holds one; regions with a
-// NaN corner are empty. Error bound: maxima are exact, means 2 eps * (size of the bin). Source:
-// Girshick 2015, "Fast R-CNN"; Dai et al. 2016, "R-FCN".
+// RoI pooling on CPU, and its position-sensitive form.
+// Formula: the maximum of each bin of a region and its place in the plane (-1 and 0 for an empty
+// bin); position-sensitive: the mean of the bin's own channel c * bins + p.
+// Accumulates in: means in the dtype, float32 for half; maxima: none, values are moved.
+// NaN, infinity: NaN is the maximum of a bin that holds one; regions with a NaN corner are empty.
+// Error: maxima are exact, means 2 eps * (size of the bin).
+// Source: Girshick 2015, "Fast R-CNN"; Dai et al. 2016, "R-FCN".
 #include <algorithm>
 #include <cmath>
 

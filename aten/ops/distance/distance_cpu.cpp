@@ -1,9 +1,13 @@
-// Distances between all rows of two matrices on CPU, and their gradient:
+// Distances between all rows of two matrices on CPU, and their gradient.
+// Formula:
 //   result[i, j] = (sum_k |x1[i, k] - x2[j, k]|^p)^(1/p)
-// p 0 counts differences, inf takes the largest. Differences are taken before powers, so near
-// points lose no digits. Sums are kept in accumulate_t<T> (float for half types), of 64 elements at
-// a time. NaN spreads. Powers are not scaled: they overflow where |x|^p does. The gradient of a
-// zero distance is 0. Relative error: at most (64 + k / 64) eps, mostly its square root.
+//   p 0 counts differences, inf takes the largest. Differences are taken before powers, so near
+//   points lose no digits. The gradient of a zero distance is 0.
+// Accumulates in: accumulate_t<T> (float32 for half types), of 64 elements at a time.
+// NaN, infinity: NaN spreads; for p 0 it counts as a difference. Powers are not scaled: they
+// overflow where |x|^p does.
+// Error: relative, at most (64 + k / 64) eps, mostly its square root.
+// Source: by definition.
 #include <cmath>
 #include <memory>
 #include <vector>

@@ -1,4 +1,13 @@
 // Tensors that are filled from numbers alone, on CPU.
+// Formula: arange: start + i step; linspace: start + i (end - start) / (steps - 1), counted from
+// the nearer end so that both ends are met exactly; logspace: base^linspace; eye: 1 on the
+// diagonal.
+// Accumulates in: arange: int64, or double for floating types; linspace and logspace: double for
+// integers, float32 for half types, else the dtype.
+// NaN, infinity: numbers that are given fill as they are; NaN or infinite ends give IEEE results,
+// and arange refuses them.
+// Error: 2e-5 relative in float32, 1e-11 in float64 (test/ops/test_values.py).
+// Source: by definition.
 #include <cmath>
 #include <complex>
 #include <type_traits>

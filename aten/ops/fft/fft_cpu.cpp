@@ -1,11 +1,11 @@
-// Discrete Fourier transforms on CPU:
-//   result[k] = scale * sum_j self[j] e^(-+2 pi i jk / n),  - forward, + backward,
-// along several dimensions, one after the other. Any length: products of primes up to 50 take
-// mixed-radix passes, the others Bluestein's algorithm. Computed in the input's precision
-// with twiddles rounded from double. NaN and infinities spread over their sequence; empty tensors
-// stay empty. Error, tested against float128-like sums in test/ops/test_fft.py: at most 4 eps
-// log2(2 n) of the norm (8 where Bluestein's algorithm is used). Sources: transform.h,
-// row_transform.cpp, row_plan.h, loops/fft_loops.cpp.
+// Discrete Fourier transforms on CPU, along several dimensions, one after the other. Any length:
+// products of primes up to 50 take mixed-radix passes, the others Bluestein's algorithm.
+// Formula: result[k] = scale * sum_j self[j] e^(-+2 pi i jk / n),  - forward, + backward.
+// Accumulates in: the input's precision, with twiddles rounded from double.
+// NaN, infinity: both spread over their sequence; empty tensors stay empty.
+// Error: at most 4 eps log2(2 n) of the norm (8 where Bluestein's algorithm is used), tested
+// against float128-like sums in test/ops/test_fft.py.
+// Source: those of transform.h, row_transform.cpp, row_plan.h and loops/fft_loops.cpp.
 #include <algorithm>
 
 #include "aten/core/factory.h"

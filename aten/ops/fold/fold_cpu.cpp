@@ -1,6 +1,12 @@
-// Windows of images as columns, and back, on CPU:
+// Windows of images as columns, and back, on CPU.
+// Formula:
 //   columns[n, c * k + t, l] = self[n, c, place of element t in window l], 0 in the padding.
-// The way back sums, in the accumulate type, what lies on the same place.
+//   The way back sums the elements of all windows that lie on the same place.
+// Accumulates in: im2col: none, values are moved; col2im: the accumulate type, float32 for half
+// types.
+// NaN, infinity: im2col moves them; col2im's sums follow IEEE arithmetic.
+// Error: im2col is exact; col2im: n eps of the sum of magnitudes of the n elements on a place.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

@@ -1,6 +1,12 @@
 // Indexing by tensors on CPU: reading, writing and adding at positions. Negative indices count from
-// the end. Reads and writes move elements, exact in every dtype; sums are kept in the element type,
-// each rounded (half and bfloat16 add in float), in row-major order of the positions.
+// the end.
+// Formula: index: out[p] = self[positions[p]]; index_put: self[positions[p]] = values[p], or +=
+// where it accumulates.
+// Accumulates in: reads and writes: none, values are moved. Sums: the element type, each rounded
+// (half and bfloat16 add in float32), in row-major order of the positions.
+// NaN, infinity: both are moved; sums follow IEEE arithmetic.
+// Error: reads and writes are exact; n additions at one place: n eps of the sum of magnitudes.
+// Source: by definition.
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"

@@ -1,6 +1,12 @@
-// Slices of one dimension on CPU, named by a vector of indices: picked, added to, written, filled.
-// Only index_fill counts negative indices from the end. Sums as in index_cpu.cpp; alpha is a number
-// of the tensor's dtype, and alpha * source + self rounds once for the half types.
+// Slices of one dimension on CPU, named by a vector of indices. Only index_fill counts negative
+// indices from the end.
+// Formula: select: out[p] = self[index[p]]; copy: self[index[p]] = source[p]; add: self[index[p]]
+// += alpha * source[p]; fill: self[index[p]] = value.
+// Accumulates in: sums as in index_cpu.cpp; alpha is a number of the tensor's dtype, and alpha *
+// source + self rounds once for the half types. The others: none, values are moved.
+// NaN, infinity: both are moved; sums follow IEEE arithmetic.
+// Error: exact except add: n additions at one place, n eps of the sum of magnitudes.
+// Source: by definition.
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"

@@ -1,5 +1,10 @@
-// take and put on CPU: positions of the flattened tensor, negative ones from the end. Elements move
-// exactly; put's sums as in index_cpu.cpp.
+// take and put on CPU: positions of the flattened tensor, negative ones from the end.
+// Formula: take: out[p] = flat(self)[index[p]]; put: flat(self)[index[p]] = source[p], or += where
+// it accumulates.
+// Accumulates in: take: none, values are moved; put's sums as in index_cpu.cpp.
+// NaN, infinity: both are moved; sums follow IEEE arithmetic.
+// Error: exact except sums: n eps of the sum of magnitudes of n additions.
+// Source: by definition.
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"

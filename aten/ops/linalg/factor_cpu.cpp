@@ -1,9 +1,13 @@
-// Factors of square and general matrices on CPU, by LAPACK, in place in column-major outputs:
+// Factors of square and general matrices on CPU, by LAPACK, in place in column-major outputs.
+// Formula:
 //   cholesky  A = L L^H (or U^H U)     potrf; reads one triangle
 //   lu        A = P L U                getrf; pivots count from 1, as LAPACK's do
 //   ldl       A = L D L^H (or L D L^T) sytrf/hetrf; reads the lower triangle
-// info is 0 or the place where a factor broke down; factors of such matrices are LAPACK's. NaN and
-// inf spread. Backward error: a small multiple of n eps |A| (Higham 2002, ch. 9-11).
+//   info is 0 or the place where a factor broke down; factors of such matrices are LAPACK's.
+// Accumulates in: the dtype, in LAPACK and BLAS.
+// NaN, infinity: both spread.
+// Error: backward error: a small multiple of n eps |A|.
+// Source: Higham 2002, ch. 9-11.
 #include "aten/cpu/small_matrices.h"
 #include "aten/ops/linalg/matrices.h"
 #include "torchgen_out/aten/linalg_kernels.h"

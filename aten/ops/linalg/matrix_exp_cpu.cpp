@@ -1,8 +1,10 @@
-// exp(A) of square matrices on CPU: halve A until its 1-norm is below theta, take the diagonal
-// Pade approximant of degree 13, and square as often. Half types compute in float32. A matrix with
-// a NaN or an infinity gives NaN. Relative error (1-norm): a small multiple of n eps for normal
-// matrices. Source: Higham 2005, "The Scaling and Squaring Method for the Matrix Exponential
-// Revisited".
+// Exponentials of square matrices on CPU.
+// Formula: exp(A) = r(A / 2^s)^(2^s): halve A until its 1-norm is below theta, take the diagonal
+// Pade approximant r of degree 13, and square as often.
+// Accumulates in: the dtype; half types compute in float32.
+// NaN, infinity: a matrix with a NaN or an infinity gives NaN.
+// Error: relative error (1-norm): a small multiple of n eps for normal matrices.
+// Source: Higham 2005, "The Scaling and Squaring Method for the Matrix Exponential Revisited".
 #include <cmath>
 #include <limits>
 

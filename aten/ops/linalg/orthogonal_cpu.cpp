@@ -1,9 +1,13 @@
-// Orthogonal factors on CPU, by LAPACK, in place in column-major outputs:
+// Orthogonal factors on CPU, by LAPACK, in place in column-major outputs.
+// Formula:
 //   geqrf   A = Q R as reflectors H_i = I - tau_i v_i v_i^H, v_i below the diagonal of `a`
 //   qr      the same, with Q multiplied out: min(m, n) columns, or all m. From kBlock reflectors
 //           on they are kept in compact form (Schreiber and Van Loan 1989).
-// R's diagonal is real but may be negative, which makes the factors unique. NaN and inf spread.
-// Backward error: a small multiple of n eps |A| (Higham 2002, th. 19.4).
+//   R's diagonal is real but may be negative, which makes the factors unique.
+// Accumulates in: the dtype, in LAPACK and BLAS.
+// NaN, infinity: both spread.
+// Error: backward error: a small multiple of n eps |A|.
+// Source: Higham 2002, th. 19.4; Schreiber and Van Loan 1989.
 #include "aten/ops/linalg/matrices.h"
 #include "torchgen_out/aten/linalg_kernels.h"
 

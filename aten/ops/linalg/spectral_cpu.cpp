@@ -1,9 +1,13 @@
-// Eigenvalues and singular values on CPU, by LAPACK, in place in column-major outputs:
+// Eigenvalues and singular values on CPU, by LAPACK, in place in column-major outputs.
+// Formula:
 //   eigh  A = V diag(w) V^H   syevd/heevd; reads one triangle; w ascends
 //   eig   A V = V diag(w)     geev; vectors of norm 1
 //   svd   A = U diag(s) V^H   gesdd (or gesvd, and after a gesdd that failed); s descends
-// Vectors are unique up to a phase at best. NaN or inf in eig and svd: LinAlgError where LAPACK
-// does not converge. Backward error: a small multiple of n eps |A|.
+//   Vectors are unique up to a phase at best.
+// Accumulates in: the dtype, in LAPACK.
+// NaN, infinity: in eig and svd: LinAlgError where LAPACK does not converge.
+// Error: backward error: a small multiple of n eps |A|.
+// Source: Anderson et al. 1999, "LAPACK Users' Guide".
 #include <cmath>
 
 #include "aten/ops/linalg/matrices.h"

@@ -1,12 +1,14 @@
-// Connectionist temporal classification on CPU (Graves et al. 2006, eq. 6-8 and 10-16), in
-// logarithms. With the target interleaved by blanks, l' of length 2 S + 1, the forward variables
-// are
-//   alpha[t, s] = log_probs[t, l'_s] + ln(sum of exp alpha[t - 1, s - 2 .. s]),
-// where s - 2 counts only if l'_s is no blank and differs from l'_(s-2); the loss is
-// -ln(e^alpha[T - 1, 2 S] + e^alpha[T - 1, 2 S - 1]). The backward variables beta run the other
-// way, and the gradient is exp(log_probs) - sum of e^(alpha + beta) over a class / probability. A
-// target that no path reaches gives inf, and NaN gradients unless zero_infinity. Error bound: 1e-5
-// relative in float32 for T up to 1000, tested against double.
+// Connectionist temporal classification on CPU.
+// Formula:
+//   with the target interleaved by blanks, l' of length 2 S + 1, the forward variables are
+//     alpha[t, s] = log_probs[t, l'_s] + ln(sum of exp alpha[t - 1, s - 2 .. s]),
+//   where s - 2 counts only if l'_s is no blank and differs from l'_(s-2); the loss is
+//   -ln(e^alpha[T - 1, 2 S] + e^alpha[T - 1, 2 S - 1]). The backward variables beta run the other
+//   way; the gradient is exp(log_probs) - sum of e^(alpha + beta) over a class / probability.
+// Accumulates in: logarithms in the dtype.
+// NaN, infinity: a target that no path reaches gives inf, and NaN gradients unless zero_infinity.
+// Error: 1e-5 relative in float32 for T up to 1000, tested against double.
+// Source: Graves et al. 2006, eq. 6-8 and 10-16.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,6 +1,10 @@
-// nonzero on CPU: the coordinates of the elements that are not 0, one row each, in row-major order.
-// NaN is not 0, and neither is a complex number with one part that is not. The result is laid out
-// by columns, so that each dimension's coordinates are gapless for indexing.
+// nonzero on CPU. The result is laid out by columns, so that each dimension's coordinates are
+// contiguous for indexing.
+// Formula: the coordinates of the elements that are not 0, one row each, in row-major order.
+// Accumulates in: none: indices are written.
+// NaN, infinity: NaN and infinity are not 0; a complex number is 0 only if both parts are.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

@@ -1,6 +1,10 @@
-// Matrix products on CPU: result[i, j] = sum_p self[i, p] * mat2[p, j], by gemm::multiply (error
-// bound k * eps * sum |a||b| of the dtype's accumulator, tested at 1e-5 relative for float32, k =
-// 512).
+// Matrix products on CPU, by gemm::multiply.
+// Formula: result[i, j] = sum_p self[i, p] * mat2[p, j].
+// Accumulates in: the dtype; float32 for half types.
+// NaN, infinity: both follow IEEE arithmetic; an empty sum gives zeros.
+// Error: k * eps * sum |a||b| of the dtype's accumulator, tested at 1e-5 relative for float32, k =
+// 512.
+// Source: by definition.
 #include "aten/core/factory.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/gemm.h"

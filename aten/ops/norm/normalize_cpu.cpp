@@ -1,10 +1,11 @@
-// Normalisation over any dimensions on CPU, with the statistics, and its gradient:
-//   normal = (input - center) / sqrt(variance + eps), center and variance (biased) along `dim`,
-//   output = normal * weight + bias, in one pass behind those for the statistics.
-// Kept dimensions that lie together, and a batch ahead of them, are read where they are, others are
-// brought to the front first; channels of channels-last images stay where they are, innermost.
-// Half types compute in float; statistics are rounded to the result's type. A NaN or infinity gives
-// NaN to its whole group, and so does an empty group to its statistics.
+// Normalisation over any dimensions on CPU, with the statistics (biased variance), and its
+// gradient. Adjacent kept dimensions, and a batch ahead of them, are read in place, and so are
+// channels of channels-last images; others are brought to the front first.
+// Formula: normal = (input - center) / sqrt(variance + eps), output = normal * weight + bias.
+// Accumulates in: float32 for half types, else up to float64; statistics round to the dtype.
+// NaN, infinity: either gives NaN to its whole group, and so does an empty group to its statistics.
+// Error: 1e-11 relative in float64, 2^-8 in bfloat16 (test/ops/test_norm.py).
+// Source: by definition.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -1,5 +1,9 @@
-// Running statistics on CPU: running += momentum * (value - running), in the dtype of `running`.
-// NaN and infinities of `value` stay in the statistic.
+// Running statistics on CPU.
+// Formula: running += momentum * (value - running).
+// Accumulates in: the dtype of `running`, accumulated in its wider type for half types.
+// NaN, infinity: those of `value` stay in the statistic.
+// Error: 2 eps of the larger magnitude, and one rounding for half types.
+// Source: by definition.
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"

@@ -1,12 +1,15 @@
-// One step of an optimizer for a list of parameters on CPU, in one pass over memory per parameter:
+// One step of an optimizer for a list of parameters on CPU, in one pass over memory per parameter.
+// Formula:
 //   sgd      b = mu b + (1 - tau) g, p -= lr (nesterov: g + mu b; else b)
 //   adam     m += (1 - b1) (g - m), v = b2 v + (1 - b2) g^2,
 //            p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //   adagrad  s += g^2, p -= lr / (1 + (t - 1) decay) g / (sqrt(s) + eps)
-// with g negated to maximize and with the weight decay added, which adamw takes off p instead;
-// before that, in a pass of its own, g is divided by grad_scale. Computed in accumulate_t; factors
-// of the step in double. NaN and infinities follow IEEE arithmetic; where found_inf is not 0
-// nothing happens. Error bound: 4 eps relative to the step. Sources: see flambeau.optim.
+//   with g negated to maximize and with the weight decay added, which adamw takes off p instead;
+//   before that, in a pass of its own, g is divided by grad_scale.
+// Accumulates in: accumulate_t; factors of the step in double.
+// NaN, infinity: both follow IEEE arithmetic; where found_inf is not 0 nothing happens.
+// Error: 4 eps relative to the step.
+// Source: those of flambeau.optim.
 #include <array>
 #include <cmath>
 

@@ -1,9 +1,13 @@
-// Padding on CPU. Constant: the input's place in the result is copied, the rest filled. At edges,
-// along one dimension of size n, output o is a copy of the input's element at p = o - before:
+// Padding on CPU. Constant: the input's place in the result is copied, the rest filled.
+// Formula:
+//   at edges, along one dimension of size n, output o is a copy of the element at p = o - before:
 //   reflect    |p| mirrored at n - 1 as well, so before, after < n;
 //   replicate  p limited to [0, n - 1];
 //   circular   p modulo n, at most once around.
-// Copies are exact; the transposed map sums in the accumulate type.
+// Accumulates in: copies: none, values are moved; the transposed map sums in the accumulate type.
+// NaN, infinity: both are moved; sums follow IEEE arithmetic.
+// Error: copies are exact; gradients: n eps of the sum of magnitudes of the n copies.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

@@ -1,7 +1,11 @@
-// Fractional max pooling on CPU (Graham 2014). With a sample u in [0, 1) and
-// a = (size - kernel) / (outputs - 1), window i begins at floor((i + u) a) - floor(u a), the last
-// one at size - kernel. NaN wins, ties go to the first; indices are flat within the spatial
-// dimensions.
+// Fractional max pooling on CPU. Indices are flat within the spatial dimensions.
+// Formula: with a sample u in [0, 1) and a = (size - kernel) / (outputs - 1), window i begins at
+// floor((i + u) a) - floor(u a), the last one at size - kernel; its maximum and place. Ties go to
+// the first.
+// Accumulates in: places in float32 (double for double); maxima: none, values are moved.
+// NaN, infinity: NaN wins; infinities are ordered.
+// Error: none: maxima are exact.
+// Source: Graham 2014, "Fractional Max-Pooling".
 #include <algorithm>
 #include <array>
 #include <limits>

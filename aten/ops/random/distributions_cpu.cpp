@@ -1,7 +1,11 @@
-// Continuous and Bernoulli distributions on CPU, number for number those of PyTorch after the same
-// seed: uniform, normal, exponential x = -log(1 - u) / lambda, and 1 where a uniform number is
-// below p. Half types draw float numbers and round. exponential_ and bernoulli_(p) use a double per
+// Continuous and Bernoulli distributions on CPU. exponential_ and bernoulli_(p) use a double per
 // element; probabilities in a tensor use a float each, or a double where the tensor is double.
+// Formula: uniform, normal, exponential x = -log(1 - u) / lambda, and 1 where a uniform number is
+// below p.
+// Accumulates in: half types draw float32 numbers and round.
+// NaN, infinity: a NaN bound, std, lambda or probability raises RuntimeError; a NaN mean gives NaN.
+// Error: none: number for number those of PyTorch after the same seed.
+// Source: by definition; normal numbers: Box and Muller 1958.
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -1,9 +1,13 @@
-// Gamma and Dirichlet samples on CPU, number for number those of PyTorch after the same seed.
+// Gamma and Dirichlet samples on CPU.
+// Formula:
 //   gamma(a), scale 1: squeezed rejection from the cube of a normal number; below a = 1, a sample
 //   of a + 1 times u^(1/a). dirichlet(a): gamma samples in double precision, divided by their sum.
-// Samples are computed in double and are never zero: they are clamped to the smallest normal number
-// of their dtype, Dirichlet samples also to the largest below 1. A concentration of 0 or less gives
-// that smallest number, NaN gives NaN, an infinite one infinity.
+//   Samples are never zero: they are clamped to the smallest normal number of their dtype,
+//   Dirichlet samples also to the largest below 1. A concentration of 0 or less gives that smallest
+//   number.
+// Accumulates in: double.
+// NaN, infinity: NaN gives NaN, an infinite concentration gives infinity.
+// Error: none: number for number those of PyTorch after the same seed.
 // Source: Marsaglia & Tsang 2000, "A simple method for generating gamma variables"; Devroye 1986,
 // chapter XI, theorem 4.1.
 #include <cmath>

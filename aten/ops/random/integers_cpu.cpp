@@ -1,6 +1,11 @@
-// Random integers and permutations on CPU, number for number those of PyTorch after the same seed:
-// a draw modulo the size of the range, of 64 bits where the range has 2^28 numbers or more, else
-// of 32. The bias of the modulo is below 2^-4 and 2^-36 of the probability; PyTorch has it as well.
+// Random integers and permutations on CPU.
+// Formula: a draw modulo the size of the range, of 64 bits where the range has 2^28 numbers or
+// more, else of 32. The bias of the modulo is below 2^-4 and 2^-36 of the probability; PyTorch has
+// it as well.
+// Accumulates in: integers of 64 bits.
+// NaN, infinity: none: no draw is NaN or infinite.
+// Error: none: number for number those of PyTorch after the same seed.
+// Source: by definition.
 #include <bit>
 #include <limits>
 #include <utility>

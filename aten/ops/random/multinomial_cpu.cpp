@@ -1,8 +1,12 @@
-// multinomial on CPU, draw for draw PyTorch's. Without replacement: the categories with the largest
-// weight / e, e exponentially distributed (Efraimidis & Spirakis 2006), which is a draw in
-// proportion to the weights. With replacement: inversion of the cumulative distribution by binary
-// search, one double per sample. Half types round e and the quotient (as tensors of their dtype
-// would), and sum in float.
+// multinomial on CPU.
+// Formula: without replacement: the categories with the largest weight / e, e exponentially
+// distributed, which is a draw in proportion to the weights. With replacement: inversion of the
+// cumulative distribution by binary search, one double per sample.
+// Accumulates in: the dtype; half types round e and the quotient (as tensors of their dtype would),
+// and sum in float32.
+// NaN, infinity: NaN, infinite or negative weights raise RuntimeError.
+// Error: none: draw for draw PyTorch's after the same seed.
+// Source: Efraimidis & Spirakis 2006.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,13 +1,16 @@
-// How gamma and Dirichlet samples move with their concentrations, on CPU. For a sample x of
-// distribution function F and density p the implicit derivative is dx/da = -(dF/da) / p(x), and
+// How gamma and Dirichlet samples move with their concentrations, on CPU. Most elements take series
+// or an expansion, in vectors (loops/pathwise_loops.cpp). Where those would cancel or take long,
+// the integrals: they vanish over all t, so the tail in which the factor has one sign is
+// integrated, after the substitutions t = e^y and t = 1 / (1 + e^-y), which make the integrand
+// log-concave.
+// Formula:
+//   for a sample x of distribution function F and density p, dx/da = -(dF/da) / p(x), and
 //   gamma:      dF/da = int_0^x (ln t - digamma(a)) p(t) dt
 //   beta(a, b): dF/da = int_0^x (ln t - digamma(a) + digamma(a + b)) p(t) dt
-// Most elements take series or an expansion, in vectors (loops/pathwise_loops.cpp). Where those
-// would cancel or take long, the integrals: they vanish over all t, so the tail in which the factor
-// has one sign is integrated, after the substitutions t = e^y and t = 1 / (1 + e^-y), which make
-// the integrand log-concave. All in double; relative error (tested) below 1e-10 for concentrations
-// 1e-8 .. 1e8 and samples that these give, below 1e-5 for dtypes smaller than double. NaN gives
-// NaN.
+// Accumulates in: double.
+// NaN, infinity: NaN gives NaN.
+// Error: relative (tested) below 1e-10 for concentrations 1e-8 .. 1e8 and samples that these give,
+// below 1e-5 for dtypes smaller than double.
 // Source: Figurnov, Mohamed & Mnih 2018, "Implicit Reparameterization Gradients"; Jankowiak &
 // Obermeyer 2018, "Pathwise Derivatives Beyond the Reparameterization Trick"; of digamma's
 // expansion: DLMF 5.11.2; of the gamma distribution's: DLMF 8.12.

@@ -1,10 +1,14 @@
-// Distributions on CPU whose numbers take any number of draws, and those that transform one draw in
-// double precision; number for number those of PyTorch after the same seed.
+// Distributions on CPU whose numbers take any number of draws, and those that transform one draw.
+// Formula:
 //   poisson: products of uniform numbers below a rate of 10, else transformed rejection.
 //   binomial: sums of geometric waiting times below a mean of 10, else transformed rejection with
 //   squeeze; a probability above 1/2 counts failures.
 //   cauchy = median + sigma tan(pi (u - 1/2)); log_normal = e^normal; geometric = ceil(ln u /
 //   ln(1-p)).
+// Accumulates in: double.
+// NaN, infinity: binomial: a NaN count or probability gives NaN; a NaN rate or scale raises
+// RuntimeError.
+// Error: none: number for number those of PyTorch after the same seed.
 // Source: Hörmann 1993, "The transformed rejection method for generating Poisson random variables"
 // and "The generation of binomial random variates"; Devroye 1986, chapter X.
 #include <cmath>

@@ -1,11 +1,14 @@
 // Resizing one dimension on CPU. With s the input's size over the output's (or 1 / scale), output o
-// samples the input at x = s (o + 1/2) - 1/2, or at o (in - 1) / (out - 1) with aligned corners:
+// samples the input at x = s (o + 1/2) - 1/2, or at o (in - 1) / (out - 1) with aligned corners.
+// Formula:
 //   linear        2 taps, 1 - |x - i|, x at least 0;
 //   cubic         4 taps of Keys's kernel with a = -0.75, at the edge repeating its element;
 //   linear-aa     max(0, 1 - |d|) of d = (i - x) / max(s, 1), normalised; cubic-aa with a = -0.5;
 //   nearest       the element at floor(s o); nearest-exact: at floor(s (o + 1/2)).
-// Places are computed in float32, as PyTorch does, and in double for double tensors. Error bound: 8
-// eps of the largest magnitude. Sources: Keys 1981, "Cubic Convolution Interpolation".
+// Accumulates in: float32, double for double; places as well, as in PyTorch.
+// NaN, infinity: both follow IEEE arithmetic within the taps of an output.
+// Error: 8 eps of the largest magnitude.
+// Source: Keys 1981, "Cubic Convolution Interpolation".
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,10 @@
-// Running maximum and minimum along `dim` on CPU with the place of their last occurrence. NaN wins
-// and stays; later NaN move the place. Values are read at the place, so they are exact in every
-// dtype.
+// Cumulative maximum and minimum along `dim` on CPU with the place of their last occurrence.
+// Formula: values[i] = max(x[0..i]), or min; indices[i]: the last place of it. Values are read at
+// the place.
+// Accumulates in: none: values are moved.
+// NaN, infinity: NaN wins and stays; later NaN move the place.
+// Error: none: exact in every dtype.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

@@ -1,10 +1,13 @@
-// Running sums, products, logarithms of sums of exponentials, and linear recurrences along `dim` on
-// CPU:
+// Cumulative sums, products, logarithms of sums of exponentials, and linear recurrences along `dim`
+// on CPU.
+// Formula:
 //   cumsum: s[i] = s[i-1] + x[i];  cumprod: s[i] = s[i-1] * x[i];  recurrence: s[i] = f[i] * s[i-1]
 //   + x[i]; logcumsumexp: s[i] = max(s[i-1], x[i]) + log1p(exp(-|s[i-1] - x[i]|)).
-// States are kept wider than the elements (double for float32, float for the half types), so that
-// the rounding error of float32 results does not grow with the length. NaN stays from where it
-// occurs.
+// Accumulates in: wider than the elements (double for float32, float32 for the half types), so that
+// the rounding error of float32 results does not grow with the length.
+// NaN, infinity: NaN stays from where it occurs.
+// Error: 1 eps relative for cumsum in float32 (test/ops/test_scan.py: 2^-23).
+// Source: by definition.
 #include <algorithm>
 #include <cmath>
 #include <complex>

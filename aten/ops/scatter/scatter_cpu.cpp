@@ -1,7 +1,11 @@
-// scatter, scatter_add and scatter_reduce on CPU: self[.., index[p], ..] combined with src[p] for
-// every p. Repeated places are combined in the order of `index` along `dim`, so results are the
-// same in every run. Half types are combined in float and rounded once. amax and amin let NaN win.
-// The mean of integers is floored. Sums in the element type otherwise: error bound n * eps.
+// scatter, scatter_add and scatter_reduce on CPU.
+// Formula: self[.., index[p], ..] combined with src[p] for every p. Repeated places are combined in
+// the order of `index` along `dim`, so results are the same in every run. The mean of integers is
+// floored.
+// Accumulates in: half types are combined in float32 and rounded once; else the element type.
+// NaN, infinity: amax and amin let NaN win; sums and products follow IEEE arithmetic.
+// Error: n * eps of the sum of magnitudes; amax, amin and writes are exact.
+// Source: by definition.
 #include <limits>
 #include <type_traits>
 

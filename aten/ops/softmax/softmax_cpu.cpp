@@ -1,10 +1,13 @@
-// softmax and log_softmax along `dim` on CPU:
+// softmax and log_softmax along `dim` on CPU. Subtracting the maximum first keeps every exponent <=
+// 0, so exp cannot overflow, and differences of large elements exact.
+// Formula:
 //   result[i] = exp(self[i] - max) / sum_j exp(self[j] - max),
 //   log_softmax: (self[i] - max) - log sum_j exp(self[j] - max).
-// Subtracting the maximum first keeps every exponent <= 0, so exp cannot overflow, and differences
-// of large elements exact. Half types compute in float. A fiber of only -inf, or with a NaN or
-// +inf, gives NaN, as in PyTorch. Error bound: 4 eps relative (softmax), 4 eps of the largest
-// result (log_softmax), tested against float64.
+// Accumulates in: the dtype; half types compute in float32.
+// NaN, infinity: a fiber of only -inf, or with a NaN or +inf, gives NaN, as in PyTorch.
+// Error: 4 eps relative (softmax), 4 eps of the largest result (log_softmax), tested against
+// float64.
+// Source: by definition.
 #include <algorithm>
 #include <memory>
 

@@ -1,7 +1,13 @@
-// searchsorted, bincount and histc on CPU. Counts are kept as integers, sums of weights in the
-// weights' type.
-//   histc: bin = floor((x - min) * bins / (max - min)); the last bin includes max; NaN and what
-//   lies outside [min, max] are not counted. Half types compute in float.
+// searchsorted, bucketize, bincount and histc on CPU.
+// Formula: searchsorted: the number of elements below (right: at or below) a value; bincount: the
+// count, or sum of weights, of each integer; histc: bin = floor((x - min) * bins / (max - min)),
+// and the last bin includes max.
+// Accumulates in: counts are integers, sums of weights are kept in the weights' type; histc of half
+// types computes in float32.
+// NaN, infinity: histc does not count NaN and what lies outside [min, max]; searchsorted places NaN
+// last.
+// Error: counts are exact but for the rounding of bins; weights: n eps of the sum of magnitudes.
+// Source: by definition.
 #include <algorithm>
 #include <cmath>
 #include <vector>

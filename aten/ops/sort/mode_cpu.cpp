@@ -1,6 +1,11 @@
-// mode and nanmedian along `dim` on CPU, on rows in order. mode: the most frequent element, the
-// smallest of several, at one of its places; NaN equals no other NaN and comes last. nanmedian: the
-// lower median of what is not NaN; NaN where there is nothing else.
+// mode and nanmedian along `dim` on CPU, on rows in order.
+// Formula: mode: the most frequent element, the smallest of several, at one of its places;
+// nanmedian: the lower median of what is not NaN.
+// Accumulates in: none: values are moved.
+// NaN, infinity: mode: NaN equals no other NaN and comes last; nanmedian: NaN where there is
+// nothing else.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 #include <memory>
 #include <numeric>

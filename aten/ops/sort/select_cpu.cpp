@@ -1,6 +1,11 @@
-// topk, kthvalue and median along `dim` on CPU. NaN counts as largest; the median of a row with NaN
-// is its first NaN. Of equal elements the first are chosen. A few first elements are kept in a
-// heap, else they are selected in linear time.
+// topk, kthvalue and median along `dim` on CPU. A few first elements are kept in a heap, else they
+// are selected in linear time.
+// Formula: the k first elements in order, the k-th smallest, the lower median, with their places.
+// Of equal elements the first are chosen.
+// Accumulates in: none: values are moved.
+// NaN, infinity: NaN counts as largest; the median of a row with NaN is its first NaN.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 #include <memory>
 

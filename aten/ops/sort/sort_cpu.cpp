@@ -1,6 +1,10 @@
-// Stable sort along `dim` on CPU: radix sort of order keys with places, least digit first; short
-// rows are sorted by comparison. NaN counts as largest, -0 equals 0. Values are moved, so they keep
-// their bits.
+// Stable sort along `dim` on CPU.
+// Formula: values in order and their places: radix sort of order keys with places, least digit
+// first; short rows are sorted by comparison.
+// Accumulates in: none: values are moved, so they keep their bits.
+// NaN, infinity: NaN counts as largest; -0 equals 0.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 #include <bit>
 #include <memory>

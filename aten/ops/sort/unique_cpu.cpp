@@ -1,6 +1,11 @@
-// unique and unique_consecutive on CPU: groups of equal elements, or of equal slices of one
-// dimension. unique sorts the places first, stably, so that counts and inverse follow from one pass
-// over neighbours. NaN equals nothing, not even itself; slices are ordered element by element.
+// unique and unique_consecutive on CPU.
+// Formula: groups of equal elements, or of equal slices of one dimension. unique sorts the places
+// first, stably, so that counts and inverse follow from one pass over neighbours. Slices are
+// ordered element by element.
+// Accumulates in: none: values are moved; counts are int64.
+// NaN, infinity: NaN equals nothing, not even itself; infinities are equal to themselves.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,5 +1,12 @@
-// What arithmetic and copies do with sparse tensors on CPU: sums of the entries, values scaled,
-// cast and copied.
+// Arithmetic and copies of sparse tensors on CPU: sums of the entries, values scaled, cast and
+// copied.
+// Formula: add: the entries of self and of alpha * other, one after the other, added up where both
+// are coalesced; mul: values at the entries of self times those of other at the same places; div,
+// neg and conj: value by value.
+// Accumulates in: the dtype, that of the operators on the values.
+// NaN, infinity: values follow IEEE arithmetic; elements without an entry stay 0.
+// Error: that of the operators on the values: 1 rounding each.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

@@ -1,5 +1,10 @@
-// Sums and questions over sparse tensors on CPU. Elements without an entry are 0, which adds
-// nothing; entries of one place are added up first where the reduction is not linear.
+// Sums and questions over sparse tensors on CPU.
+// Formula: the sum over the entries: elements without an entry are 0, which adds nothing. Entries
+// of one place are added up first where the reduction is not linear.
+// Accumulates in: that of the reductions of the values; int64 for integers.
+// NaN, infinity: both follow IEEE arithmetic.
+// Error: that of the reductions of the values.
+// Source: by definition.
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"

@@ -1,7 +1,12 @@
-// Dimensions of sparse tensors moved, selected, narrowed, dropped and added on CPU. A view rule
-// says what becomes of the dimensions: it is asked about a tensor without memory whose strides tell
-// dimensions apart, and its answer is carried out on the indices and the values. The results are
+// Dimensions of sparse tensors moved, selected, narrowed, dropped and added on CPU. The results are
 // tensors of their own, since a sparse tensor cannot share a part of its entries.
+// Formula: a view rule says what becomes of the dimensions: it is asked about a tensor without
+// memory whose strides tell dimensions apart, and its answer is carried out on the indices and the
+// values.
+// Accumulates in: none: values are moved.
+// NaN, infinity: both are moved as any value.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

@@ -1,4 +1,9 @@
-// repeat_interleave's places on CPU: place i, repeats[i] times.
+// Places of repeat_interleave on CPU.
+// Formula: place i, repeats[i] times.
+// Accumulates in: integers.
+// NaN, infinity: none: repeats are integers.
+// Error: none: exact.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/factory.h"

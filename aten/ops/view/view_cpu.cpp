@@ -1,6 +1,11 @@
-// The transposes of views on CPU (zeros with a part filled, or sums where a view overlaps), and
-// copies in another order: triangles, flip, roll. Pure movement, exact in every dtype; sums of
-// overlapping parts are kept in the element type.
+// The transposes of views on CPU, and copies in another order: triangles, flip, roll.
+// Formula: transposes: zeros with a part filled, or sums where a view overlaps; copies: out[i] =
+// self[moved i].
+// Accumulates in: copies: none, values are moved; sums of overlapping parts are kept in the element
+// type.
+// NaN, infinity: both are moved; sums follow IEEE arithmetic.
+// Error: copies are exact in every dtype; n overlapping elements: n eps of the sum of magnitudes.
+// Source: by definition.
 #include <algorithm>
 #include <cstring>
 

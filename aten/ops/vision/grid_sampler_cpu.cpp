@@ -1,7 +1,11 @@
-// Sampling of images and volumes at the places of a grid on CPU. The weight of an element is the
-// product of its weights along the axes (grid_taps.h); elements outside count as zero. Places are
-// computed in float32 (double for double), sums in the same type. A NaN place is outside, or at the
-// first edge. Error bound: 16 eps of the largest magnitude.
+// Sampling of images and volumes at the places of a grid on CPU.
+// Formula: out = sum over taps of weight * input[place]; the weight of an element is the product of
+// its weights along the axes (grid_taps.h); elements outside count as zero.
+// Accumulates in: float32 (double for double), for places and sums.
+// NaN, infinity: a NaN place is outside, or at the first edge; NaN pixels spread to the places that
+// touch them.
+// Error: 16 eps of the largest magnitude.
+// Source: by definition; cubic weights: Keys 1981, "Cubic Convolution Interpolation".
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -1,11 +1,15 @@
-// Derivatives of grid sampling along a direction, on CPU. With the weights w_t of a place's taps
-// (grid_taps.h), their slopes by the grid's numbers and s_t = sum_d slope_td grid_t[d]:
+// Derivatives of grid sampling along a direction, on CPU, with the weights w_t of a place's taps
+// (grid_taps.h), their slopes by the grid's numbers and s_t = sum_d slope_td grid_t[d].
+// Formula:
 //   tangent of the result            sum_t w_t input_t[o_t] + s_t input[o_t]
 //   tangent of the input's gradient  sum_t s_t grad, added at o_t
 //   tangent of the grid's gradient   sum_t slope_te (input_t . grad) + (dslope_te . grid_t)(input .
 //   grad)
-// where . sums over channels. The last two hold for a fixed grad. Computed in float32 (double for
-// double). Error bound: 32 eps of the largest magnitude.
+//   where . sums over channels. The last two hold for a fixed grad.
+// Accumulates in: float32 (double for double).
+// NaN, infinity: as in grid_sampler_cpu.cpp.
+// Error: 32 eps of the largest magnitude.
+// Source: by definition.
 #include <array>
 #include <cmath>
 

@@ -1,5 +1,10 @@
 // Distances of some rows from many others at a time, one in each lane, so that no sum crosses
-// lanes. Sums run over kRun elements and are then added up. Compiled once per instruction set.
+// lanes. Compiled once per instruction set.
+// Formula: out[j] = (sum_k |x[k] - rows[j, k]|^p)^(1/p).
+// Accumulates in: float32 or float64. Sums run over kRun elements and are then added up.
+// NaN, infinity: NaN spreads, for p 0 it counts as a difference; |x|^p may overflow.
+// Error: that of distance_cpu.cpp: relative, at most (64 + k / 64) eps.
+// Source: by definition.
 #include "aten/ops/distance/distance_loops.h"
 
 #include "aten/cpu/loop_support.h"

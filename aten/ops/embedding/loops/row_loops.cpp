@@ -1,6 +1,11 @@
 // Sums and maxima of rows that lie anywhere, compiled once per instruction set. A block of columns
-// stays in registers while the rows go by; those further on are asked for early, as no prefetcher
-// guesses them.
+// stays in registers while the rows go by; those further on are requested early, since no
+// prefetcher predicts them.
+// Formula: out[j] = sum_i scale[i] * row_i[j]; maxima: out[j] = max_i row_i[j].
+// Accumulates in: the dtype; float32 for half types.
+// NaN, infinity: sums follow IEEE arithmetic; as a maximum NaN wins only in the first row.
+// Error: that of bag_cpu.cpp: (n + 1) eps of the sum of magnitudes.
+// Source: by definition.
 #include "aten/ops/embedding/row_loops.h"
 
 #include "aten/cpu/loop_support.h"

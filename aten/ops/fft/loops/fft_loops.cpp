@@ -1,6 +1,12 @@
-// Passes of the fast Fourier transform, decimating in frequency (Gentleman & Sande 1966), and the
-// movements around them, compiled once per instruction set. Passes are in place but for the last,
-// which writes each output to where it belongs.
+// Passes of the fast Fourier transform, decimating in frequency, and the movements around them,
+// compiled once per instruction set. All passes except the last are in place; the last writes each
+// output to its final place.
+// Formula: a pass of radix r: r sums over elements n / r apart, each times a twiddle e^(-+2 pi i jk
+// / n).
+// Accumulates in: the input's precision, with twiddles rounded from double.
+// NaN, infinity: both spread over their sequence.
+// Error: that of fft_cpu.cpp: 1 eps of the norm per pass, and as much for the twiddles.
+// Source: Gentleman & Sande 1966.
 #include "aten/ops/fft/fft_loops.h"
 
 #include "aten/ops/fft/loops/butterflies.h"

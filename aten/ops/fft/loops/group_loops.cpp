@@ -1,6 +1,11 @@
 // Transforms of a few contiguous sequences by vectors of their own elements, compiled once per
-// instruction set: what comes before and after the transforms of their lanes (row_group.h), and the
+// instruction set: the work before and after the transforms of their lanes (row_group.h), and the
 // steps between a complex transform and a real one of twice as many elements.
+// Formula: that of fft_cpu.cpp, as rows x columns transforms with twiddles between them.
+// Accumulates in: the input's precision, with twiddles rounded from double.
+// NaN, infinity: both spread over their sequence.
+// Error: that of fft_cpu.cpp: at most 4 eps log2(2 n) of the norm.
+// Source: Gentleman & Sande 1966.
 #include "aten/ops/fft/fft_loops.h"
 #include "aten/ops/fft/loops/butterflies.h"
 

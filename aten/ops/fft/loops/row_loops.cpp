@@ -1,5 +1,10 @@
 // The transform of one contiguous sequence by vectors of its own elements, compiled once per
-// instruction set: what comes before and after the transforms of its lanes (row_plan.h).
+// instruction set: the work before and after the transforms of its lanes (row_plan.h).
+// Formula: that of fft_cpu.cpp, as rows x columns transforms with twiddles between them.
+// Accumulates in: the input's precision, with twiddles rounded from double.
+// NaN, infinity: both spread over their sequence.
+// Error: that of fft_cpu.cpp: at most 4 eps log2(2 n) of the norm.
+// Source: Gentleman & Sande 1966.
 #include "aten/ops/fft/fft_loops.h"
 #include "aten/ops/fft/loops/butterflies.h"
 

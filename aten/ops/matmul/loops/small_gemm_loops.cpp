@@ -1,6 +1,11 @@
 // Loops of small matrix products, compiled once per instruction set: tiles of four rows by two
 // vectors of columns, or eight by one, stay in registers while the sums run. Right operands whose
 // columns do not lie side by side, or do not fill vectors, are copied first.
+// Formula: c[i, j] = sum_p a[i, p] * b[p, j], added to c where asked.
+// Accumulates in: float32 or float64, as the operands.
+// NaN, infinity: both follow IEEE arithmetic.
+// Error: that of matmul_cpu.cpp: k * eps * sum |a||b|.
+// Source: by definition.
 #include <string.h>
 
 #include "aten/core/loop_types.h"

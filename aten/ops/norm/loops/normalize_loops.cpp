@@ -1,6 +1,10 @@
 // Normalisation of channels and its gradient, compiled once per instruction set. A channel is read
-// three times, mostly from cache. Sums are kept in float64, and in the tensor's type within a
-// block.
+// three times, mostly from cache.
+// Formula: that of normalize_cpu.cpp: (input - center) / sqrt(variance + eps) * weight + bias.
+// Accumulates in: float64; the tensor's type within a block.
+// NaN, infinity: a NaN or infinity gives NaN to its whole group.
+// Error: that of normalize_cpu.cpp.
+// Source: by definition.
 #include "aten/ops/norm/normalize_loops.h"
 
 #include "aten/cpu/loop_sums.h"

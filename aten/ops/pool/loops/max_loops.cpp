@@ -1,7 +1,12 @@
 // Maxima over windows of planes and their places, compiled once per instruction set. First the
 // largest element of every column of a band of windows, all columns at once, then each window's
-// among its columns. Ties go to the lower place, of several NaN
-// the one at the highest is taken: among columns that is part of the order.
+// among its columns.
+// Formula: the maximum of each window and its place; ties go to the lower place.
+// Accumulates in: none: values are moved.
+// NaN, infinity: NaN wins; of several NaN the one at the highest place is taken: among columns that
+// is part of the order.
+// Error: none: exact.
+// Source: by definition.
 #include "aten/cpu/loop_support.h"
 #include "aten/ops/pool/pool_loops.h"
 

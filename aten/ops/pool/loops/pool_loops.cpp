@@ -1,6 +1,11 @@
 // Means over windows, compiled once per instruction set. The rows of a band of windows are added
 // up, all columns at once, and then each window's share of that row: elements are read once where
-// windows do not overlap. Float32 is summed in itself for a few rows and then in float64.
+// windows do not overlap.
+// Formula: out[w] = sum of the window's elements / divisor.
+// Accumulates in: float32 is summed in float32 for a few rows and then in float64.
+// NaN, infinity: both follow IEEE arithmetic.
+// Error: 2e-7 relative in float32, 1e-14 in float64 (test/ops/test_pool.py).
+// Source: by definition.
 #include "aten/ops/pool/pool_loops.h"
 
 #include "aten/cpu/loop_sums.h"

@@ -1,11 +1,15 @@
 // Implicit derivatives of gamma and beta samples, compiled once per instruction set. Elements are
-// lanes; all in double.
+// lanes.
+// Formula:
 //   gamma, a < kUniformFrom: the distribution function is p(x) x / a sum_n t_n with
 //     t_n = x^n / ((a + 1) ... (a + n)). Its derivative in a gives
 //     dx/da = x / a (S (digamma(a + 1) - ln x) + sum_n t_n (1 / (a + 1) + ... + 1 / (a + n))).
 //   gamma, larger a: Temme's uniform expansion, derived in a.
 //   beta: the same with t_n = (a + b)_n / (q)_n y^n; below the mean y = x, q = a + 1, above it
 //     y = 1 - x, q = b + 1 and the sum for 1 - F.
+// Accumulates in: double.
+// NaN, infinity: NaN gives NaN.
+// Error: that of pathwise_gradients_cpu.cpp: below 1e-10 relative.
 // Source: DLMF 8.7.1, 8.12.3-8.12.11, 8.17.7; Temme 1979, "The asymptotic expansion of the
 // incomplete gamma functions".
 #include "aten/ops/random/pathwise_loops.h"

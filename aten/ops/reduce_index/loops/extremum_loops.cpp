@@ -1,7 +1,11 @@
-// The place of the largest or smallest element, compiled once per instruction set. Elements are
-// compared by their order keys, so NaN wins in both directions; the first of equal ones is taken.
-// Helpers are inlined: before a tail call GCC 12 leaves out vzeroupper, which slows down all SSE
-// code after it.
+// The place of the largest or smallest element, compiled once per instruction set. Helpers are
+// inlined: before a tail call GCC 12 leaves out vzeroupper, which slows down all SSE code after it.
+// Formula: the first i with x[i] = max x, or min x. Elements are compared by their order keys.
+// Accumulates in: none: values are compared.
+// NaN, infinity: NaN wins in both directions; the first of several is taken. Infinities are
+// ordered.
+// Error: none: exact.
+// Source: by definition.
 #include "aten/ops/reduce_index/extremum_loops.h"
 
 #include "aten/cpu/order_key.h"

@@ -1,4 +1,9 @@
 // Weighted sums of few elements along one dimension, compiled once per instruction set.
+// Formula: out[o] = sum over taps t of weight[o, t] * in[index[o, t]].
+// Accumulates in: float32 or float64.
+// NaN, infinity: both follow IEEE arithmetic.
+// Error: that of resample_cpu.cpp: 8 eps of the largest magnitude.
+// Source: by definition.
 #include "aten/ops/resample/resample_loops.h"
 
 #include <stdint.h>
