@@ -55,3 +55,13 @@ def fail_alike(program, *arrays, match):
     with pytest.raises(Exception, match=match) as theirs:
         program(torch, *map(torch.tensor, arrays))
     assert type(ours.value).__name__ == type(theirs.value).__name__
+
+
+def same(program, *arrays, rtol=0.0, atol=0.0):
+    """As `agree`, exactly unless a bound is given."""
+    agree(program, *arrays, rtol=rtol, atol=atol)
+
+
+def refuse_alike(program, *arrays):
+    """Run the program with both: both raise an error of the same kind."""
+    fail_alike(program, *arrays, match="")

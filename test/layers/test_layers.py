@@ -425,3 +425,12 @@ def test_the_package_imports_nothing_heavy_at_import_time():
             else:
                 continue
             assert roots <= allowed, f"{path.relative_to(ROOT)} imports {roots - allowed} at import time"
+
+
+def test_every_family_has_its_tests():
+    """A family of native_functions.yaml has a file of tests beside those that are generated."""
+    text = (ROOT / "native_functions.yaml").read_text()
+    families = set(re.findall(r"^  family: (\w+)$", text, re.M))
+    assert len(families) > 30
+    tested = {p.stem.removeprefix("test_") for p in (ROOT / "test" / "ops").glob("test_*.py")}
+    assert families - tested == set()
