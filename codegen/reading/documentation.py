@@ -42,7 +42,7 @@ class Documented(Protocol):
 
 
 def read_doc(fields: Fields) -> Doc:
-    """Return what an entry itself says: a text, of which the first line is the summary, or a mapping."""
+    """Return what an entry itself says: a text, whose first line is the summary, or a mapping."""
     node = fields.node.get("doc")
     if isinstance(node, Text):
         return _plain(node, fields.collector)
