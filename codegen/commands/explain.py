@@ -83,11 +83,9 @@ def _body(op: Operator, scalar: Callable[[Expr], str]) -> Iterator[str]:
         case model.Composite(expr=expr):
             if expr is not None:
                 yield f"composite: {show(expr)}"
-            elif op.body.block:
+            else:
                 yield "composite:"
                 yield from (f"    {line}" for line in show_body(op.body.block))
-            else:
-                yield "composite: raw C++"
         case model.View(rule=rule):
             yield f"view: {rule.name}({', '.join(rule.args)})"
         case model.Kernels(by_backend=kernels):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from codegen.commands.check import print_text
 from codegen.deriving.provenance import ABSENT, DERIVED, GIVEN, MISSING, artefacts, totals
 from codegen.load import load
-from codegen.model import Composite, Model
+from codegen.model import Model
 from codegen.reading.files import ROOT, counts
 
 _NAMED = 8
@@ -72,12 +72,8 @@ def _totals(model: Model, table: dict[str, dict[str, int]]) -> Iterator[str]:
         yield f"{name:<12}{row[GIVEN]:>9}{row[DERIVED]:>9}{row[MISSING]:>9}"
     yield from _missing(model)
     declared = [op for op in model.operators if not op.internal]
-    raw = [op for op in declared if isinstance(op.body, Composite) and op.body.cpp is not None]
     yield counts(declared, model.primitives)
-    yield (
-        f"{len(raw)} composites in raw C++; "
-        f"{len(model.operators) - len(declared)} more operators for gradients"
-    )
+    yield f"{len(model.operators) - len(declared)} more operators for gradients"
 
 
 def _missing(model: Model) -> Iterator[str]:

@@ -38,12 +38,11 @@ def select(model: Model, name: str) -> list[Operator]:
 
 def parts_of(operators: Iterable[Operator], model: Model) -> list[Operator]:
     """Return what some operators are made of: internal operators with entries, and all that have kernels."""
-    every = tuple(form.name for op in model.operators for form in op.forms)
     pending = list(operators)
     chosen = {op.name for op in pending}
     found: dict[str, Operator] = {}
     while pending:
-        for form in sorted(dependencies(pending.pop(), every)):
+        for form in sorted(dependencies(pending.pop())):
             part = model.form(form)[0]
             if not part.internal and part.name not in chosen:
                 chosen.add(part.name)

@@ -80,5 +80,5 @@ def _calls(function: ast.FunctionDef) -> Iterator[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield node.func.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if not hasattr(builtins, node.func.id):
+            if node.func.id not in vars(builtins):
                 yield node.func.id

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codegen.deriving import slots
-from codegen.language import raw_cpp
 from codegen.language.forms import result_names
 from codegen.language.pyexpr import children
 from codegen.model import (
@@ -46,18 +45,11 @@ def has_forward(op: Operator, model: Model) -> bool | None:
     return all(name in ruled for name in result_names(op.schema.returns) if name not in unwanted)
 
 
-# C++ does not say which of its calls depend on each other; longer chains than this are not written there.
-_LONGEST_IN_CPP = 8
-
-
 def longest_chain(op: Operator, model: Model, known: dict[str, int]) -> int:
     """Return the longest chain of operators in a composite, each of which rounds what it hands on."""
     if op.name not in known:
         known[op.name] = 1  # what a recursion that a condition ends finds
-        if isinstance(op.body, Composite) and op.body.cpp is not None:
-            calls = sum(1 for _ in raw_cpp.structs(op.body.cpp))
-            known[op.name] = min(max(1, calls), _LONGEST_IN_CPP)
-        elif isinstance(op.body, Composite):
+        if isinstance(op.body, Composite):
             known[op.name] = max(1, _Chains(model, known).body(op.body.statements))
     return known[op.name]
 

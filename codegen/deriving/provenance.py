@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.deriving import batching
 from codegen.language.forms import tensor_args
-from codegen.model import Composite, FormKind, Kernels, Kind, Model, Operator
+from codegen.model import FormKind, Kernels, Kind, Model, Operator
 
 ARTEFACTS = (
     "functional", "in-place", "out", "numbers", "shape", "cpu", "cuda", "backward", "forward",
@@ -38,7 +38,7 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     yield Artefact("docs", GIVEN if op.doc.summary else undocumented, op.doc.summary)
     yield _samples(op)
     yield _reference(op)
-    lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE) and not _raw(op)
+    lowered = op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.COMPOSITE)
     yield Artefact("lowering", DERIVED if lowered else ABSENT, "from the expression" if lowered else "")
     extra = dict(op.extra)
     yield Artefact("vmap", *batching.status(op))
@@ -46,10 +46,6 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     yield Artefact("autocast", GIVEN if op.autocast else ABSENT, shown)
     for name in ("onnx", "shard"):
         yield Artefact(name, GIVEN if name in extra else ABSENT, str(extra.get(name, "")))
-
-
-def _raw(op: Operator) -> bool:
-    return isinstance(op.body, Composite) and op.body.cpp is not None
 
 
 def _forms(op: Operator) -> Iterator[Artefact]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from codegen.language import raw_cpp
 from codegen.language.blocks import expressions
 from codegen.language.pyexpr import children
 from codegen.model import Call, Composite, Expr, Operator, Reduce
@@ -18,12 +15,9 @@ def forms_called(expr: Expr) -> set[str]:
     return found
 
 
-def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
-    """Return the forms that the operator's expressions, formulas and raw C++ call."""
+def dependencies(operator: Operator) -> set[str]:
+    """Return the forms that the operator's expressions and formulas call."""
     exprs: list[Expr] = []
-    raw: set[str] = set()
-    if isinstance(operator.body, Composite) and operator.body.cpp is not None:
-        raw = raw_cpp.forms_called(operator.body.cpp, forms)
     if isinstance(operator.body, Composite):
         exprs += expressions(operator.body.statements)
     if isinstance(operator.body, Reduce):
@@ -32,4 +26,4 @@ def dependencies(operator: Operator, forms: Iterable[str]) -> set[str]:
     if operator.derivative is not None:
         exprs += [f.expr for f in operator.derivative.formulas if f.expr is not None]
         exprs += [rule for _, rule in operator.derivative.forward if not isinstance(rule, str)]
-    return raw.union(*(forms_called(expr) for expr in exprs))
+    return set().union(*(forms_called(expr) for expr in exprs))

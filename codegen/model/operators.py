@@ -88,16 +88,15 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """Made of other operators: exactly one of an expression, a function body and C++ statements."""
+    """Made of other operators: an expression, or the statements of a function body."""
 
     expr: Expr | None
-    cpp: str | None  # raw C++ body
     position: Position = field(compare=False)
     block: tuple[Statement, ...] = ()
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """The function body that the expression or the block is; empty for raw C++."""
+        """The function body that the expression or the block is."""
         return self.block if self.expr is None else (Result(self.expr),)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from codegen.language import raw_cpp
 from codegen.language.forms import TENSOR
 from codegen.language.overloads import plain
 from codegen.language.pyexpr import names_in
@@ -267,26 +266,13 @@ def _composite(draft: Draft, context: Context) -> Body | None:
     text = draft.fields.scalar(draft.kind_key)
     if text is None:
         return None
-    if draft.kind_key == "cpp":
-        _check_cpp(draft, context, text)
-        return Composite(None, text.value, text.position)
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
     if is_body(text.value):
         block = parse_body(draft, context, text, want)
-        return None if block is None else Composite(None, None, text.position, block=block)
+        return None if block is None else Composite(None, text.position, block=block)
     expr = parse_with_lets(draft, context, text, draft.name, want)
-    return None if expr is None else Composite(expr, None, text.position)
-
-
-def _check_cpp(draft: Draft, context: Context, text: Text) -> None:
-    """The compiler would find a missing operator too, minutes later."""
-    known = raw_cpp.forms_by_struct(context.forms.every())
-    for offset, name in raw_cpp.structs(text.value):
-        if name not in known and not any(name.startswith(call) for call in context.unusable.calls):
-            hint = did_you_mean(name, known) or "ops::<name>_<overload>::call names an operator form"
-            message = f"unknown operator '{name}' in the C++ of {draft.name}"
-            context.collector.add(text.at(offset), "FB0303", message, hint, len(name))
+    return None if expr is None else Composite(expr, text.position)
 
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\((.*)\))?\s*", re.DOTALL)

@@ -25,7 +25,6 @@ _OWN = (
     "sparse",
     "vmap",
     "composite",
-    "cpp",
 )
 
 

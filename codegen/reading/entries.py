@@ -18,7 +18,7 @@ from codegen.reading.schema_check import check_schema
 from codegen.source.diagnostics import Collector, closest, did_you_mean, edits_apart
 from codegen.source.nodes import Mapping, Node, Text
 
-_KINDS = {kind.value: kind for kind in Kind} | {"cpp": Kind.COMPOSITE}
+_KINDS = {kind.value: kind for kind in Kind}
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ EMPTY = ("identity", "error")
 NO_DIMS = ("all", "none")
 INFIX = tuple("+ - * / // % ** @ == != < <= > >= & | ^ ~ << >>".split())
 # Kind keys: an entry has exactly one of them.
-KIND_KEYS = ("pointwise", "reduce", "composite", "cpp", "view", "kernels")
+KIND_KEYS = ("pointwise", "reduce", "composite", "view", "kernels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,6 @@ ENTRY: dict[str, Key] = {
         "maps",
     ),
     "composite": Key("A tensor expression over the arguments."),
-    "cpp": Key("C++ statements; for what the expression language cannot say."),
     "view": Key("A handwritten view rule: rule(args)."),
     "kernels": Key("Handwritten kernels by backend: {CPU: name_cpu}.", "map"),
     "shape": Key("The shape rule, rule(args); or dynamic.", kinds=("kernels",)),

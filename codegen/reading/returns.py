@@ -1,8 +1,7 @@
 """A changed return count: what the rest of an entry says about results, against its schema.
 
-Kernels, `vmap` and the derivative all speak of the results. One of them that disagrees with the schema is
-mistaken itself; two of them leave the schema to blame, and so does one message. C++ leaves it to blame alone,
-where all results of operators that it returns as they are differ from it.
+Kernels, `vmap` and the derivative all speak of the results. If one of them disagrees with the schema, it is
+mistaken itself; if two do, the schema is, and one message says so.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codegen.language import raw_cpp
 from codegen.language.overloads import AnyType, returns_type
-from codegen.model import ListType, Position, TupleType
+from codegen.model import ListType, TupleType
 from codegen.reading.context import Context
 from codegen.reading.derivative_entries import Entry, differentiable_outputs, output_names
 from codegen.reading.entries import Draft
@@ -27,16 +25,15 @@ def contradicts(draft: Draft, entry: Entry | None, wrong_types: bool, context: C
     """Report a schema whose number of results two other places deny."""
     if draft.broken:
         return False
-    cpp = _in_cpp(draft, context)
-    where = [*cpp.values(), *(text.position for text in (*_in_derivative(draft, entry), *_in_vmap(draft)))]
-    if not where or (not cpp and len(where) + wrong_types < 2):
+    where = [text.position for text in (*_in_derivative(draft, entry), *_in_vmap(draft))]
+    if not where or len(where) + wrong_types < 2:
         return False
     message = f"{draft.name} returns {_kind(returns_type(draft.schema))}, which its other keys contradict"
     at = where[0]
     hint = f"{at.file}:{at.line} speaks of another number of them: correct the schema, or all of these keys"
     begin = draft.func.value.rfind("->")
     context.collector.add(
-        draft.func.at(begin + 3), "FB0210", message, hint, len(draft.func.value) - begin - 3, about=cpp
+        draft.func.at(begin + 3), "FB0210", message, hint, len(draft.func.value) - begin - 3
     )
     return True
 
@@ -60,24 +57,8 @@ def _in_derivative(draft: Draft, entry: Entry | None) -> Iterator[Text]:
                 break
 
 
-def _in_cpp(draft: Draft, context: Context) -> dict[str, Position]:
-    """Return by operator where C++ returns results of others, if all of them are of another kind."""
-    text = draft.fields.node.get("cpp")
-    if not isinstance(text, Text):
-        return {}
-    known = raw_cpp.forms_by_struct(context.forms.every())
-    kind = _kind(returns_type(draft.schema))
-    where: dict[str, Position] = {}
-    for offset, struct in raw_cpp.returned(text.value):
-        form = context.forms.find(known.get(struct, struct))
-        if form is None or _kind(returns_type(form.schema)) == kind:
-            return {}
-        where.setdefault(form.schema.name.base, text.at(offset))
-    return where
-
-
 def _kind(type_: AnyType) -> str:
-    """How many results: of C++, no more is known without a compiler."""
+    """How many results."""
     if isinstance(type_, TupleType):
         return f"{len(type_.items)} results"
     return "a list" if isinstance(type_, ListType) else "1 result"

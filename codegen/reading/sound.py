@@ -29,11 +29,10 @@ def sound_operators(
         if index >= 0:
             faulty.add(lines[index][1])
     every = tuple(operators)
-    names = tuple(form.name for op in every for form in op.forms)
     kept = [op for op in every if op.name not in faulty]
     while True:
         forms = {form.name for op in kept for form in op.forms}
-        sound = [op for op in kept if dependencies(op, names) <= forms]
+        sound = [op for op in kept if dependencies(op) <= forms]
         if len(sound) == len(kept):
             return tuple(sound)
         kept = sound

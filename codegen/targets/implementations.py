@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen.deriving import slots
-from codegen.language import raw_cpp
 from codegen.language.blocks import expressions
 from codegen.language.calls import forms_called
 from codegen.language.handwritten import functions, sparse_functions
@@ -25,14 +24,12 @@ from codegen.writing.descriptors import descriptors
 from codegen.writing.render import File, render
 
 
-def _included(model: Model, operators: Iterable[Operator], forms: tuple[str, ...]) -> set[str]:
-    """The families whose operators the bodies call; `forms` are the names of all forms."""
+def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
+    """The families whose operators the bodies call."""
     called: set[str] = set()
     for op in operators:
         called |= set().union(*(forms_called(check.condition) for check in op.checks))
-        if isinstance(op.body, Composite) and op.body.cpp is not None:
-            called |= raw_cpp.forms_called(op.body.cpp, forms)
-        elif isinstance(op.body, Composite):
+        if isinstance(op.body, Composite):
             called |= set().union(*map(forms_called, expressions(op.body.statements)))
         elif isinstance(op.body, Reduce):
             called |= set().union(*(forms_called(expr) for _, expr in op.body.let))
@@ -54,14 +51,13 @@ def _rules(op: Operator) -> Iterator[RuleDecl]:
 
 def emit(model: Model) -> Iterator[File]:
     """Yield the implementations and the declarations of handwritten functions, per family."""
-    forms = tuple(form.name for op in model.operators for form in op.forms)
     for family, operators in slots.families(model):
         bodies: list[FunctionDecl] = []
         for op, form in slots.forms(operators):
             for suffix in sorted(set(slots.backends(op, form).values()) - {"autograd"}):
                 bodies.append(body_of(model, op, form, suffix))
         rules = tuple(dict.fromkeys(rule for op in operators for rule in _rules(op)))
-        includes = sorted(_included(model, operators, forms) | {family})
+        includes = sorted(_included(model, operators) | {family})
         yield render(
             "impl.cpp.j2",
             f"aten/{family}_impl.cpp",

@@ -48,7 +48,7 @@ def _lines(op: Operator, model: Model) -> tuple[str, ...]:
                 numpy_text(body.finish, model.primitives),
             )
             return (f"REDUCE[{op.name!r}] = {texts!r}",)
-        case Composite(cpp=None) as body:
+        case Composite() as body:
             return tuple(_composite(op, body, model))
     return ()
 

@@ -366,12 +366,6 @@ def _composite(model: Model, op: Operator, form: Form, body: Composite) -> Itera
         yield f"auto {computed} = ops::{spelling.struct_name(function.name)}::call({args});"
         yield from _assign(op, form, computed)
         return
-    if body.cpp is not None:
-        # Lines are counted from the entry's `cpp:`, so that an edit above moves nothing in the output.
-        # The brackets tell ccache not to look for such a file.
-        yield f'#line 1 "<{body.position.file}: {op.name}>"'
-        yield from body.cpp.rstrip("\n").split("\n")
-        return
     writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
     written = [arg.name for arg in form.schema.args if arg.alias is not None and arg.alias.is_write]
     in_place = len(written) == 1 and len(form.schema.returns) == 1  # what is written is returned
@@ -392,7 +386,7 @@ def _view_in_place(model: Model, op: Operator, body: Composite) -> Iterator[str]
 def batched_parts(model: Model, op: Operator, form: Form, rule: BatchRule, index: int) -> FunctionDecl:
     """Spell the function of a batching rule that is an expression."""
     assert rule.expr is not None
-    lines = _composite(model, op, form, Composite(rule.expr, None, op.position))
+    lines = _composite(model, op, form, Composite(rule.expr, op.position))
     return _signature(form, f"batched{index}", lines)
 
 

@@ -37,7 +37,7 @@ def _key(name: str, other: str) -> Change:
 
 
 def _dropped(name: str) -> Change:
-    return _first(rf"^  {name}: .*\n(?:    .*\n)*", "")
+    return _first(rf"^  {name}:.*\n(?:    .*(?:\n|\Z))*", "")
 
 
 def _repeated(lines: Lines) -> Lines | None:

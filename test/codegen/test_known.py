@@ -137,7 +137,7 @@ def test_a_kernel_of_other_types(root: Path):
 
 def test_a_text_reads_one_entry_again(root: Path):
     native = root / "native_functions.yaml"
-    native.write_text(native.read_text().replace("doc: Sum of two tensors.", "doc: The sum."))
+    native.write_text(native.read_text().replace("summary: Sum of two tensors.", "summary: The sum."))
     read = check(root, root.parent / "memory")
     assert not read.found
     assert [op.name for op in read.operators] == ["add.Tensor"]

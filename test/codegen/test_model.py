@@ -51,7 +51,7 @@ def test_out_of_an_overload_keeps_its_name():
 VIEWS = """
 - func: clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
   family: copy
-  cpp: return self;
+  composite: self
   doc: Copies.
   test: {samples: ["t(2)", "t()"], reference: "self"}
 - func: turn(Tensor(a) self, int dim0, int dim1) -> Tensor(a)

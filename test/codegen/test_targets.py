@@ -40,7 +40,6 @@ def native() -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # One place for all versions: raw C++ bodies name the file that they come from.
     return tmp_path_factory.mktemp("fixture")
 
 

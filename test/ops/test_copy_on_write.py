@@ -152,6 +152,7 @@ BY_HAND: dict[str, Callable[..., Any]] = {
     "_fused_sgd_": _fused("_fused_sgd_", 1, **_SGD, maximize=False, is_first_step=False),
     "_index_put_": lambda t, u, *_: t.__setitem__(fb.tensor([1, 0]), u[:2]),
     "_set_from_": lambda t, u, *_: t.set_(u).add_(1),
+    "_set_sizes_": lambda t, *_: t.resize_(2, 2).add_(1),
     "_settle_": lambda t, *_: fb._C._functions._settle_(t, 0),
     "arange": lambda t, *_: fb.arange(4, out=t),
     "empty": lambda t, *_: fb.empty(4, out=t),

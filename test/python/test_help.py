@@ -16,22 +16,22 @@ def sections(function):
 def test_all_of_logsumexp():
     text = pydoc.plain(pydoc.render_doc(fb.logsumexp))
     assert "logsumexp(Tensor input, tuple of ints dim, bool keepdim=False, *, Tensor out=None)" in text
-    assert "Formula: result = m + ln(sum e^(self - m))" in text
+    assert "result = m + ln(sum e^(input - m))" in text
     found = sections(fb.logsumexp)
-    assert "keepdim (bool): False unless given" in found["Arguments"]
-    assert "input (Tensor): `self` in this text" in found["Arguments"]
+    assert "keepdim (bool, default False): Whether" in found["Arguments"]
+    assert "input (Tensor): The input tensor." in found["Arguments"]
     assert "size 1 there" in found["Shapes"]
-    assert "IndexError" in found["Errors"]
+    assert "IndexError" in found["Raises"]
     assert "native_functions.yaml, logsumexp" in found["Source"]
 
 
 def test_overloads_are_told_together():
     found = sections(fb.add)
     assert "other (Tensor or Number)" in found["Arguments"]
-    assert "self, other broadcast" in found["Shapes"]
+    assert "input, other broadcast" in found["Shapes"]
     assert "complex128" in found["Dtypes"]
-    assert "RuntimeError if the shapes do not broadcast." in found["Errors"]
-    assert "derivatives.yaml" in found["Source"]
+    assert "RuntimeError if the shapes do not broadcast." in found["Raises"]
+    assert "native_functions.yaml, add.Tensor" in found["Source"]
 
 
 def test_methods_do_not_list_themselves():
@@ -39,7 +39,7 @@ def test_methods_do_not_list_themselves():
 
 
 def test_checks_are_listed():
-    assert "RuntimeError unless chunks > 0." in sections(fb.chunk)["Errors"]
+    assert "RuntimeError unless chunks > 0." in sections(fb.chunk)["Raises"]
     with pytest.raises(RuntimeError):
         fb.chunk(fb.ones(3), 0)
 

@@ -1,5 +1,10 @@
-// The r places of each way to choose r of n elements, one way after the other, in lexicographic
-// order.
+// The places of the elements in each way to choose r of n elements.
+// Formula: result[i] = places of the i-th way, in lexicographic order; strictly increasing, or with
+// replacement not decreasing.
+// Accumulates in: none, places are counted in int64.
+// NaN, infinity: none, the kernel sees no values.
+// Error: none, the result is exact.
+// Source: by definition.
 #include <algorithm>
 
 #include "aten/core/shape.h"

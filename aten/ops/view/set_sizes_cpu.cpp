@@ -1,4 +1,9 @@
 // Other sizes for a tensor over its own memory, which grows if needed.
+// Formula: result[i] = the i-th element of the memory from the tensor's offset on.
+// Accumulates in: none, values stay where they are.
+// NaN, infinity: values are not read.
+// Error: none, the result is exact; new memory is filled if deterministic algorithms ask for it.
+// Source: by definition.
 #include "aten/core/determinism.h"
 #include "aten/core/shape.h"
 #include "torchgen_out/aten/view_kernels.h"
