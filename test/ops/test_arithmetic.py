@@ -13,7 +13,7 @@ VALUES = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e300, 5e-324, 3.0)
 LEFT, RIGHT = (np.array(side) for side in zip(*itertools.product(VALUES, VALUES), strict=True))
 NAMES = (
     "add sub mul div floor_divide remainder fmod pow maximum minimum fmax fmin hypot atan2 copysign "
-    "nextafter rsub float_power"
+    "nextafter rsub float_power heaviside"
 ).split()
 
 

@@ -33,6 +33,8 @@ def test_special_values_and_strides():
 def test_empty_sizes():
     same(lambda m, x, w, b: m.nn.functional.linear(x[:0], w, b), X, W, B)
     same(lambda m, x, w: m.nn.functional.linear(x, w[:0]), X, W)
+    same(lambda m, x, w, b: m.nn.functional.linear(x[..., :0], w[:, :0], b), X, W, B)
+    same(lambda m, x, w, b: m.nn.functional.linear(x[:0, :, :0], w[:, :0], b), X, W, B)
 
 
 def test_bilinear():
