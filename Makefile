@@ -184,6 +184,11 @@ fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and U
 	@$(UNDER_ASAN) $(PY) -m fuzz.walk --alone --statements $(or $(STATEMENTS),100000) --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 	@$(UNDER_ASAN) $(PY) -m fuzz.files --seed $(or $(SEED),0)
 
+.PHONY: docs
+docs: build $(VENV)/.docs.installed  ## build/docs/site: guides and reference with a search, links checked
+	$(call say,Building the documentation)
+	@$(PY) python/build_support/docs_site.py build/docs
+
 .PHONY: sizes
 sizes: env  ## lines by layer, long files and functions, repeated runs of lines
 	@$(PY) python/build_support/sizes.py

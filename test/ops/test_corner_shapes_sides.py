@@ -107,7 +107,8 @@ def movedim_keeps_the_order_of_the_others(torch):
 @scenario
 def movedim_without_dimensions(torch):
     x = torch.tensor(3.0)
-    return outcomes(lambda: x.movedim(0, -1), lambda: x.movedim((), ()), lambda: x.movedim(1, 0), lambda: x.movedim((0, 0), (0, -1)))
+    moves = [(0, -1), ((), ()), (1, 0), ((0, 0), (0, -1))]
+    return outcomes(*(lambda s=s, d=d: x.movedim(s, d) for s, d in moves))
 
 
 @scenario
