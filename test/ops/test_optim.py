@@ -28,3 +28,25 @@ def test_steps(kind, maximize):
         return leaves
 
     same(program, P, G, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("founds", [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+def test_scales_that_a_scaler_leaves(kind, founds):
+    """Gradients are divided by `grad_scale`; a step whose gradients are infinite is none. Bound: 1e-14."""
+    # A first step that is skipped leaves PyTorch's momentum uninitialised.
+    options = {} if founds[0] else KINDS[kind]
+
+    def program(m, p, g):
+        leaf = p.clone().requires_grad_()
+        optimizer = getattr(m.optim, kind)([leaf], lr=0.1, fused=True, **options)
+        seen = []
+        for found in founds:
+            leaf.grad = g * 4
+            optimizer.grad_scale = m.tensor(4.0)
+            optimizer.found_inf = m.tensor(found)
+            optimizer.step()
+            seen += [leaf.detach().clone(), optimizer.state[leaf].get("step", m.tensor(0.0)).clone()]
+        return [*seen, leaf.grad] if founds == (0.0, 0.0) else seen
+
+    same(program, P, np.nan_to_num(G), rtol=1e-13)

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import flambeau
 from flambeau import Tensor
-from flambeau.optim._rule import Group, RuleOptimizer
+from flambeau.optim._rule import Group, RuleOptimizer, is_skipped
 
 _TEXT = """
 adam adam.Adam
@@ -149,17 +148,10 @@ def _check_steps(name: str, steps: list[Any]) -> None:
 
 
 def _is_skipped(name: str, grads: list[Tensor], values: dict[str, Any]) -> bool:
-    """Whether a gradient was found infinite; otherwise remove the scale from the gradients, in place."""
     scale, found = values.get("grad_scale"), values.get("found_inf")
-    if scale is None and found is None:
-        return False
-    if not values["fused"]:
+    if (scale is not None or found is not None) and not values["fused"]:
         raise AssertionError(f"{name}: grad_scale and found_inf need fused=True")
-    if found is not None and found.item():
-        return True
-    if scale is not None:
-        flambeau._foreach_div_(grads, scale.item())
-    return False
+    return is_skipped(grads, scale, found)
 
 
 _ROWS = [_Row.of(text) for text in _TEXT.strip().replace("\n  ", " ").splitlines()]

@@ -240,6 +240,10 @@ class RuleOptimizer(Optimizer):
         slots = self.slots(group)
         first = self._first_steps(tensors, slots, group)
         if self._is_fused(tensors, any_sparse, fusible, group):
+            # Scalers of gradients leave these on optimizers that were asked for fused steps.
+            given = vars(self) if group["fused"] else {}
+            if is_skipped(grads, given.get("grad_scale"), given.get("found_inf")):
+                return
             if True not in first:
                 states = [self.state[p] for p in tensors] if slots else []
                 self.fused(tensors, grads, states, numbers, False)
@@ -329,6 +333,15 @@ class RuleOptimizer(Optimizer):
         if isinstance(weight_decay, Tensor):
             return g.add(p.mul(weight_decay))
         return g.add(p, alpha=weight_decay)
+
+
+def is_skipped(grads: list[Tensor], scale: Any, found: Any) -> bool:
+    """Whether a gradient was found infinite; otherwise remove the scale from the gradients, in place."""
+    if found is not None and found.item():
+        return True
+    if scale is not None:
+        flambeau._foreach_div_(grads, scale.item())
+    return False
 
 
 def _fits(p: Tensor, g: Tensor) -> bool:
