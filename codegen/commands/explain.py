@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 
 from codegen import model
 from codegen.commands.check import print_text
 from codegen.commands.places import of_operators, parts_of, select
 from codegen.commands.wrappers import called_by, wrappers_of
 from codegen.deriving.provenance import ABSENT, artefacts
-from codegen.deriving.signatures import python_paths
+from codegen.deriving.signatures import functions, methods, python_paths
 from codegen.language.schema import show_schema
 from codegen.language.show import Infix, show, show_body
 from codegen.load import load
 from codegen.model import Expr, Model, Operator
 from codegen.reading.files import DERIVATIVES
 from codegen.source.diagnostics import did_you_mean
+from codegen.writing.describe import help_text
 
 
 def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
@@ -44,8 +46,18 @@ def run(argv: list[str]) -> int:
     if result is None:
         return 1
     loaded, operators = result
-    print("\n\n".join("\n".join(_block(op, loaded)) for op in operators))
+    blocks = ["\n".join(_block(op, loaded)) for op in operators]
+    print("\n\n".join([*blocks, *_documentation(operators, loaded)]))
     return 0
+
+
+def _documentation(operators: Sequence[Operator], loaded: Model) -> Iterator[str]:
+    """Yield what `help()` shows of the function that users call, or else of the method."""
+    names = {op.schema.name.base for op in operators}
+    chosen = {op.name for op in operators}
+    callables = [c for c in (*functions(loaded), *methods(loaded)) if c.signatures[0].op.name in chosen]
+    if len(names) == 1 and callables:
+        yield f"documentation:\n{textwrap.indent(help_text(callables[0], loaded), '  ')}"
 
 
 def _block(op: Operator, loaded: Model) -> Iterator[str]:

@@ -58,3 +58,13 @@ def test_every_operator_names_its_source():
     generated = {name: f for name, f in found.items() if (f.__module__ or "").startswith("flambeau._C._")}
     assert len(generated) > 500
     assert [name for name, f in generated.items() if "Source" not in sections(f)] == []
+
+
+def test_explain_says_the_same(capsys):
+    from codegen.commands import explain
+
+    assert explain.run(["cumsum"]) == 0
+    shown = capsys.readouterr().out.partition("documentation:\n")[2]
+    assert [line.strip() for line in shown.strip().split("\n")] == [
+        line.strip() for line in fb.cumsum.__doc__.split("\n")
+    ]
