@@ -100,7 +100,11 @@ def _told(target: Target, seed: int, trace: Path, problem: str) -> str:
         return f"no call\n    {problem}"
     number = int(trace.read_text())
     again = f"python -m fuzz {target.name} --seed {seed} --call {number}"
-    return f"{target.shown(seed, number)}\n    {again}\n    {problem}"
+    try:
+        shown = target.shown(seed, number)
+    except Exception as error:  # the fault may lie in making the arguments
+        shown = f"{target.name}: its arguments cannot be made: {type(error).__name__}: {error}"
+    return f"{shown}\n    {again}\n    {problem}"
 
 
 def _counts(answers: dict[tuple[str, int], Any]) -> dict[str, tuple[int, int]]:

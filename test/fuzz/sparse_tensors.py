@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 ENTRIES = (0, 1, 2, 3, 5)
 WRONG = (-1, 7, 2**31, 2**62, -(2**63))  # indices that reach beyond every tensor made here
+COUNTABLE = 2**63  # as many positions cannot be numbered by an int64
 WIDE = 2**40  # the size of a sparse dimension whose elements no memory holds
 
 
@@ -22,12 +23,16 @@ def sparse_of(call: Call, shape: list[int], values: flambeau.Tensor) -> flambeau
     """
     lead = call.below(len(shape) + 1) if shape else 0
     sparse, dense = list(shape[:lead]), list(shape[lead:])
+    if _product(sparse) >= COUNTABLE:  # the shape was taken from a wide tensor
+        sparse = [min(size, 3) for size in sparse]
     count = 0 if 0 in sparse else call.one_of(ENTRIES)
     indices = flambeau.tensor(
         [[call.below(size) for _ in range(count)] for size in sparse], dtype=flambeau.int64
     ).reshape(lead, count)
     if lead and call.one_in(12):
-        sparse[call.below(lead)] += WIDE
+        widened = list(sparse)
+        widened[call.below(lead)] += WIDE
+        sparse = widened if _product(widened) < COUNTABLE else sparse
     entries = values[: count * _product(dense)].clone().reshape(count, *dense)
     made = flambeau.sparse_coo_tensor(indices, entries, (*sparse, *dense), is_coalesced=call.one_in(6))
     if lead and count and call.one_in(2):
