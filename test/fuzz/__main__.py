@@ -55,6 +55,11 @@ class LoggedWorker(Worker):
         self.errors.close()
 
 
+# When memory is exhausted `operator new` does not throw under AddressSanitizer; without it Python gets a
+# MemoryError.
+NO_MEMORY = "ERROR: AddressSanitizer: allocator is out of memory"
+
+
 def fuzz(
     patterns: list[str], examples: int, seed: int, jobs: int, rare: float = 0, seconds: float = 1e9
 ) -> dict[str, str]:
@@ -80,10 +85,17 @@ def fuzz(
         workers = [LoggedWorker(Path(scratch, f"log {i}"), began + seconds) for i in range(jobs)]
         answers = ask_all(questions, workers, show)
         failures = {}
+        exhausted = set()
         for (name, first), answer in answers.items():
             problem = answer if isinstance(answer, str) else answer["failure"]
-            if problem:
+            if NO_MEMORY in problem:
+                exhausted.add(name)
+            elif problem:
                 failures.setdefault(name, _told(targets[name], seed, traces[name, first], problem))
+    if exhausted:
+        print(
+            f"a call ran out of memory, which ends a process under sanitizers: {', '.join(sorted(exhausted))}"
+        )
     counts = _counts(answers)
     for name, (calls, results) in counts.items():
         if results < rare * calls:

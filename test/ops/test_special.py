@@ -104,6 +104,15 @@ def test_polynomials(name, exact):
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"],
+)
+def test_degrees_that_no_recurrence_reaches_give_nan(name):
+    for n in (2**24 + 1, 1e18, inf):
+        assert np.isnan(getattr(fb.special, name)(fb.tensor([0.5], dtype=fb.float64), n).item())
+
+
+@pytest.mark.parametrize(
     ("name", "given", "expected"),
     [
         ("bessel_y0", [0.0, -1.0, inf], [-inf, nan, 0.0]),
