@@ -23,8 +23,8 @@ def sparse_of(call: Call, shape: list[int], values: flambeau.Tensor) -> flambeau
     """
     lead = call.below(len(shape) + 1) if shape else 0
     sparse, dense = list(shape[:lead]), list(shape[lead:])
-    if _product(sparse) >= COUNTABLE:  # the shape was taken from a wide tensor
-        sparse = [min(size, 3) for size in sparse]
+    if not _countable([*sparse, *dense]):  # the shape was taken from a wide tensor
+        sparse, dense = ([min(size, 3) for size in sizes] for sizes in (sparse, dense))
     count = 0 if 0 in sparse else call.one_of(ENTRIES)
     indices = flambeau.tensor(
         [[call.below(size) for _ in range(count)] for size in sparse], dtype=flambeau.int64
@@ -32,12 +32,17 @@ def sparse_of(call: Call, shape: list[int], values: flambeau.Tensor) -> flambeau
     if lead and call.one_in(12):
         widened = list(sparse)
         widened[call.below(lead)] += WIDE
-        sparse = widened if _product(widened) < COUNTABLE else sparse
+        sparse = widened if _countable([*widened, *dense]) else sparse
     entries = values[: count * _product(dense)].clone().reshape(count, *dense)
     made = flambeau.sparse_coo_tensor(indices, entries, (*sparse, *dense), is_coalesced=call.one_in(6))
     if lead and count and call.one_in(2):
         made._indices()[call.below(lead), call.below(count)] = call.one_of(WRONG)
     return made
+
+
+def _countable(sizes: list[int]) -> bool:
+    """Whether an int64 can number the positions, where sizes of 0 count as 1."""
+    return _product([max(size, 1) for size in sizes]) < COUNTABLE
 
 
 def _product(sizes: list[int]) -> int:

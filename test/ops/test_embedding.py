@@ -222,3 +222,12 @@ def test_long_rows_are_shortened_in_place():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call(fb.ones(3, 2))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int64", "bool", "complex64"])
+def test_sums_of_rows_refuse_what_is_not_real_floating(dtype):
+    rows = fb.ones(4, 3).to(getattr(fb, dtype))
+    with pytest.raises(NotImplementedError, match="floating"):
+        fb.ops.aten._sum_rows(rows, fb.tensor([0, 1]), fb.tensor([0, 1]), 2, None)
+    with pytest.raises(NotImplementedError, match="floating"):
+        fb.ops.aten._max_rows(rows, fb.tensor([0, 1]), fb.tensor([0, 1]), 2)

@@ -185,3 +185,9 @@ def test_a_permutation_backwards_names_each_dimension_once():
     x = fb.ones(3, 3, 3, 3, 3)
     with pytest.raises(RuntimeError, match="dim"):
         fb._C._functions._permute_back(x, [-4, 3, -3, 4, 3])
+
+
+def test_biases_of_integer_convolutions_wrap_around():
+    x, weight = fb.full((1, 1, 2), MOST), fb.ones(1, 1, 1, dtype=fb.int64)
+    assert fb.nn.functional.conv1d(x, weight, fb.tensor([1])).tolist() == [[[LEAST, LEAST]]]
+    assert fb.nn.functional.conv_transpose1d(x, weight, fb.tensor([2])).tolist() == [[[LEAST + 1] * 2]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import flambeau
 import numpy as np
 import pytest
 from side_by_side import refuse_alike, same
@@ -43,4 +44,10 @@ def test_wrong_arguments():
     refuse_alike(lambda m, a: m.nn.functional.pad(a, (1, 1, 1)), X)
     refuse_alike(lambda m, a: m.nn.functional.pad(a, (-2, -2)), X)
     refuse_alike(lambda m, a: m.nn.functional.pad(a[0, 0], (1, 1, 1, 1)), X)
+    for lengths in ((-5, 4), (4, -5), (-4, 9), (-2, -2), (-(2**63), 2**63 - 1), (2**63 - 1, -(2**63))):
+        refuse_alike(lambda m, a, p=lengths: m.constant_pad_nd(a, p, 7.0), X)
+        for mode in ("reflect", "circular"):
+            refuse_alike(lambda m, a, p=lengths, f=mode: m.nn.functional.pad(a, p, f), X)
+    with pytest.raises(RuntimeError, match=r"pad: expected lengths between"):
+        flambeau.nn.functional.pad(flambeau.from_numpy(X), (-(2**63), 2**63 - 1), "replicate")
     refuse_alike(lambda m, a: m.nn.functional.pad(a, (1, 1), "mirror"), X)

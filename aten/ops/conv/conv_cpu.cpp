@@ -16,6 +16,7 @@
 #include "aten/core/memory_order.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/sum_row.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/conv/convolution.h"
 #include "torchgen_out/aten/conv_kernels.h"
 
@@ -30,13 +31,13 @@ void add_bias(const Tensor& bias, const Tensor& out) {
     const T* shifts = bias.data_as<T>();
     if (is_channels_last_ordered(out)) {
       for (int64_t row = 0; row < out.size(0) * plane; ++row, element += channels) {
-        for (int64_t c = 0; c < channels; ++c) element[c] = static_cast<T>(element[c] + shifts[c]);
+        for (int64_t c = 0; c < channels; ++c) element[c] = wrapping_sum(element[c], shifts[c]);
       }
       return;
     }
     for (int64_t row = 0; row < out.size(0) * channels; ++row) {
       const T shift = shifts[row % channels];
-      for (int64_t i = 0; i < plane; ++i, ++element) *element = static_cast<T>(*element + shift);
+      for (int64_t i = 0; i < plane; ++i, ++element) *element = wrapping_sum(*element, shift);
     }
   };
   if (out.dtype() == ScalarType::Int64) return add.operator()<int64_t>();

@@ -31,6 +31,10 @@ namespace ops {
 namespace {
 
 const embedding::RowLoops& row_loops(ScalarType type) {
+  if (type != ScalarType::Float32 && type != ScalarType::Float64) {
+    fail(ErrorKind::NotImplemented, "sums of rows: expected a real floating point dtype, got ",
+         type);
+  }
   static const embedding::RowLoops* const tables[] = FLAMBEAU_ALL_LOOPS(embedding_rows);
   return tables[cpu_isa()][type == ScalarType::Float64];
 }

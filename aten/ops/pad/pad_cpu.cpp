@@ -195,10 +195,12 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
     grows |= pad[2 * i] > 0 || pad[2 * i + 1] > 0;
     int64_t& size = sizes[sizes.size() - 1 - i];
     const int64_t was = size;
-    size = sum_of("pad", size, sum_of("pad", pad[2 * i], pad[2 * i + 1]));
-    check(size >= 0, "pad: dimension ", int64_t(sizes.size() - 1 - i), " of size ", was,
-          " would get a negative output size from padding (", pad[2 * i], ", ", pad[2 * i + 1],
-          ")");
+    const int64_t before = pad[2 * i], after = pad[2 * i + 1];
+    // Both sides are cut before any is filled, so that a filled side does not make up for a cut.
+    const bool is_cut = before < -size || after < -size - std::min<int64_t>(before, 0);
+    check(!is_cut, "pad: dimension ", int64_t(sizes.size() - 1 - i), " of size ", was,
+          " would get a negative output size from padding (", before, ", ", after, ")");
+    size = sum_of("pad", size, sum_of("pad", before, after));
   }
   *out = {sizes, {}, self.dtype(), self.device()};
   if (grows) return keep_format(self, out);
@@ -214,6 +216,10 @@ int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t afte
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
         "pad: Unrecognised padding mode ", mode);
   const int64_t n = sizes[static_cast<size_t>(dim)];
+  constexpr int64_t kMost = int64_t{1} << 62;
+  check(std::max(before, after) < kMost && std::min(before, after) > -kMost,
+        "pad: expected lengths between -2^62 and 2^62, got (", before, ", ", after,
+        ") at dimension ", dim);
   const int64_t padded = sum_of("pad", n, sum_of("pad", before, after));
   if (mode == "reflect") {
     check(before < n && after < n, "reflect pad: expected less padding than elements, got (",
