@@ -53,6 +53,18 @@ def test_a_long_function_would_be_found():
     assert (function.line, function.lines) == (2, MOST_LINES_OF_A_FUNCTION + 2)
 
 
+def test_docstrings_do_not_count_as_code_but_have_a_limit_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sizes, "ROOT", tmp_path)
+    path = tmp_path / "long.py"
+    path.write_text('"""Module.\n' + "text\n" * 600 + '"""\nx = 1\n')
+    assert sizes.docstring_lines(path.read_text()) == 602
+    assert sizes.too_long(path) == []
+    path.write_text('"""Module.\n' + "text\n" * 800 + '"""\nx = 1\n')
+    assert sizes.too_long(path) == ["long.py: 803 lines"]
+    path.write_text("x = 1\n" * 501)
+    assert sizes.too_long(path) == ["long.py: 501 lines without docstrings"]
+
+
 def test_a_copied_run_would_be_found():
     run = "".join(f"x{i} = f({i})\n" for i in range(10))
     first, second = f"a = 1\n{run}b = 2\n", f"import os\n\nc = 3\n{run}d = 4\n"

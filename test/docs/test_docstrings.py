@@ -1,0 +1,257 @@
+"""Docstrings of the public packages are complete, and what they say of signatures and errors is true.
+
+To add a package, add its name to PACKAGES. The rules are the functions `*_faults`.
+"""
+
+import ast
+import builtins
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+import flambeau
+import pytest
+from build_support.docstrings import Docstring, parse
+from run_examples import failures, in_pytorch
+
+PACKAGES = ("nn.init",)
+
+# The first words of functions' summaries. A class's summary begins with another word: it is a noun phrase
+# ("Affine map ...") or a verb in the third person ("Applies ...").
+VERBS = frozenset(
+    """Add Allow Apply Assign Average Build Cache Call Cast Check Choose Clip Combine Compute Convert
+    Copy Count Create Decorate Delete Divide Draw Drop Encode Enter Evaluate Exchange Fill Find
+    Flatten Fuse Gather Give Interpolate Invert Join Keep Limit Look Make Mark Measure Move Multiply
+    Normalize Pack Pad Place Pool Project Prune Put Read Rearrange Register Remove Replace Replicate
+    Report Restore Return Run Sample Say Scale Scatter Select Set Shift Shrink Shuffle Skip Slide
+    Split Square Stack Start Store Sum Take Tell Test Transfer Transform Turn Undo Unpack Unpad
+    Upsample Use Visit Warn Wrap Write Yield Zero""".split()
+)
+# Of these every name that computes something has a formula.
+WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
+# What comes from a paper, and so needs a source.
+FROM_PAPERS = frozenset(
+    """init.xavier_uniform_ init.xavier_normal_ init.kaiming_uniform_ init.kaiming_normal_ init.orthogonal_
+    init.sparse_ init.trunc_normal_""".split()
+)
+# Classes that hold or describe layers and compute nothing, so that they have no shapes.
+WITHOUT_SHAPE = frozenset(
+    "Module Sequential ModuleList ModuleDict ParameterList ParameterDict ParametrizationList".split()
+)
+
+
+def public_names(package: str) -> Iterator[tuple[str, object]]:
+    """Yield each class and function of a package that is defined in it or in its parts."""
+    module = importlib.import_module(f"flambeau.{package}")
+    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    for name in sorted(set(names)):
+        value = getattr(module, name)
+        if callable(value) and (getattr(value, "__module__", None) or "").startswith(module.__name__):
+            yield f"{package}.{name}", value
+
+
+DOCUMENTED = {path: value for package in PACKAGES for path, value in public_names(package)}
+
+
+def found_at(path: str) -> object:
+    """The object that a docstring names: `Linear`, `nn.Linear` or `nn.functional.linear`."""
+    for prefix in ("", "nn.", "nn.functional.", "nn.init.", "nn.utils.", "optim.", "optim.lr_scheduler."):
+        place: object = flambeau
+        for name in f"{prefix}{path.removeprefix('flambeau.')}".split("."):
+            place = getattr(place, name, None)
+        if place is not None:
+            return place
+    return None
+
+
+# --- rules ---------------------------------------------------------------------------------------------
+
+
+def summary_faults(value: object, doc: Docstring) -> Iterator[str]:
+    text = doc.summary
+    if not text:
+        yield "no summary"
+        return
+    if not text.endswith(".") or not text[0].isupper():
+        yield f"the summary is no sentence: {text!r}"
+    word = text.split()[0].rstrip(",.:;")
+    if inspect.isclass(value):
+        if word in VERBS:
+            yield f"a class is described by a noun or a verb in the third person, not {word!r}"
+    elif doc.alias_of is None and word not in VERBS:
+        yield f"a function is described by an imperative, not {word!r}; a new verb is added to VERBS"
+
+
+def parameters(value: object) -> dict[str, inspect.Parameter]:
+    """The parameters by the names that a docstring gives them."""
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    found = inspect.signature(value).parameters  # type: ignore[arg-type]
+    return {stars.get(p.kind, "") + name: p for name, p in found.items()}
+
+
+def argument_faults(value: object, doc: Docstring) -> Iterator[str]:
+    wanted = parameters(value)
+    given = set(doc.arguments)
+    if doc.as_for is not None:
+        other = found_at(doc.as_for)
+        if other is None:
+            yield f"Args: no such name: {doc.as_for}"
+            return
+        theirs = parameters(other)
+        same = {n for n, p in wanted.items() if n in theirs and p.default == theirs[n].default}
+        given |= same
+    yield from (f"Args: {name} is missing" for name in wanted if name not in given)
+    yield from (f"Args: there is no parameter {name}" for name in given if name not in wanted)
+    yield from (f"Args: nothing is said of {name}" for name, text in doc.arguments.items() if not text)
+
+
+def raised(function: object) -> Iterator[str]:
+    """Yield the names of the exceptions that a function raises itself; "" where the name is computed."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            name = error.attr if isinstance(error, ast.Attribute) else getattr(error, "id", "")
+            yield name if hasattr(builtins, name) or name[:1].isupper() else ""
+
+
+def error_faults(value: object, doc: Docstring) -> Iterator[str]:
+    own = [vars(value).get(n) for n in ("__init__", "forward")] if inspect.isclass(value) else [value]
+    text = doc.sections.get("Raises", "")
+    for name in sorted({name for function in own if function is not None for name in raised(function)}):
+        if not text or name not in text:
+            yield f"Raises: {name or 'an exception'} is missing"
+
+
+def section_faults(path: str, value: object, doc: Docstring) -> Iterator[str]:
+    module = getattr(value, "__module__", "").rpartition(".")[2]
+    name = path.rpartition(".")[2]
+    is_layer = inspect.isclass(value) and issubclass(value, flambeau.nn.Module)
+    if is_layer and name not in WITHOUT_SHAPE and "Shape" not in doc.sections:
+        yield "no Shape"
+    if not inspect.isclass(value) and not {"Returns", "Shape"} & set(doc.sections):
+        yield "neither Returns nor Shape"
+    if module in WITH_FORMULA and "Formula" not in doc.sections:
+        yield "no Formula"
+    if path.removeprefix("nn.") in FROM_PAPERS and "Source" not in doc.sections:
+        yield "no Source"
+    if ">>> " not in doc.sections.get("Example", ""):
+        yield "no example"
+
+
+def faults(path: str, value: object) -> list[str]:
+    """All that is wrong with the documentation of a name."""
+    doc = parse(inspect.getdoc(value))
+    found = list(summary_faults(value, doc))
+    if doc.alias_of is not None:
+        return [*found, *(() if found_at(doc.alias_of) else (f"an alias of nothing: {doc.alias_of}",))]
+    found += argument_faults(value, doc)
+    found += error_faults(value, doc)
+    found += section_faults(path, value, doc)
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTED)
+def test_the_docstring_is_complete(path):
+    assert faults(path, DOCUMENTED[path]) == []
+
+
+# --- examples ------------------------------------------------------------------------------------------
+
+
+def examples() -> dict[str, str]:
+    texts = {path: parse(inspect.getdoc(v)).sections.get("Example", "") for path, v in DOCUMENTED.items()}
+    return {path: text + "\n" for path, text in texts.items() if text}
+
+
+def test_every_example_prints_what_it_shows():
+    assert failures({"flambeau": flambeau}, examples()) == {}
+
+
+def test_pytorch_prints_the_same():
+    torch = pytest.importorskip("torch")
+    shared = {name: program for name, text in examples().items() if (program := in_pytorch(text))}
+    assert len(shared) > len(examples()) // 2
+    assert failures({"torch": torch}, shared) == {}
+
+
+# --- the rules find faults -----------------------------------------------------------------------------
+
+
+def complete(scale, *, offset=0.0, **options):
+    """Scale a number.
+
+    Args:
+        scale: the factor.
+        offset: what is added.
+        **options: no effect.
+    Returns: the number.
+    Raises: ValueError for a scale below 0.
+
+    Example:
+        >>> 1 + 1
+        2
+    """
+    if scale < 0:
+        raise ValueError(scale)
+
+
+def test_a_complete_docstring_has_no_fault():
+    assert faults("complete", complete) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("Scale a number.", "Scaled number.", "imperative"),
+        ("Scale a number.", "Scale a number", "no sentence"),
+        ("Scale a number.", "", "no summary"),
+        ("    scale: the factor.\n", "", "scale is missing"),
+        ("scale: the", "factor: the", "no parameter factor"),
+        ("offset: what is added.", "offset:", "nothing is said of offset"),
+        ("**options", "*options", "no parameter \\*options"),
+        ("Raises: ValueError", "Raises: TypeError", "ValueError is missing"),
+        ("Returns: the number.\n", "", "neither Returns nor Shape"),
+        (">>> 1 + 1", "1 + 1", "no example"),
+    ],
+)
+def test_a_fault_is_found(old, new, fault):
+    def changed(scale, *, offset=0.0, **options):
+        if scale < 0:
+            raise ValueError(scale)
+
+    text = inspect.cleandoc(complete.__doc__)
+    assert old in text
+    changed.__doc__ = text.replace(old, new)
+    with pytest.raises(AssertionError, match=fault):
+        assert not faults("changed", changed), "\n".join(faults("changed", changed))
+
+
+def test_an_alias_names_what_exists():
+    def relu(*args):
+        """Deprecated alias of `nn.functional.relu`."""
+
+    assert faults("relu", relu) == []
+    relu.__doc__ = "Deprecated alias of `nn.functional.rellu`."
+    assert faults("relu", relu) == ["an alias of nothing: nn.functional.rellu"]
+
+
+def test_arguments_of_another_name_are_compared_with_its_signature():
+    def uniform(tensor, a=0.5, b=1.0, generator=None):
+        """Draw numbers.
+
+        Args: As for `nn.init.uniform_`.
+        Returns: the tensor.
+
+        Example:
+            >>> 1
+            1
+        """
+
+    assert faults("uniform", uniform) == ["Args: a is missing"]
+    uniform.__doc__ = uniform.__doc__.replace("uniform_`.", "uniform_`, except:\n            a: the bound.")
+    assert faults("uniform", uniform) == []
