@@ -15,25 +15,31 @@ import pytest
 from build_support.docstrings import Docstring, parse
 from run_examples import failures, in_pytorch
 
-PACKAGES = ("nn.init",)
+PACKAGES = ("nn.functional", "nn.init")
 
 # The first words of functions' summaries. A class's summary begins with another word: it is a noun phrase
 # ("Affine map ...") or a verb in the third person ("Applies ...").
 VERBS = frozenset(
-    """Add Allow Apply Assign Average Build Cache Call Cast Check Choose Clip Combine Compute Convert
-    Copy Count Create Decorate Delete Divide Draw Drop Encode Enter Evaluate Exchange Fill Find
-    Flatten Fuse Gather Give Interpolate Invert Join Keep Limit Look Make Mark Measure Move Multiply
-    Normalize Pack Pad Place Pool Project Prune Put Read Rearrange Register Remove Replace Replicate
-    Report Restore Return Run Sample Say Scale Scatter Select Set Shift Shrink Shuffle Skip Slide
-    Split Square Stack Start Store Sum Take Tell Test Transfer Transform Turn Undo Unpack Unpad
-    Upsample Use Visit Warn Wrap Write Yield Zero""".split()
+    """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Combine Compute
+    Convert Copy Count Create Decorate Delete Divide Draw Drop Encode Enter Evaluate Exchange Extend
+    Fill Find Flatten Fuse Gather Give Interpolate Invert Join Keep Limit Look Make Mark Measure
+    Move Multiply Normalize Pack Pad Place Pool Project Prune Put Read Rearrange Refuse Register
+    Remove Replace Replicate Report Resize Restore Return Run Sample Say Scale Scatter Select Set
+    Shift Shrink Shuffle Skip Slide Split Square Stack Start Store Sum Take Tell Test Transfer
+    Transform Turn Undo Unpack Unpad Upsample Use Visit Warn Wrap Write Yield Zero""".split()
 )
 # Of these every name that computes something has a formula.
 WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
 # What comes from a paper, and so needs a source.
 FROM_PAPERS = frozenset(
     """init.xavier_uniform_ init.xavier_normal_ init.kaiming_uniform_ init.kaiming_normal_ init.orthogonal_
-    init.sparse_ init.trunc_normal_""".split()
+    init.sparse_ init.trunc_normal_ functional.relu functional.leaky_relu functional.elu functional.selu
+    functional.celu functional.rrelu functional.silu functional.mish functional.hardswish functional.glu
+    functional.gumbel_softmax functional.dropout functional.alpha_dropout functional.dropout2d
+    functional.batch_norm functional.instance_norm functional.layer_norm functional.rms_norm
+    functional.group_norm functional.local_response_norm functional.ctc_loss functional.huber_loss
+    functional.smooth_l1_loss functional.triplet_margin_loss functional.multi_head_attention_forward
+    functional.fractional_max_pool2d functional.grid_sample functional.affine_grid""".split()
 )
 # Classes that hold or describe layers and compute nothing, so that they have no shapes.
 WITHOUT_SHAPE = frozenset(

@@ -304,35 +304,52 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Multi-head attention with its projections (Vaswani et al. 2017); see `nn.MultiheadAttention`.
+    """Attend by several heads, with projections before and after: `nn.MultiheadAttention` with its weights as
+    arguments.
 
+    Formula: result = concat(head_1, ..., head_h) W_out^T + b_out, head_i = softmax(q_i k_i^T / sqrt(E / h) +
+        mask) v_i
     Args:
         query: (L, N, E), or (L, E) without batch.
-        key: (S, N, E) or (S, E).
-        value: like `key`.
+        key: (S, N, E_k), or (S, E_k).
+        value: (S, N, E_v), or (S, E_v).
         embed_dim_to_check: E.
-        num_heads: divides E.
-        in_proj_weight: (3 E, E), of query, key and value below each other.
-        in_proj_bias: (3 E).
-        bias_k: one more key, (1, 1, E).
-        bias_v: its value.
-        add_zero_attn: one more key and value of zeros.
-        dropout_p: probability of dropping an attention weight in training.
-        out_proj_weight: (E, E).
-        out_proj_bias: (E).
-        training: whether to drop.
-        key_padding_mask: (N, S); True, or minus infinity: a key that takes no part.
-        need_weights: also return the attention weights.
-        attn_mask: (L, S) or (N * num_heads, L, S), of the same meaning.
-        use_separate_proj_weight: use the three weights below instead of in_proj_weight.
+        num_heads: h, a divisor of E.
+        in_proj_weight: the projections of query, key and value below each other, (3 E, E). None with separate
+            ones.
+        in_proj_bias: their biases, (3 E), or None.
+        bias_k: one more key, (1, 1, E), or None.
+        bias_v: the value of that key, (1, 1, E), or None.
+        add_zero_attn: whether to append a key and a value of zeros.
+        dropout_p: the probability with which an attention weight becomes 0 in training.
+        out_proj_weight: W_out, (E, E).
+        out_proj_bias: b_out, (E), or None.
+        training: whether to drop weights.
+        key_padding_mask: (N, S) or (S): True, or -inf, for keys that take no part. None means that all do.
+        need_weights: whether to return the attention weights.
+        attn_mask: (L, S) or (N h, L, S): True for pairs that take no part, or numbers that are added to the
+            scores.
+        use_separate_proj_weight: whether the next three replace `in_proj_weight`.
         q_proj_weight: (E, E).
-        k_proj_weight: (E, size of key's features).
-        v_proj_weight: (E, size of value's features).
-        static_k: keys by head, (N * num_heads, S, E / num_heads), in place of the projected ones.
-        static_v: values by head.
-        average_attn_weights: return the mean of the heads' weights.
-        is_causal: a promise that attn_mask is causal.
-    Returns: the output, shaped like query, and the weights (N, L, S), (N, num_heads, L, S), or None.
+        k_proj_weight: (E, E_k).
+        v_proj_weight: (E, E_v).
+        static_k: keys by head, (N h, S, E / h), in place of the projected ones.
+        static_v: values by head, (N h, S, E / h), in place of the projected ones.
+        average_attn_weights: whether to return the mean of the heads' weights.
+        is_causal: a promise that `attn_mask` is the causal one; it needs that mask.
+    Returns: the output, and the weights or None.
+    Shape: the output (L, N, E) or (L, E); the weights (N, L, S), (N, h, L, S), or both without N.
+    Raises: AssertionError for shapes that do not fit, RuntimeError for an `attn_mask` of another shape or
+        none with `is_causal`.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.
+    See also: nn.MultiheadAttention, scaled_dot_product_attention
+
+    Example:
+        >>> x, w = flambeau.eye(2), flambeau.eye(2)
+        >>> packed = (flambeau.cat([w, w, w]), None, None, None, False, 0.0, w, None)
+        >>> flambeau.nn.functional.multi_head_attention_forward(x, x, x, 2, 1, *packed)[1]
+        tensor([[0.6698, 0.3302],
+                [0.3302, 0.6698]])
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None

@@ -6,12 +6,14 @@ import flambeau
 from flambeau import Tensor
 from flambeau._arguments.checks import require_tensors
 from flambeau._C import _nn
+from flambeau._loading.documentation import described_by
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
+@described_by(flambeau.embedding)
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -21,7 +23,25 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Look up rows of `weight`; rows longer than `max_norm` are first shortened in place."""
+    """Look up rows of a table by integer index.
+
+    Args:
+        input: the indices, of an integer dtype, in [0, count).
+        weight: the table.
+        padding_idx: the row that receives no gradient; negative values count from the last one. None means no
+            row.
+        max_norm: rows that are looked up and have a larger norm are first scaled down to it, in place.
+        norm_type: the order of that norm.
+    Shape: `input` (*) and `weight` (count, length) give (*, length).
+    Raises: AssertionError if `padding_idx` is no row; IndexError for an index out of range.
+    See also: nn.Embedding, embedding_bag, one_hot
+
+    Example:
+        >>> table = flambeau.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+        >>> flambeau.nn.functional.embedding(flambeau.tensor([2, 0]), table)
+        tensor([[4., 5.],
+                [0., 1.]])
+    """
     if padding_idx is None:
         padding_idx = -1
     elif padding_idx >= weight.size(0) or padding_idx < -weight.size(0):
@@ -34,8 +54,14 @@ def embedding(
     return flambeau.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
+@described_by(_nn.one_hot)
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Integers (*) to rows (*, num_classes) with a single 1; -1: the largest integer + 1 classes."""
+    """Make vectors that are 1 at the given class and 0 elsewhere.
+
+    Args:
+        input: the classes, int64, 0 or more.
+        num_classes: the length of the vectors; -1 takes the largest class plus 1.
+    """
     return _nn.one_hot(input, num_classes)
 
 
@@ -72,6 +98,7 @@ def _scales(per_sample_weights: Tensor | None, input: Tensor, mode: str) -> Tens
     return per_sample_weights.reshape(-1)
 
 
+@described_by(flambeau.embedding_bag)
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -85,20 +112,35 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sum, mean or maximum of rows of `weight`, bag by bag.
+    """Sum, average or maximize rows of a table, bag by bag.
+
+    The rows themselves are not kept in memory. An empty bag gives 0.
 
     Args:
-        input: indices, (B, n) for B bags of n, or (N) together with `offsets`.
+        input: the indices: (B, n) for B bags of n, or (N) together with `offsets`.
         weight: the table, (count, length).
-        offsets: where each bag begins in a vector of indices.
-        max_norm: rows longer than this are first shortened in place.
-        norm_type: order of that norm.
-        scale_grad_by_freq: divide a row's gradient by its count in `input`.
-        mode: sum, mean or max.
-        sparse: make the gradient of `weight` a sparse tensor; for sum and mean.
-        per_sample_weights: scale of each row, of input's shape; for mode sum.
-        include_last_offset: whether offsets end with the number of indices.
-        padding_idx: this index counts nothing.
+        offsets: where each bag begins in a vector of indices; None with a matrix of indices.
+        max_norm: rows that are looked up and have a larger norm are first scaled down to it, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: whether a row's gradient is divided by its count in `input`; not for "max".
+        mode: "sum", "mean" or "max".
+        sparse: whether the gradient of `weight` is a sparse tensor; not for "max".
+        per_sample_weights: the factor of each row, of the shape of `input`; for "sum" alone.
+        include_last_offset: whether `offsets` ends with the number of indices.
+        padding_idx: an index that counts in no bag. None means that all count.
+    Returns: the result, of shape (B, length).
+    Shape: `input` (B, n), or `input` (N) and `offsets` (B); `weight` (count, length); the result (B, length).
+    Raises: ValueError for another number of dimensions, another mode, `offsets` with a matrix or missing with
+        a vector, or options that do not go with "max"; NotImplementedError for `per_sample_weights` without
+        "sum".
+    See also: nn.EmbeddingBag, embedding
+
+    Example:
+        >>> table = flambeau.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+        >>> places = flambeau.tensor([0, 1, 2])
+        >>> flambeau.nn.functional.embedding_bag(places, table, flambeau.tensor([0, 2]), mode="sum")
+        tensor([[2., 4.],
+                [4., 5.]])
     """
     require_tensors("embedding_bag", input=input, weight=weight)
     if weight.dtype == flambeau.long and input.is_floating_point():

@@ -61,16 +61,26 @@ def grouped_mm(
     bias: Tensor | None = None,
     out_dtype: Any = None,
 ) -> Tensor:
-    """Multiply matrices group by group.
+    """Multiply matrices group by group, as mixtures of experts need it.
 
     Args:
-        mat_a: (G, M, K), or (M, K), whose rows belong to groups; with two dimensions on both sides the groups
-            are those of K.
-        mat_b: (G, K, N), or (K, N), whose columns belong to groups.
-        offs: int32, where each group ends, if a matrix has two dimensions. Results behind the last one are 0.
-        bias: None.
-        out_dtype: of the result.
-    Shape: (M, N) if one matrix has two dimensions, else (G, M, N).
+        mat_a: (G, M, K), or (M, K), whose rows are divided into groups. If both matrices have 2 dimensions, K
+            is divided.
+        mat_b: (G, K, N), or (K, N), whose columns are divided into groups.
+        offs: where each group ends, int32 (G), given exactly if a matrix has 2 dimensions. Results after the
+            last end are 0.
+        bias: None; others are refused.
+        out_dtype: the dtype of the result. None means that of the matrices.
+    Shape: (M, N) if one matrix has 2 dimensions, else (G, M, N).
+    Raises: RuntimeError for shapes, dtypes or offsets that do not fit, or a bias.
+
+    Example:
+        >>> a, b = flambeau.ones(3, 4), flambeau.stack([flambeau.eye(4), 2 * flambeau.eye(4)])
+        >>> ends = flambeau.tensor([1, 3], dtype=flambeau.int32)
+        >>> flambeau.nn.functional.grouped_mm(a, b, offs=ends)
+        tensor([[1., 1., 1., 1.],
+                [2., 2., 2., 2.],
+                [2., 2., 2., 2.]])
     """
     _check(mat_a, mat_b, offs, bias)
     if offs is None:

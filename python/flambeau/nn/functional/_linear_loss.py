@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau._loading.documentation import described_by
 from flambeau.nn.functional._loss import cross_entropy
 
 __all__ = ["LinearCrossEntropyOptions", "linear_cross_entropy"]
@@ -20,17 +21,22 @@ _Given = tuple[Tensor, Tensor | None, Tensor | None, int, float]
 
 @dataclass
 class LinearCrossEntropyOptions:
-    """How `linear_cross_entropy` shares its work out: in chunks of the batch, whose scores are not kept.
+    """Choices of `linear_cross_entropy` about how the batch is shared out in chunks.
 
+    Formula: rows = ceil(k * N * in_features / C), k of `chunking_method`
     Args:
-        allow_retain_graph: whether backward may run twice; always possible here.
-        batch_chunk_size: rows of a chunk; None: by `chunking_method`.
-        chunking_method: ``aspect_ratio:k`` for scores of a chunk k times as large as the input,
-            ``auto`` for 2, None for no chunks.
-        acc_policy: ``accurate``, ``balanced``, ``compact`` or ``auto``. Sums over chunks are kept in
-            the type of the scores, in all of them.
-        acc_dtype: as `acc_policy`.
+        allow_retain_graph: whether backward may run twice; it always may, so this has no effect.
+        batch_chunk_size: the rows of a chunk, above 0. None follows `chunking_method`.
+        chunking_method: "aspect_ratio:k" makes the scores of a chunk k times as large as the input, "auto"
+            means k = 2, None means no chunks.
+        acc_policy: "accurate", "balanced", "compact" or "auto". Sums over chunks have the dtype of the scores
+            with each of them.
+        acc_dtype: a floating dtype or None; it has no effect.
     Raises: ValueError for values that are not among the choices.
+
+    Example:
+        >>> flambeau.nn.functional.LinearCrossEntropyOptions(batch_chunk_size=64).batch_chunk_size
+        64
     """
 
     allow_retain_graph: bool = False
@@ -66,6 +72,7 @@ def _rows(options: Any, batch: int, features: int, classes: int) -> int:
     return max(1, math.ceil(ratio * batch * features / classes))
 
 
+@described_by(cross_entropy)
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -78,19 +85,30 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
-    """Cross entropy of the scores `linear(input, linear_weight, linear_bias)`.
+    """Compute the cross entropy of the scores that a linear map of the input gives.
+
+    With `options` the batch is taken in chunks, whose scores are computed again in backward instead of being
+    kept: the
+    scores of all classes are then never in memory at once.
+
+    Formula: result = cross_entropy(input @ linear_weight^T + linear_bias, target)
 
     Args:
-        input: features, (in) or (N, in).
-        linear_weight: (C, in), or (C, d_1, ..., d_K, in) for scores (N, C, d_1, ..., d_K).
-        target: classes or probabilities, as for `cross_entropy`.
-        linear_bias: of the shape of linear_weight without its last dimension, or (C,).
-        weight: scale of each class.
-        reduction: mean, sum or none.
-        ignore_index: class index that counts nothing; None: -100.
-        label_smoothing: as for `cross_entropy`.
-        options: whether to take the batch in chunks, whose scores are computed again in backward. The result
-            has the dtype of `input` then, also under autocast.
+        input: the features, (N, in) or (in).
+        linear_weight: the matrix, (C, in), or (C, d_1, ..., d_K, in) for scores (N, C, d_1, ..., d_K).
+        target: the classes or probabilities, as for `cross_entropy`.
+        linear_bias: the bias, of the shape of `linear_weight` without its last dimension, or (C).
+        weight: the factor of each class, (C). None means 1.
+        ignore_index: a target class that adds nothing. None means -100.
+        options: how to share out the work. None takes the batch as a whole. With options the result has the
+            dtype of `input`, also under autocast.
+    Shape: the result has the shape of the classes with reduction "none", else ().
+    See also: nn.LinearCrossEntropyLoss, cross_entropy
+
+    Example:
+        >>> x, w = flambeau.tensor([[1.0, 0.0]]), flambeau.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> flambeau.nn.functional.linear_cross_entropy(x, w, flambeau.tensor([0]))
+        tensor(0.3133)
     """
     _check_linear(input, linear_weight, target, linear_bias, ignore_index)
     ignored = -100 if ignore_index is None else ignore_index

@@ -11,6 +11,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._arguments.checks import require_tensors
 from flambeau._C import _nn
+from flambeau._loading.documentation import described_by
 from flambeau.nn.functional._reduction import named, number_of
 
 __all__ = [
@@ -61,6 +62,7 @@ def _difference_loss(
     return each.sum() if number_of(reduction) == 2 else each
 
 
+@described_by(_nn.mse_loss)
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -69,11 +71,25 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Squared difference; `weight` scales each element."""
+    """Compute the mean squared difference of input and target.
+
+    Args:
+        target: the values to reach, of the shape of `input`; shapes that broadcast give a warning.
+        weight: the factor of each element, of the shape of `input`; the mean divides by its sum. None means
+            1.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    Raises: ValueError for another reduction, or a `weight` of another shape.
+    See also: nn.MSELoss, l1_loss, huber_loss
+
+    Example:
+        >>> flambeau.nn.functional.mse_loss(flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 4.0]))
+        tensor(2.5000)
+    """
     _warn_of_sizes(input, target)
     return _difference_loss(_nn.mse_loss, input, target, named(size_average, reduce, reduction), weight)
 
 
+@described_by(_nn.l1_loss)
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -82,11 +98,26 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Absolute difference; `weight` scales each element."""
+    """Compute the mean absolute difference of input and target.
+
+    Args:
+        target: the values to reach, of the shape of `input`; shapes that broadcast give a warning.
+        weight: the factor of each element, of the shape of `input`; the mean divides by its sum. None means
+            1.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    Gradient: the sign of input - target; 0 where they are equal.
+    Raises: ValueError for another reduction, or a `weight` of another shape.
+    See also: nn.L1Loss, mse_loss, smooth_l1_loss
+
+    Example:
+        >>> flambeau.nn.functional.l1_loss(flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 4.0]))
+        tensor(1.5000)
+    """
     _warn_of_sizes(input, target)
     return _difference_loss(_nn.l1_loss, input, target, named(size_average, reduce, reduction), weight)
 
 
+@described_by(_nn.smooth_l1_loss)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -95,7 +126,19 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Squared difference / (2 beta) below `beta`, absolute difference - beta / 2 above."""
+    """Compute a loss that is quadratic for small differences and linear for others.
+
+    Args:
+        target: the values to reach, of the shape of `input`; shapes that broadcast give a warning.
+        beta: the difference, 0 or more, at which the loss becomes linear; 0 gives `l1_loss`. Default: 1.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    Raises: RuntimeError if `beta` is negative.
+    See also: nn.SmoothL1Loss, huber_loss
+
+    Example:
+        >>> flambeau.nn.functional.smooth_l1_loss(flambeau.tensor([0.5, 3.0]), flambeau.zeros(2))
+        tensor(1.3125)
+    """
     _warn_of_sizes(input, target)
     reduction = named(size_average, reduce, reduction)
     if beta < 0:
@@ -105,6 +148,7 @@ def smooth_l1_loss(
     return _difference_loss(_nn.smooth_l1_loss, input, target, reduction, None, beta)
 
 
+@described_by(_nn.huber_loss)
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -112,7 +156,21 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Half the squared difference below `delta`, linear above; `weight` scales each element."""
+    """Compute a loss that is quadratic for small differences and linear, with slope `delta`, for others.
+
+    Args:
+        target: the values to reach, of the shape of `input`; shapes that broadcast give a warning.
+        delta: the difference, above 0, at which the loss becomes linear. Default: 1.
+        weight: the factor of each element, of the shape of `input`; the mean divides by its sum. None means
+            1.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    Raises: RuntimeError if `delta` is not positive.
+    See also: nn.HuberLoss, smooth_l1_loss
+
+    Example:
+        >>> flambeau.nn.functional.huber_loss(flambeau.tensor([0.5, 3.0]), flambeau.zeros(2), delta=2.0)
+        tensor(2.0625)
+    """
     _warn_of_sizes(input, target)
     if not delta > 0:
         raise RuntimeError("huber_loss: expected delta > 0")
@@ -130,6 +188,7 @@ def _said_of_classes(error: RuntimeError, input: Tensor, target: Tensor, ignored
     return IndexError(f"Target {wrong[0].item()} is out of bounds: there are {classes} classes")
 
 
+@described_by(_nn.nll_loss_nd)
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -139,7 +198,17 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log probability (N, C, *) of the target class (N, *)."""
+    """Compute the negative log probability of the target classes.
+
+    Args:
+        input: the logarithms of probabilities, such as `log_softmax` gives; classes along dimension 1.
+        target: the classes, int64 in [0, C).
+        weight: the factor of each class, (C). None means 1.
+        ignore_index: a target that adds nothing to the sum and does not count in the mean.
+    Shape: `input` (N, C, *) or (C), `target` (N, *) or (); the result has the shape of `target` with
+        reduction "none", else ().
+    Raises: IndexError for a target that is no class, ValueError for shapes that do not fit.
+    """
     reduction = named(size_average, reduce, reduction)
     try:
         return _nn.nll_loss_nd(input, target, weight, number_of(reduction), ignore_index)
@@ -147,6 +216,7 @@ def nll_loss(
         raise _said_of_classes(error, input, target, ignore_index) from None
 
 
+@described_by(_nn.cross_entropy_loss)
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -157,17 +227,22 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy of scores (N, C, *) and class indices (N, *) or probabilities (N, C, *).
+    """Compute the cross entropy of scores and target classes or probabilities.
+
+    It is `nll_loss` of `log_softmax` of the scores, in one step.
 
     Args:
-        input: unnormalised scores.
-        target: the classes, or their probabilities.
-        weight: scale of each class.
-        size_average: PyTorch's older switch, as `reduce`, for `reduction`.
-        ignore_index: this class index counts nothing.
-        reduce: see `size_average`.
-        reduction: mean, sum or none.
-        label_smoothing: share of the target that is spread over all classes, in [0, 1].
+        input: the scores (logits), any real numbers; classes along dimension 1.
+        target: the classes, int64 in [0, C), or their probabilities, in the shape of `input`.
+        weight: the factor of each class, (C). None means 1. The mean divides by the sum of the targets'
+            weights.
+        ignore_index: a target class that adds nothing to the sum and does not count in the mean.
+        label_smoothing: the share of the target's probability that is spread evenly over all classes, in [0,
+            1].
+    Shape: `input` (N, C, *) or (C); `target` (N, *) or () of classes, or probabilities in the shape of
+        `input`; the result has the shape of the classes with reduction "none", else ().
+    Raises: IndexError for a target that is no class, RuntimeError for shapes that do not fit.
+    See also: nn.CrossEntropyLoss, nll_loss, linear_cross_entropy
     """
     reduction = named(size_average, reduce, reduction)
     try:
@@ -178,6 +253,7 @@ def cross_entropy(
         raise _said_of_classes(error, input, target, ignore_index) from None
 
 
+@described_by(_nn.binary_cross_entropy)
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -186,7 +262,21 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-(t ln p + (1 - t) ln(1 - p)); logarithms are limited to at least -100."""
+    """Compute the binary cross entropy of probabilities.
+
+    Args:
+        input: the probabilities, in [0, 1].
+        target: the probabilities to reach, in [0, 1], of the shape of `input`.
+        weight: the factor of each term, which broadcasts to `target`. None means 1.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    Raises: ValueError if the shapes differ.
+    See also: nn.BCELoss, binary_cross_entropy_with_logits
+
+    Example:
+        >>> p, target = flambeau.tensor([0.5, 0.8]), flambeau.tensor([0.0, 1.0])
+        >>> flambeau.nn.functional.binary_cross_entropy(p, target)
+        tensor(0.4581)
+    """
     reduction = named(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
@@ -198,6 +288,7 @@ def binary_cross_entropy(
     return _nn.binary_cross_entropy(input, target, weight, number_of(reduction))
 
 
+@described_by(flambeau.binary_cross_entropy_with_logits)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -207,7 +298,23 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Binary cross entropy of sigmoid(input), without overflow."""
+    """Compute the binary cross entropy of the logistic function of scores, without overflow.
+
+    Args:
+        input: the scores (logits), any real numbers.
+        target: the probabilities to reach, in [0, 1], of the shape of `input`.
+        weight: the factor of each term, which broadcasts to `input`. None means 1.
+        pos_weight: the factor of the terms with positive target, which broadcasts to `input`; a value above 1
+            raises recall.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    Raises: ValueError if the shapes differ.
+    See also: nn.BCEWithLogitsLoss, binary_cross_entropy
+
+    Example:
+        >>> scores, target = flambeau.tensor([0.0, 100.0]), flambeau.tensor([0.0, 1.0])
+        >>> flambeau.nn.functional.binary_cross_entropy_with_logits(scores, target)
+        tensor(0.3466)
+    """
     reduction = named(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
@@ -217,6 +324,7 @@ def binary_cross_entropy_with_logits(
     return flambeau.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number_of(reduction))
 
 
+@described_by(flambeau.kl_div)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -225,7 +333,22 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Divergence of log probabilities `input` from `target`; batchmean divides the sum by the batch size."""
+    """Compute the Kullback-Leibler divergence of a distribution from a target distribution.
+
+    Args:
+        input: the logarithms of the distribution's probabilities.
+        target: the target's probabilities, or their logarithms with `log_target`.
+        reduction: "batchmean" (the sum divided by the first size: the divergence itself), "mean" (over all
+            elements, with a warning), "sum" or "none".
+        log_target: whether `target` holds logarithms.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    See also: nn.KLDivLoss, cross_entropy
+
+    Example:
+        >>> p, q = flambeau.tensor([[0.5, 0.5]]), flambeau.tensor([[0.25, 0.75]])
+        >>> flambeau.nn.functional.kl_div(q.log(), p, reduction="batchmean")
+        tensor(0.1438)
+    """
     reduction = named(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
@@ -239,6 +362,7 @@ def kl_div(
     return total / input.size(0) if input.dim() else total
 
 
+@described_by(flambeau.poisson_nll_loss)
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -249,7 +373,21 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of counts whose rate is `input`, or e^input; `full` adds Stirling's term."""
+    """Compute the negative log likelihood of counts with Poisson distributions.
+
+    Args:
+        input: the rates, or their logarithms.
+        target: the counts.
+        log_input: whether `input` holds logarithms of rates.
+        full: whether to add Stirling's approximation of ln(target!) for targets above 1.
+        eps: added to the rate before its logarithm is taken, without `log_input`.
+    Shape: `input` and `target` of one shape, which the result has with reduction "none"; else ().
+    See also: nn.PoissonNLLLoss, gaussian_nll_loss
+
+    Example:
+        >>> flambeau.nn.functional.poisson_nll_loss(flambeau.tensor([0.0, 1.0]), flambeau.tensor([1.0, 3.0]))
+        tensor(0.3591)
+    """
     reduction = named(size_average, reduce, reduction)
     return flambeau.poisson_nll_loss(input, target, log_input, full, eps, number_of(reduction))
 
@@ -283,15 +421,27 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of `target` under normal distributions.
+    """Compute the negative log likelihood of values with normal distributions.
 
+    Formula: result = (ln(max(var, eps)) + (input - target)^2 / max(var, eps)) / 2, plus ln(2 pi) / 2 with
+        full
     Args:
         input: the means.
         target: the values.
-        var: the variances, one number, or a tensor of input's shape or without its last size.
-        full: add the constant ln(2 pi) / 2.
-        eps: least variance.
-        reduction: mean, sum or none.
+        var: the variances, not negative: one number, or a tensor of the shape of `input`, without its last
+            size, or with 1 in its place.
+        full: whether to add the constant ln(2 pi) / 2.
+        eps: the least variance. No gradient flows through this limit.
+        reduction: "mean" (over all elements), "sum" or "none" (one loss per element).
+    Shape: `input` and `target` (N, *); the result has their shape with reduction "none"; else ().
+    Raises: ValueError for a negative variance or one of another shape, or another reduction.
+    Source: Nix & Weigend 1994, "Estimating the mean and variance of the target probability distribution".
+    See also: nn.GaussianNLLLoss, mse_loss
+
+    Example:
+        >>> mean, value = flambeau.tensor([0.0, 1.0]), flambeau.tensor([0.0, 2.0])
+        >>> flambeau.nn.functional.gaussian_nll_loss(mean, value, flambeau.ones(2))
+        tensor(0.2500)
     """
     var = _variances(var, input)
     chosen = number_of(reduction)
@@ -304,6 +454,7 @@ def gaussian_nll_loss(
     return loss.mean() if chosen == 1 else loss.sum() if chosen == 2 else loss
 
 
+@described_by(flambeau.ctc_loss)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -313,16 +464,24 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006).
+    """Compute the negative log probability of target sequences under any alignment with the inputs.
 
     Args:
-        log_probs: (T, N, C), or (T, C) without batch.
-        targets: (N, S), or all targets in a vector.
-        input_lengths: number of times of each sequence, tensor or list.
-        target_lengths: length of each target.
-        blank: the class that stands for nothing.
-        reduction: mean (each loss divided by its target's length first), sum or none.
-        zero_infinity: targets that do not fit count 0.
+        log_probs: the logarithms of probabilities, (T, N, C), or (T, C) without batch.
+        targets: the labels, (N, S), or those of all samples in one vector.
+        input_lengths: the number of steps of each sample, at most T: a tensor or a list.
+        target_lengths: the number of labels of each sample.
+        blank: the class that stands for no label.
+        reduction: "mean" (each loss is first divided by the length of its target), "sum" or "none".
+        zero_infinity: whether the infinite losses of targets that do not fit, and their gradients, become 0.
+    Shape: the result is (N), or () without batch or with another reduction than "none".
+    See also: nn.CTCLoss
+
+    Example:
+        >>> probs = flambeau.full((3, 1, 2), 0.5)
+        >>> one = flambeau.tensor([1])
+        >>> flambeau.nn.functional.ctc_loss(probs.log(), one.reshape(1, 1), 3 * one, one)
+        tensor(0.2877)
     """
     require_tensors("ctc_loss", log_probs=log_probs, targets=targets)
     if log_probs.dim() == 2:

@@ -31,15 +31,26 @@ def _check_edges(input: Tensor, pad: Sequence[int], mode: str) -> None:
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Pad a tensor at its edges.
+    """Extend a tensor at its edges, or cut it.
 
     Args:
         input: the tensor.
-        pad: (before, after) of the last dimension, then of the one before it, ...; negative: cut off.
-        mode: "constant", "reflect" (mirrored at the edge), "replicate" (the edge repeated) or "circular".
-            All but the first take 1 to 3 padded dimensions after the batch and channel dimensions.
-        value: of constant padding, 0 by default.
-    Raises: RuntimeError for padding that does not fit, NotImplementedError for an unknown mode.
+        pad: the numbers of elements before and after the last dimension, then the one before it, and so on;
+            negative numbers cut.
+        mode: "constant"; "reflect" mirrors at the edge elements, which are not repeated; "replicate" repeats
+            the edge elements; "circular" continues at the other end. All but "constant" take 1 to 3
+            dimensions after batch and channels.
+        value: the added value with "constant". None means 0.
+    Shape: each dimension grows by its two numbers.
+    Raises: RuntimeError for an odd number of lengths, too many of them, an empty dimension, or a value with
+        another mode than "constant"; NotImplementedError for an unknown mode or a number of dimensions that
+        it does not take; TypeError for arguments of another type.
+    See also: nn.ConstantPad1d, nn.ReflectionPad2d, nn.ReplicationPad3d, nn.CircularPad1d
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0, 3.0]])
+        >>> flambeau.nn.functional.pad(x, (1, 2), mode="reflect")
+        tensor([[2., 1., 2., 3., 2., 1.]])
     """
     if not isinstance(input, Tensor) or isinstance(pad, str) or not isinstance(mode, str):
         raise TypeError(f"pad: expected a Tensor, lengths and the name of a mode, got {input}, {pad}, {mode}")

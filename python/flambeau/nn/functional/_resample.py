@@ -11,6 +11,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._arguments.checks import require_type
 from flambeau._C import _functions
+from flambeau._loading.documentation import described_by
 from flambeau.nn.functional._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
@@ -73,17 +74,33 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resize the dimensions after batch and channels.
+    """Resize the spatial dimensions by interpolation.
 
     Args:
         input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
-        size: of the result.
-        scale_factor: the result's size over the input's; instead of `size`.
-        mode: nearest, nearest-exact or area; linear (3-D input), bilinear or bicubic (4-D), trilinear (5-D).
-        align_corners: of interpolating modes: samples span the input from corner element to corner element.
-        recompute_scale_factor: place the samples by the sizes, not by the given `scale_factor`.
-        antialias: bilinear and bicubic filters that widen when the result is smaller.
-    Raises: ValueError for contradicting arguments, NotImplementedError for other inputs and modes.
+        size: the new spatial sizes; one number stands for all. None follows `scale_factor`.
+        scale_factor: the ratio of new to old sizes; one number stands for all. None follows `size`.
+        mode: "nearest", "nearest-exact" (without the shift of half an element that "nearest" has), "area"
+            (means), "linear" (3-D input), "bilinear" or "bicubic" (4-D), "trilinear" (5-D).
+        align_corners: for modes that interpolate: whether samples span the input from the center of the first
+            element to that of the last instead of from edge to edge. None means False.
+        recompute_scale_factor: whether samples are placed by the ratio of the rounded sizes instead of the
+            given ratio.
+        antialias: whether the filter widens when the result is smaller; for "bilinear" and "bicubic" of 4-D
+            input.
+    Shape: (N, C, *size) to (N, C, *new).
+    Raises: ValueError for arguments that contradict each other, NotImplementedError for another mode or
+        number of dimensions.
+    Source: Keys 1981, "Cubic Convolution Interpolation for Digital Image Processing", a = -0.75, for
+        "bicubic".
+    See also: nn.Upsample, grid_sample
+
+    Example:
+        >>> x = flambeau.tensor([[[0.0, 2.0]]])
+        >>> flambeau.nn.functional.interpolate(x, size=4, mode="linear")
+        tensor([[[0.0000, 0.5000, 1.5000, 2.0000]]])
+        >>> flambeau.nn.functional.interpolate(x, scale_factor=2, mode="nearest")
+        tensor([[[0., 0., 2., 2.]]])
     """
     aligned = _check(input, size, scale_factor, mode, align_corners)
     dims = input.dim() - 2
@@ -117,13 +134,13 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """`interpolate` under its older name."""
+    """Deprecated alias of `nn.functional.interpolate`."""
     warnings.warn("upsample is deprecated: call interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` with mode nearest."""
+    """Deprecated alias of `nn.functional.interpolate` with mode "nearest"."""
     warnings.warn(
         "upsample_nearest is deprecated: call interpolate",
         stacklevel=2,
@@ -132,7 +149,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` with mode bilinear and aligned corners."""
+    """Deprecated alias of `nn.functional.interpolate` with mode "bilinear" and aligned corners."""
     warnings.warn(
         "upsample_bilinear is deprecated: call interpolate",
         stacklevel=2,
@@ -153,6 +170,7 @@ _FILTERS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
+@described_by(flambeau.grid_sampler)
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -160,15 +178,25 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Sample at places of a grid.
+    """Sample images or volumes at the places that a grid names.
 
     Args:
-        input: (N, C, H, W) or (N, C, D, H, W).
-        grid: (N, H_out, W_out, 2) of x, y or (N, D_out, H_out, W_out, 3) of x, y, z; -1 and 1 are the
-            edges of the input.
-        mode: bilinear (trilinear for 5-D), nearest, or bicubic (4-D).
-        padding_mode: outside the input: zeros, border (nearest edge) or reflection.
-        align_corners: whether -1 and 1 are the centers of the corner elements instead.
+        input: the images, (N, C, H, W), or volumes, (N, C, D, H, W).
+        grid: the places: x, y or x, y, z in the last dimension; -1 and 1 are the edges of the input.
+        mode: "bilinear" (trilinear for volumes), "nearest", or "bicubic" for images.
+        padding_mode: what lies outside of the input: "zeros", "border" (the nearest edge element) or
+            "reflection".
+        align_corners: whether -1 and 1 are the centers of the corner elements instead of the edges. None
+            means False, with a warning.
+    Shape: (N, C, H, W) and (N, H_out, W_out, 2) give (N, C, H_out, W_out); with a depth likewise.
+    Raises: ValueError for another mode or padding mode, TypeError for an `align_corners` that is no bool.
+    See also: affine_grid, interpolate
+
+    Example:
+        >>> image = flambeau.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
+        >>> center = flambeau.zeros(1, 1, 1, 2)
+        >>> flambeau.nn.functional.grid_sample(image, center, align_corners=False)
+        tensor([[[[1.5000]]]])
     """
     if mode not in _FILTERS:
         raise ValueError(f"grid_sample: expected bicubic, bilinear or nearest as mode, got {mode!r}")
@@ -181,13 +209,24 @@ def grid_sample(
     return flambeau.grid_sampler(input, grid, _FILTERS[mode], _BORDERS[padding_mode], aligned)
 
 
+@described_by(flambeau.affine_grid_generator)
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Grids for `grid_sample` from affine maps.
+    """Make the grid that `grid_sample` needs for an affine map of images or volumes.
 
     Args:
-        theta: (N, 2, 3), or (N, 3, 4) for volumes.
-        size: of the sampled result, (N, C, H, W) or (N, C, D, H, W).
-        align_corners: as for `grid_sample`.
+        theta: the maps from places in the result to places in the input, (N, 2, 3) or (N, 3, 4).
+        size: the sizes of the result, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: whether -1 and 1 are the centers of the corner elements instead of the edges. None
+            means False, with a warning. `grid_sample` needs the same choice.
+    Raises: ValueError for a `theta` of another dtype or shape or an empty size, NotImplementedError for
+        another number of sizes, TypeError for an `align_corners` that is no bool.
+    See also: grid_sample
+
+    Example:
+        >>> identity = flambeau.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> flambeau.nn.functional.affine_grid(identity, (1, 1, 1, 2), align_corners=False)
+        tensor([[[[-0.5000,  0.0000],
+                  [ 0.5000,  0.0000]]]])
     """
     require_type("affine_grid", bool, align_corners=align_corners)
     if not theta.is_floating_point():

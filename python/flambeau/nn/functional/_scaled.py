@@ -118,5 +118,23 @@ def scaled_grouped_mm(
     contraction_dim: list[int] | tuple[int, ...] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """Refuse: scaled products of groups run on CUDA devices only, and flambeau has none."""
+    """Refuse to multiply scaled matrices by groups: only CUDA devices have kernels for it, and this build
+    uses none.
+
+    Args:
+        mat_a: the left matrices.
+        mat_b: the right matrices.
+        scale_a: the scales of `mat_a`.
+        scale_recipe_a: what a scale of `mat_a` belongs to.
+        scale_b: the scales of `mat_b`.
+        scale_recipe_b: what a scale of `mat_b` belongs to.
+        swizzle_a: the order of the scales of `mat_a`.
+        swizzle_b: the order of the scales of `mat_b`.
+        bias: what would be added.
+        offs: where each group ends.
+        output_dtype: the dtype of the result.
+        contraction_dim: the dimensions that are summed over.
+        use_fast_accum: whether sums may be kept with less precision.
+    Raises: NotImplementedError, always.
+    """
     raise NotImplementedError("scaled_grouped_mm: expected a CUDA device; the CPU has no kernel for it")

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from flambeau import Tensor
+from flambeau._loading.documentation import inherited
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 
@@ -54,6 +55,9 @@ class FunctionalLayer(Module):
         variable = any(p.kind is p.VAR_KEYWORD for p in own.parameters.values())
         given = own.replace(parameters=list(own.parameters.values())[1:])
         cls.__signature__ = cls.signature() if variable else given  # type: ignore[attr-defined]
+        own_text = vars(cls).get("__doc__")
+        if isinstance(own_text, str):
+            cls.__doc__ = inherited(own_text, (cls.function,))
 
     def forward(self, input: Tensor) -> Any:
         """Apply the function."""
