@@ -36,6 +36,8 @@ _OF_LAYERS = ("Formula", "Dtypes", "Gradient", "Notes", "Source")
 _HEAD = re.compile(rf"^({'|'.join(_TITLES)}):[ ]*", re.M)
 _ARGUMENT = re.compile(r"^    (?=\*{0,2}\w+(?:, \w+)*(?: \(.*?\))?:(?: |$))", re.M)
 _NAMES = re.compile(r"\*{0,2}\w+(?:, \w+)*")
+# What composites say of their gradients, which layers need not say.
+_THROUGH = "Through the operators that it is made of."
 # Where an operator's entry stands: no source of a layer.
 _ENTRY = re.compile(r"^    native_functions\.yaml, .*\n?", re.M)
 # Parameters that mean the same wherever they occur and have no other text.
@@ -117,8 +119,10 @@ def _of_class(cls: type) -> str:
 
 def _of_function(name: str) -> str:
     """Return of the documentation of a function of `nn.functional` what holds for a layer."""
-    text = getattr(import_module("flambeau.nn.functional"), name).__doc__ or ""
-    sections = _paragraphs(text)
+    function = getattr(import_module("flambeau.nn.functional"), name)
+    _, sections = _sections(inspect.cleandoc(function.__doc__ or ""))
+    if sections.get("Gradient", "").strip() == _THROUGH:
+        del sections["Gradient"]
     if "Source" in sections:
         sections["Source"] = _ENTRY.sub("", sections["Source"] + "\n").rstrip()
     return "\n\n".join(f"{t}:\n{sections[t]}" for t in (*_OF_LAYERS, "Args") if sections.get(t))
@@ -137,7 +141,8 @@ def _merged(own: str, sources: list[str], parameters: tuple[str, ...], is_class:
                 sections[title] = text
             elif title == "Raises" and not is_class:
                 sections[title] += f"\n{text}"
-    lines = [texts.get(name) or f"    {name}: {_COMMON.get(name, '')}" for name in parameters]
+    known = (n for n in parameters if n in texts or n in _COMMON or not n.startswith("*"))
+    lines = [texts.get(name) or f"    {name}: {_COMMON.get(name, '')}" for name in known]
     if lines:
         sections["Args"] = "\n".join(dict.fromkeys(lines))
     parts = [f"{title}:\n{sections[title]}" for title in _ORDER if sections.get(title)]

@@ -21,12 +21,21 @@ class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that a `Module` lists among its parameters when it is assigned as an attribute.
+    """Tensor that a `Module` lists among its parameters when it is assigned as an attribute.
 
     Args:
-        data: the values; shared, not copied. An empty tensor by default. Of another class of tensors it keeps
-            its class.
+        data: the values; shared, not copied. A tensor of a subclass keeps its class. None means an empty
+            tensor.
         requires_grad: whether gradients are collected.
+    Raises: RuntimeError if the `detach` of a subclass gives another type.
+    See also: Buffer, UninitializedParameter
+
+    Example:
+        >>> layer = flambeau.nn.Module()
+        >>> layer.scale = flambeau.nn.Parameter(flambeau.ones(2))
+        >>> list(layer.parameters())
+        [Parameter containing:
+        tensor([1., 1.], requires_grad=True)]
     """
 
     # What is computed from parameters is no parameter.
@@ -128,11 +137,20 @@ def _disabled() -> Any:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter whose shape is not known yet; `materialize` makes it an ordinary one.
+    """Parameter whose shape is not known yet; `materialize` makes it an ordinary one.
 
     Args:
         requires_grad: whether gradients are collected.
-        device, dtype: of the values to come.
+        device: the device of the values to come. None means the default device.
+        dtype: the dtype of the values to come. None means the default dtype.
+    Raises: RuntimeError if its shape is read.
+    See also: LazyLinear, UninitializedBuffer
+
+    Example:
+        >>> weight = flambeau.nn.UninitializedParameter()
+        >>> weight.materialize((2, 3))
+        >>> weight.shape
+        flambeau.Size([2, 3])
     """
 
     cls_to_become = Parameter
@@ -143,7 +161,22 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer whose shape is not known yet."""
+    """Buffer whose shape is not known yet; `materialize` makes it an ordinary tensor.
+
+    Args:
+        requires_grad: whether gradients are collected.
+        device: the device of the values to come. None means the default device.
+        dtype: the dtype of the values to come. None means the default dtype.
+        persistent: whether `state_dict` contains it.
+    Raises: RuntimeError if its shape is read.
+    See also: LazyBatchNorm1d, UninitializedParameter
+
+    Example:
+        >>> mean = flambeau.nn.UninitializedBuffer()
+        >>> mean.materialize((2,))
+        >>> mean.shape
+        flambeau.Size([2])
+    """
 
     cls_to_become = Tensor
 
@@ -166,11 +199,19 @@ class _BufferType(type):
 
 
 class Buffer(metaclass=_BufferType):
-    """A tensor that a `Module` registers as a buffer when it is assigned as an attribute.
+    """Tensor that a `Module` registers as a buffer, which is no parameter, when it is assigned as an
+    attribute.
 
     Args:
-        data: the values; shared, not copied. An empty tensor by default.
+        data: the values; shared, not copied. None means an empty tensor.
         persistent: whether `state_dict` contains it.
+    See also: Parameter
+
+    Example:
+        >>> layer = flambeau.nn.Module()
+        >>> layer.mean = flambeau.nn.Buffer(flambeau.zeros(2))
+        >>> list(layer.state_dict())
+        ['mean']
     """
 
     persistent: bool

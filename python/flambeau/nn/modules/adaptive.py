@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by
 from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.containers import ModuleList, Sequential
@@ -19,16 +20,35 @@ class _ASMoutput(NamedTuple):
     loss: Tensor
 
 
+@described_by()
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log probabilities of classes in clusters: frequent ones in the head, rarer ones in smaller tails.
+    """Log probabilities of many classes in clusters: frequent classes in the head, rarer ones in smaller
+    tails.
+
+    The head scores the frequent classes and the clusters. A cluster's layers run only for the samples whose
+    target lies in it.
+
+    Formula: result = log_softmax(head)[class], or log_softmax(head)[cluster] + log_softmax(tail)[class in
+        cluster]
 
     Args:
-        in_features: features of the input.
-        n_classes: number of classes, most frequent first.
-        cutoffs: where the clusters begin; classes below the first are in the head.
-        div_value: each tail has this many times fewer features than the one before.
+        in_features: the number of features of the input.
+        n_classes: the number of classes, the most frequent first.
+        cutoffs: the first class of each cluster, rising, in [1, n_classes - 1]; classes below the first are
+            in the head.
+        div_value: each tail projects the input to this many times fewer features than the one before.
         head_bias: whether the head learns a bias.
+    Shape: ``(N, in_features)`` and int64 ``(N)``, or both without N, to ``(N)`` log probabilities and a loss
+        ``()``, as `output` and `loss` of a named tuple.
+    Raises: ValueError for cutoffs that do not rise or leave the range; RuntimeError for shapes that do not
+        fit or targets that are no classes.
     Source: Grave et al. 2017, "Efficient softmax approximation for GPUs".
+    See also: CrossEntropyLoss
+
+    Example:
+        >>> layer = flambeau.nn.AdaptiveLogSoftmaxWithLoss(4, 10, cutoffs=[3, 6])
+        >>> layer(flambeau.zeros(2, 4), flambeau.tensor([0, 7])).output.shape
+        flambeau.Size([2])
     """
 
     def __init__(

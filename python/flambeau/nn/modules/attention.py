@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear, Table
@@ -13,27 +14,35 @@ from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
 
+@described_by("multi_head_attention_forward")
 class MultiheadAttention(Module):
-    r"""Attention by several heads, each on its own projection of query, key and value.
+    """Attention by several heads, each with its own projection of query, key and value.
 
-    .. math:: \mathrm{head}_i = \mathrm{softmax}(Q_i K_i^T / \sqrt{d}) V_i
-
-    The heads' results are joined and projected once more.
+    The results of the heads are joined and projected once more. A call takes query, key and value, and
+    returns the result and the attention weights.
 
     Args:
-        embed_dim: length of a query, divisible by `num_heads`.
-        num_heads: number of heads, of length ``embed_dim / num_heads`` each.
-        dropout: probability that a weight is dropped in training.
-        bias: whether projections add a bias.
+        embed_dim: the length of a query, divisible by `num_heads`.
+        num_heads: the number of heads, each of length ``embed_dim / num_heads``.
+        dropout: the probability with which an attention weight becomes 0 in training.
+        bias: whether projections add a learned bias.
         add_bias_kv: whether to append a learned key and value.
-        add_zero_attn: whether to append a key and value of zeros.
-        kdim: length of a key; `embed_dim` by default.
-        vdim: length of a value; `embed_dim` by default.
+        add_zero_attn: whether to append a key and a value of zeros.
+        kdim: the length of a key. None means `embed_dim`.
+        vdim: the length of a value. None means `embed_dim`.
         batch_first: whether the batch comes before the sequence.
-    Shape: ``(length, batch, embed_dim)``, or ``(batch, length, embed_dim)`` with `batch_first`; batch may be
-        missing.
-    Raises: ValueError if sizes are not positive, AssertionError if heads do not divide `embed_dim`.
-    Source: Vaswani et al. 2017, "Attention is all you need".
+    Shape: query ``(length, batch, embed_dim)``, or ``(batch, length, embed_dim)`` with `batch_first`, or
+        without batch; the result has its shape. The weights are ``(batch, length, source length)``.
+    Raises: ValueError if `embed_dim` or `num_heads` is not positive, AssertionError if the heads do not
+        divide `embed_dim`.
+    See also: nn.functional.scaled_dot_product_attention, TransformerEncoderLayer
+
+    Example:
+        >>> layer = flambeau.nn.MultiheadAttention(4, num_heads=2)
+        >>> x = flambeau.zeros(3, 1, 4)
+        >>> result, weights = layer(x, x, x)
+        >>> result.shape, weights.shape
+        (flambeau.Size([3, 1, 4]), flambeau.Size([1, 3, 3]))
     """
 
     def __init__(
@@ -160,20 +169,29 @@ class MultiheadAttention(Module):
         return mask, 2
 
 
+@described_by("embedding_bag")
 class EmbeddingBag(Table):
-    """Sums, means or maxima of vectors of a table, looked up bag by bag.
+    """Sums, means or maxima of vectors of a learned table, looked up bag by bag.
+
+    A call takes indices, and for a vector of them the offsets where bags begin. An empty bag gives 0.
 
     Args:
-        num_embeddings: number of vectors.
-        embedding_dim: length of each.
-        max_norm: vectors looked up are first shortened to this norm, in place.
-        norm_type: order of that norm.
-        scale_grad_by_freq: divide gradients by how often an index occurs (not for max).
-        mode: sum, mean or max.
-        sparse: make gradients of the table sparse tensors of the rows looked up; for sum and mean.
+        num_embeddings: the number of vectors.
+        embedding_dim: the length of each.
+        scale_grad_by_freq: whether a vector's gradient is divided by the count of its index in the batch; not
+            for "max".
+        sparse: whether the gradient of the table is a sparse tensor; not for "max".
+        _weight: the table to use in place of one drawn from N(0, 1).
         include_last_offset: whether the last offset is the end of the last bag.
-        padding_idx: index that counts in no bag.
     Shape: indices ``(bags, length)``, or ``(total)`` with offsets ``(bags)``, to ``(bags, embedding_dim)``.
+    Raises: AssertionError if `padding_idx` is no index.
+    See also: Embedding, nn.functional.embedding_bag
+
+    Example:
+        >>> layer = flambeau.nn.EmbeddingBag(3, 2, mode="sum", _weight=flambeau.arange(6.0).reshape(3, 2))
+        >>> layer(flambeau.tensor([0, 1, 2]), flambeau.tensor([0, 2])).detach()
+        tensor([[2., 4.],
+                [4., 5.]])
     """
 
     def __init__(

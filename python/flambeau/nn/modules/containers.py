@@ -42,7 +42,7 @@ def pairs_of(entries: Any, owner: str) -> Iterator[tuple[str, Any]]:
 
 
 class Container(Module):
-    """Modules by keyword; Module itself does as much."""
+    """Deprecated form of `Module` that takes submodules by keyword."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -93,10 +93,18 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Call modules one after the other, each on the result of the one before.
+    """Chain of modules: each is called with the result of the one before.
+
+    Indices and slices give modules and shorter chains; `+` joins chains, `*` repeats one.
 
     Args:
-        args: the modules, or one ordered mapping of names to modules.
+        *args: the modules, named by their positions, or one mapping of names to modules.
+    See also: ModuleList
+
+    Example:
+        >>> chain = flambeau.nn.Sequential(flambeau.nn.Flatten(), flambeau.nn.Linear(4, 2))
+        >>> chain(flambeau.zeros(3, 2, 2)).shape
+        flambeau.Size([3, 2])
     """
 
     def __init__(self, *args: Module | Mapping[str, Module]) -> None:
@@ -167,7 +175,20 @@ def _checked_times(times: Any) -> int:
 
 
 class ModuleList(_Numbered):
-    """A list of modules whose parameters are found."""
+    """List of modules whose parameters belong to the module that holds it.
+
+    Indices, slices, `append`, `extend`, `insert`, `pop` and `+` work as for a Python list. The list itself
+    cannot be called.
+
+    Args:
+        modules: the modules. None means none yet.
+    See also: ModuleDict, Sequential
+
+    Example:
+        >>> layers = flambeau.nn.ModuleList([flambeau.nn.Linear(2, 2) for _ in range(3)])
+        >>> len(layers), len(list(layers.parameters()))
+        (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -215,7 +236,19 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules whose parameters are found; keeps the order of insertion."""
+    """Dictionary of modules whose parameters belong to the module that holds it.
+
+    It keeps the order of insertion. The dictionary itself cannot be called.
+
+    Args:
+        modules: a mapping of names to modules, or pairs of both. None means none yet.
+    See also: ModuleList
+
+    Example:
+        >>> choices = flambeau.nn.ModuleDict({"relu": flambeau.nn.ReLU(), "tanh": flambeau.nn.Tanh()})
+        >>> choices["relu"](flambeau.tensor([-1.0, 1.0]))
+        tensor([0., 1.])
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()

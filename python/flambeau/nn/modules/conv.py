@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import inherited
 from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import fill_uniformly
@@ -113,18 +114,30 @@ class _ConvNd(Module):
         return text
 
 
-_CONV_DOC = """{N}-dimensional convolution (cross-correlation) over channels.
+_CONV_DOC = """Convolution (cross-correlation) over {what}.
 
+    Formula: result[o] = bias[o] + sum over channels c of weight[o, c] * input[c], * the cross-correlation
     Args:
-        in_channels, out_channels: channels of input and output, divisible by `groups`.
-        kernel_size, stride, dilation: one int, or one per dimension.
-        padding: zeros added on both sides, or "same" or "valid".
-        groups: input and output channels are connected within this many groups.
-        bias: whether to learn a bias per output channel.
-        padding_mode: zeros, reflect, replicate or circular.
-    Shape: ``(batch, in_channels, *spatial)`` (batch may be missing) to ``(batch, out_channels, *out)``,
-        out = floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+        in_channels: the number of channels of the input, divisible by `groups`.
+        out_channels: the number of channels of the result, divisible by `groups`.
+        kernel_size: the sizes of the window; one number stands for all.
+        stride: the steps of the window; one number stands for all.
+        padding: the number of elements added at both ends; "same" keeps the sizes (for stride 1), "valid"
+            adds none.
+        dilation: the distance between the elements of the window; one number stands for all.
+        groups: the number of groups; channels of one group are connected with channels of that group alone.
+        bias: whether to learn a bias for each output channel.
+        padding_mode: what is added: "zeros", "reflect", "replicate" or "circular".
+    Shape: ``(batch, in_channels, *)`` or ``(in_channels, *)`` to ``(batch, out_channels, *)`` or
+        ``(out_channels, *)`` with floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 for
+        each size.
     Raises: ValueError for arguments that do not fit, RuntimeError for an input that does not.
+    See also: ConvTranspose{dims}d, LazyConv{dims}d, nn.functional.conv{dims}d
+
+    Example:
+        >>> layer = flambeau.nn.Conv{dims}d(2, 4, kernel_size=3, padding=1)
+        >>> layer(flambeau.zeros(1, 2, {fives})).shape
+        flambeau.Size([1, 4, {fives}])
 """
 
 
@@ -169,33 +182,48 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    __doc__ = _CONV_DOC.format(N="1")
+    __doc__ = inherited(_CONV_DOC.format(what="length", dims=1, fives="5"), ())
     dims = 1
 
 
 class Conv2d(_Conv):
-    __doc__ = _CONV_DOC.format(N="2")
+    __doc__ = inherited(_CONV_DOC.format(what="height and width", dims=2, fives="5, 5"), ())
     dims = 2
 
 
 class Conv3d(_Conv):
-    __doc__ = _CONV_DOC.format(N="3")
+    __doc__ = inherited(_CONV_DOC.format(what="depth, height and width", dims=3, fives="5, 5, 5"), ())
     dims = 3
 
 
-_TRANSPOSED_DOC = """The map that takes gradients of a {N}-dimensional convolution back to its input.
+_TRANSPOSED_DOC = """Transposed convolution over {what}: the gradient of `Conv{dims}d` for its input.
 
+    Its result has the sizes of that convolution's input: for strides above 1 it enlarges its own input.
+
+    Formula: result[o] = bias[o] + sum over channels c of the full convolution of input[c] with weight[c, o]
     Args:
-        in_channels, out_channels: channels of input and output, divisible by `groups`.
-        kernel_size, stride, dilation: of the convolution; one int, or one per dimension.
-        padding: of the convolution: cuts the output on both sides.
-        output_padding: further size on one side, which tells apart the inputs that a strided
-            convolution maps to one size; smaller than stride or dilation.
-        groups, bias: as for Conv{N}d.
-        padding_mode: zeros only.
-    Shape: ``(batch, in_channels, *spatial)`` (batch may be missing) to ``(batch, out_channels, *out)``,
-        out = (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+        in_channels: the number of channels of the input, divisible by `groups`.
+        out_channels: the number of channels of the result, divisible by `groups`.
+        kernel_size: the sizes of the window; one number stands for all.
+        stride: the steps of the window in the result; one number stands for all.
+        padding: the number of elements cut off at both ends of the result; one number stands for all.
+        output_padding: the number of elements added at one end of the result, to choose among the sizes that
+            a stride above 1 permits; less than `stride` or `dilation`.
+        groups: the number of groups; channels of one group are connected with channels of that group alone.
+        bias: whether to learn a bias for each output channel.
+        dilation: the distance between the elements of the window; one number stands for all.
+        padding_mode: "zeros"; others are refused.
+    Shape: ``(batch, in_channels, *)`` or ``(in_channels, *)`` to ``(batch, out_channels, *)`` or
+        ``(out_channels, *)`` with
+        (size - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1 for each size.
     Raises: ValueError for arguments that do not fit, RuntimeError for an input that does not.
+    Source: Zeiler et al. 2010, "Deconvolutional Networks".
+    See also: Conv{dims}d, LazyConvTranspose{dims}d, nn.functional.conv_transpose{dims}d
+
+    Example:
+        >>> layer = flambeau.nn.ConvTranspose{dims}d(2, 4, kernel_size=2, stride=2)
+        >>> layer(flambeau.zeros(1, 2, {fives})).shape
+        flambeau.Size([1, 4, {tens}])
 """
 
 
@@ -263,17 +291,21 @@ class _ConvTranspose(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    __doc__ = _TRANSPOSED_DOC.format(N="1")
+    __doc__ = inherited(_TRANSPOSED_DOC.format(what="length", dims=1, fives="5", tens="10"), ())
     dims = 1
 
 
 class ConvTranspose2d(_ConvTranspose):
-    __doc__ = _TRANSPOSED_DOC.format(N="2")
+    __doc__ = inherited(
+        _TRANSPOSED_DOC.format(what="height and width", dims=2, fives="5, 5", tens="10, 10"), ()
+    )
     dims = 2
 
 
 class ConvTranspose3d(_ConvTranspose):
-    __doc__ = _TRANSPOSED_DOC.format(N="3")
+    __doc__ = inherited(
+        _TRANSPOSED_DOC.format(what="depth, height and width", dims=3, fives="5, 5, 5", tens="10, 10, 10"), ()
+    )
     dims = 3
 
 

@@ -8,20 +8,26 @@ from flambeau.nn.modules.module import Module
 
 
 class CrossMapLRN2d(Module):
-    r"""Divide each channel by a power of the squares of its neighbours.
-
-    .. math:: y_c = x_c \, / \, \Big(k + \frac{\alpha}{n} \sum_{|i - c| \le (n - 1) / 2} x_i^2\Big)^\beta
+    """Normalization of each channel by the squares of its neighbours, as Lua's networks had it.
 
     PyTorch never lets go of the square of channel 0 once it has left the neighbourhood; here it leaves.
 
+    Formula: result[c] = input[c] / (k + alpha / size * sum over |i - c| <= (size - 1) / 2 of input[i]^2)^beta
     Args:
-        size: the n of the formula, at least 1.
-        alpha: weight of the mean square.
-        beta: exponent.
+        size: the number of channels of a neighbourhood, odd and at least 1.
+        alpha: the factor of the mean square.
+        beta: the exponent.
         k: what is added to the mean square.
     Shape: ``(batch, channels, height, width)`` to the same.
-    Raises: ValueError for other numbers of dimensions.
-    Source: Krizhevsky et al. 2012, "ImageNet classification", section 3.3.
+    Raises: ValueError for another number of dimensions.
+    Source: Krizhevsky, Sutskever & Hinton 2012, "ImageNet Classification with Deep Convolutional Neural
+        Networks", section 3.3.
+    See also: LocalResponseNorm
+
+    Example:
+        >>> layer = flambeau.nn.CrossMapLRN2d(1, alpha=3.0, beta=1.0)
+        >>> layer(flambeau.ones(1, 1, 1, 2)).flatten()
+        tensor([0.2500, 0.2500])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

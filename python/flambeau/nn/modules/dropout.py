@@ -7,11 +7,21 @@ from typing import Any
 from flambeau._loading.lazy import attributes
 from flambeau.nn.modules.functional_layer import FunctionalLayer
 
-_CHANNELS = """In training set whole channels to 0 with probability `p`, and scale the others by 1 / (1 - p).
+_CHANNELS = """Dropout of whole channels{what}: in training they become 0 with probability `p`.
 
-    Shape: ``(batch, channels{spatial})`` to the same{unbatched}.
-    Source: Tompson et al. 2015, "Efficient object localization using convolutional networks".
-"""
+    The other channels are then scaled by 1 / (1 - p). In evaluation the input passes unchanged.
+
+    Args:
+        p: the probability that a channel becomes 0, in [0, 1].
+    Shape: ``(batch, channels{spatial})``{unbatched} to the same.
+    Raises: ValueError if `p` is outside [0, 1].
+    See also: Dropout
+
+    Example:
+        >>> _ = flambeau.manual_seed(0)
+        >>> flambeau.nn.Dropout{dims}d(0.5)(flambeau.ones(1, 3, {ones}2)).flatten()
+        tensor([0., 0., 0., 0., 2., 2.])
+    """
 
 
 class _Dropout(FunctionalLayer):
@@ -28,40 +38,85 @@ class _Dropout(FunctionalLayer):
 
 
 class Dropout(_Dropout):
-    """In training set elements to 0 with probability `p` and scale the others by 1 / (1 - p).
+    """Dropout: in training elements become 0 with probability `p`, and the others are scaled by 1 / (1 - p).
 
-    Source: Srivastava et al. 2014, "Dropout".
+    In evaluation the input passes unchanged.
+
+    Args:
+        p: the probability that an element becomes 0, in [0, 1].
+    Shape: ``(*)`` to the same.
+    Raises: ValueError if `p` is outside [0, 1].
+    See also: Dropout2d, AlphaDropout
+
+    Example:
+        >>> _ = flambeau.manual_seed(0)
+        >>> flambeau.nn.Dropout(0.5)(flambeau.ones(5))
+        tensor([0., 0., 2., 0., 0.])
     """
 
     function = "dropout"
 
 
 class Dropout1d(_Dropout):
-    __doc__ = _CHANNELS.format(spatial=", length", unbatched=", batch may be missing")
+    __doc__ = _CHANNELS.format(
+        what=" of sequences", spatial=", length", unbatched=" or ``(channels, length)``", dims=1, ones=""
+    )
     function = "dropout1d"
 
 
 class Dropout2d(_Dropout):
-    __doc__ = _CHANNELS.format(spatial=", height, width", unbatched="")
+    __doc__ = _CHANNELS.format(what=" of images", spatial=", height, width", unbatched="", dims=2, ones="1, ")
     function = "dropout2d"
 
 
 class Dropout3d(_Dropout):
-    __doc__ = _CHANNELS.format(spatial=", depth, height, width", unbatched=", batch may be missing")
+    __doc__ = _CHANNELS.format(
+        what=" of volumes",
+        spatial=", depth, height, width",
+        unbatched=" or ``(channels, depth, height, width)``",
+        dims=3,
+        ones="1, 1, ",
+    )
     function = "dropout3d"
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean 0 and variance 1, for SELU networks.
+    """Dropout that keeps mean 0 and variance 1, for networks of `SELU`.
 
-    Source: Klambauer et al. 2017, "Self-normalizing neural networks".
+    In training, elements take the value that `SELU` has at -inf with probability `p`, and all are then scaled
+    and shifted.
+
+    Args:
+        p: the probability that an element is replaced, in [0, 1].
+    Shape: ``(*)`` to the same.
+    Raises: ValueError if `p` is outside [0, 1].
+    See also: SELU, FeatureAlphaDropout
+
+    Example:
+        >>> _ = flambeau.manual_seed(0)
+        >>> flambeau.nn.AlphaDropout(0.5)(flambeau.ones(5))
+        tensor([-0.7792, -0.7792,  1.6656, -0.7792, -0.7792])
     """
 
     function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_Dropout):
-    """AlphaDropout of whole channels."""
+    """Alpha dropout of whole channels.
+
+    Args:
+        p: the probability that a channel is replaced, in [0, 1].
+    Shape: ``(batch, channels, *)`` to the same.
+    Raises: ValueError if `p` is outside [0, 1].
+    See also: AlphaDropout
+
+    Example:
+        >>> _ = flambeau.manual_seed(0)
+        >>> flambeau.nn.FeatureAlphaDropout(0.5)(flambeau.ones(1, 3, 2))
+        tensor([[[-0.7792, -0.7792],
+                 [-0.7792, -0.7792],
+                 [ 1.6656,  1.6656]]])
+    """
 
     function = "feature_alpha_dropout"
 

@@ -17,11 +17,19 @@ _hook_ids = itertools.count()
 
 
 class RemovableHandle:
-    """Returned by hook registrations; `remove()` (or leaving a `with` block) takes the hook out.
+    """Handle that takes a registered hook out again, by `remove()` or at the end of a `with` block.
 
     Args:
         hooks_dict: the table to which the caller adds the hook, under the handle's `id`.
         extra_dict: a table, or a list of them, of facts about hooks, which lose the `id` as well.
+
+    Example:
+        >>> layer = flambeau.nn.ReLU()
+        >>> handle = layer.register_forward_hook(lambda module, args, result: print("called"))
+        >>> _ = layer(flambeau.zeros(1))
+        called
+        >>> handle.remove()
+        >>> _ = layer(flambeau.zeros(1))
     """
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:

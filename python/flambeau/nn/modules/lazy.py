@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import inherited
 from flambeau._loading.lazy import attributes
 from flambeau.nn.modules import conv, normalization
 from flambeau.nn.modules.linear import Linear
@@ -156,12 +157,42 @@ class _LazyNorm(_LazyLayer):
         self.register_buffer("num_batches_tracked", count)
 
 
+_DOC = """Lazy form of `{base}` that takes `{first}` from the first input.
+
+    Its parameters have no shape until the first call, which makes it a `{base}`. Call it once before you
+    make an optimizer of its parameters.
+
+    Raises: RuntimeError if the shape of a parameter is read before the first call.
+
+    Example:
+        >>> layer = flambeau.nn.{name}{example}
+        >>> type(layer).__name__
+        '{base}'
+"""
+_EXAMPLES = {
+    "Linear": "(4)\n        >>> layer(flambeau.zeros(1, 3)).shape\n        flambeau.Size([1, 4])",
+    **{
+        f"{kind}{dims}d": f"{given}\n        >>> _ = layer(flambeau.zeros(2, 3{', 4' * dims}))"
+        for kind, given in (
+            ("Conv", "(4, 3)"),
+            ("ConvTranspose", "(4, 3)"),
+            ("BatchNorm", "()"),
+            ("InstanceNorm", "()"),
+        )
+        for dims in (1, 2, 3)
+    },
+}
+
+
 def _lazy(base: type[Module], mixin: type[_LazyLayer], **facts: Any) -> Any:
     """Make the lazy form of a layer's class."""
     name = f"Lazy{base.__name__}"
-    doc = f"`{base.__name__}` that infers its first argument from the first input."
+    first = next(iter(inspect.signature(base).parameters))
+    doc = _DOC.format(base=base.__name__, first=first, name=name, example=_EXAMPLES[base.__name__])
     made: Any = type(
-        name, (mixin, base), {"cls_to_become": base, "__doc__": doc, "__module__": __name__, **facts}
+        name,
+        (mixin, base),
+        {"cls_to_become": base, "__doc__": inherited(doc, (base,)), "__module__": __name__, **facts},
     )
     signature = inspect.signature(base)
     made.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])

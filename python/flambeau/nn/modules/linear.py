@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by
 from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -25,7 +26,17 @@ def fill_uniformly(weight: Tensor, bias: Tensor | None) -> None:
 
 
 class Identity(Module):
-    """Return the input; takes and ignores any arguments, to stand in for another layer."""
+    """Layer that returns its input, to stand in for another layer.
+
+    Args:
+        *args: any arguments of the other layer; they have no effect.
+        **kwargs: any arguments of the other layer; they have no effect.
+    Shape: ``(*)`` to the same.
+
+    Example:
+        >>> flambeau.nn.Identity(54, unused=True)(flambeau.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -35,17 +46,24 @@ class Identity(Module):
         return input
 
 
+@described_by("linear")
 class Linear(Module):
-    r"""Affine map of the last dimension.
+    """Affine map of the last dimension.
 
-    .. math:: y = x W^T + b
+    Weight and bias are drawn from U(-1 / sqrt(in_features), 1 / sqrt(in_features)).
 
     Args:
-        in_features: the input's last size.
-        out_features: the output's last size.
-        bias: whether to learn `b`.
-    Shape: ``(*, in_features)`` to ``(*, out_features)``.
-    Raises: RuntimeError if the last dimension is not ``in_features``.
+        in_features: the size of the input's last dimension.
+        out_features: the size of the result's last dimension.
+        bias: whether to learn what is added.
+    Shape: ``(*, in_features)`` to ``(*, out_features)``; the weight is ``(out_features, in_features)``.
+    Raises: RuntimeError if the last dimension is not `in_features`.
+    See also: Bilinear, LazyLinear, nn.functional.linear
+
+    Example:
+        >>> layer = flambeau.nn.Linear(2, 3)
+        >>> layer(flambeau.zeros(4, 2)).shape
+        flambeau.Size([4, 3])
     """
 
     def __init__(
@@ -75,17 +93,27 @@ class Linear(Module):
         )
 
 
+@described_by()
 class Bilinear(Module):
-    r"""Bilinear map of two inputs.
+    """Bilinear map of the last dimensions of two inputs.
 
-    .. math:: y_k = x_1^T W_k x_2 + b_k
+    Weight and bias are drawn from U(-1 / sqrt(in1_features), 1 / sqrt(in1_features)).
+
+    Formula: result[k] = input1^T weight[k] input2 + bias[k]
 
     Args:
-        in1_features: the first input's last size.
-        in2_features: the second input's last size.
-        out_features: the output's last size.
-        bias: whether to learn `b`.
+        in1_features: the size of the first input's last dimension, above 0.
+        in2_features: the size of the second input's last dimension.
+        out_features: the size of the result's last dimension.
+        bias: whether to learn what is added.
     Shape: ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``.
+    Raises: ValueError if `in1_features` is not positive.
+    See also: Linear, nn.functional.bilinear
+
+    Example:
+        >>> layer = flambeau.nn.Bilinear(2, 3, 4)
+        >>> layer(flambeau.zeros(5, 2), flambeau.zeros(5, 3)).shape
+        flambeau.Size([5, 4])
     """
 
     def __init__(
@@ -131,7 +159,18 @@ class Bilinear(Module):
 
 
 class Flatten(Module):
-    """Join the dimensions from `start_dim` to `end_dim` into one."""
+    """Union of neighbouring dimensions in one.
+
+    Args:
+        start_dim: the first dimension of them; the default keeps the batch apart.
+        end_dim: the last dimension of them; negative values count from the last one.
+    Shape: ``(batch, *)`` to ``(batch, n)``, n the product of the sizes, by default.
+    See also: Unflatten, flambeau.flatten
+
+    Example:
+        >>> flambeau.nn.Flatten()(flambeau.zeros(2, 3, 4)).shape
+        flambeau.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -147,7 +186,19 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Split dimension `dim` into `unflattened_size`."""
+    """Division of one dimension into several.
+
+    Args:
+        dim: the dimension to divide.
+        unflattened_size: the sizes in its place, whose product is its size; one of them may be -1.
+    Shape: ``(*, n, *)`` to ``(*, *unflattened_size, *)``.
+    Raises: TypeError if `unflattened_size` is no sequence of sizes.
+    See also: Flatten, flambeau.unflatten
+
+    Example:
+        >>> flambeau.nn.Unflatten(1, (3, 4))(flambeau.zeros(2, 12)).shape
+        flambeau.Size([2, 3, 4])
+    """
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
@@ -200,19 +251,34 @@ class Table(Module):
         return layer
 
 
+@described_by()
 class Embedding(Table):
-    """A table of vectors, looked up by integer index.
+    """Table of learned vectors, looked up by integer index.
+
+    The vectors are drawn from N(0, 1).
 
     Args:
-        num_embeddings: number of vectors.
-        embedding_dim: length of each.
-        padding_idx: index whose vector starts as 0 and receives no gradient.
-        max_norm: vectors looked up are first shortened to this norm, in place.
-        norm_type: order of that norm.
-        scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
-        sparse: make gradients of the table sparse tensors of the rows looked up.
-    Shape: ``(*)`` integers to ``(*, embedding_dim)``.
-    Raises: IndexError if an index is outside [0, num_embeddings).
+        num_embeddings: the number of vectors.
+        embedding_dim: the length of each.
+        padding_idx: the index whose vector starts as 0 and receives no gradient; negative values count from
+            the last one. None means none.
+        max_norm: vectors that are looked up and have a larger norm are first scaled down to it, in place.
+            None means no limit.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: whether a vector's gradient is divided by the count of its index in the batch.
+        sparse: whether the gradient of the table is a sparse tensor of the rows that were looked up.
+        _weight: the table to use in place of a drawn one.
+        _freeze: whether the table is not trained.
+    Shape: ``(*)`` of integers to ``(*, embedding_dim)``.
+    Raises: AssertionError if `padding_idx` is no index; IndexError for an index outside [0, num_embeddings).
+    See also: EmbeddingBag, nn.functional.embedding
+
+    Example:
+        >>> layer = flambeau.nn.Embedding.from_pretrained(flambeau.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        >>> layer(flambeau.tensor([1, 0, 1]))
+        tensor([[2., 3.],
+                [0., 1.],
+                [2., 3.]])
     """
 
     def __init__(

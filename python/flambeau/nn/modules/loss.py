@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by
 from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn.functional._reduction import named, number_of
@@ -39,24 +40,54 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
+@described_by("mse_loss")
 class MSELoss(_Loss):
-    """Squared difference."""
+    """Mean squared difference of input and target.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    Raises: ValueError for another reduction.
+    See also: L1Loss, HuberLoss
+
+    Example:
+        >>> flambeau.nn.MSELoss()(flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 4.0]))
+        tensor(2.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
+@described_by("l1_loss")
 class L1Loss(_Loss):
-    """Absolute difference."""
+    """Mean absolute difference of input and target.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    Raises: ValueError for another reduction.
+    See also: MSELoss, SmoothL1Loss
+
+    Example:
+        >>> flambeau.nn.L1Loss()(flambeau.tensor([1.0, 2.0]), flambeau.tensor([0.0, 4.0]))
+        tensor(1.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
+@described_by("smooth_l1_loss")
 class SmoothL1Loss(_Loss):
-    """Squared difference / (2 beta) below `beta`, absolute difference - beta / 2 above."""
+    """Loss that is quadratic for differences below `beta`, and linear for others.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    Raises: ValueError for another reduction.
+    See also: HuberLoss, L1Loss
+
+    Example:
+        >>> flambeau.nn.SmoothL1Loss()(flambeau.tensor([0.5, 3.0]), flambeau.zeros(2))
+        tensor(1.3125)
+    """
 
     def __init__(
         self,
@@ -73,8 +104,18 @@ class SmoothL1Loss(_Loss):
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
+@described_by("huber_loss")
 class HuberLoss(_Loss):
-    """Half the squared difference below `delta`, linear above."""
+    """Loss that is quadratic for differences up to `delta`, and linear with slope `delta` for others.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    Raises: TypeError if `delta` is no number, ValueError for another reduction.
+    See also: SmoothL1Loss, MSELoss
+
+    Example:
+        >>> flambeau.nn.HuberLoss(delta=2.0)(flambeau.tensor([0.5, 3.0]), flambeau.zeros(2))
+        tensor(2.0625)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -87,14 +128,23 @@ class HuberLoss(_Loss):
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
+@described_by("nll_loss")
 class NLLLoss(_WeightedLoss):
-    """Negative of the log probability (input) of the target class.
+    """Negative log probability of the target classes.
+
+    The input holds logarithms of probabilities, as `LogSoftmax` gives them.
 
     Args:
-        weight: weight of each class.
-        ignore_index: targets with this value count nothing.
-        reduction: mean (by weight), sum or none.
-    Shape: ``(N, C, *)`` and integers ``(N, *)``.
+        weight: the factor of each class, ``(C)``; a buffer. None means 1.
+    Shape: ``(N, C, *)`` or ``(C)``, and int64 ``(N, *)`` or ``()``, which the result has with reduction
+        "none".
+    Raises: ValueError for another reduction.
+    See also: CrossEntropyLoss, LogSoftmax
+
+    Example:
+        >>> logs = flambeau.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+        >>> flambeau.nn.NLLLoss()(logs, flambeau.tensor([0, 1]))
+        tensor(0.4904)
     """
 
     def __init__(
@@ -116,18 +166,24 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under its older name for images."""
+    """Deprecated alias of `NLLLoss`, which takes images, too."""
 
 
+@described_by("cross_entropy")
 class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy between class scores (logits) and class indices or probabilities.
+    """Cross entropy of scores (logits) and target classes or probabilities.
 
     Args:
-        weight: weight of each class.
-        ignore_index: targets with this value count nothing.
-        reduction: mean, sum or none.
-        label_smoothing: share of the target probability spread evenly over all classes.
-    Shape: ``(N, C, *)`` and integers ``(N, *)`` or probabilities ``(N, C, *)``.
+        weight: the factor of each class, ``(C)``; a buffer. None means 1.
+    Shape: ``(N, C, *)`` or ``(C)``, and int64 ``(N, *)`` or ``()`` or probabilities of the shape of the
+        scores; the result has the shape of the classes with reduction "none", else ``()``.
+    Raises: ValueError for another reduction.
+    See also: NLLLoss, BCEWithLogitsLoss
+
+    Example:
+        >>> scores = flambeau.tensor([[2.0, 0.0], [0.0, 0.0]])
+        >>> flambeau.nn.CrossEntropyLoss()(scores, flambeau.tensor([0, 1]))
+        tensor(0.4100)
     """
 
     def __init__(
@@ -155,21 +211,41 @@ class CrossEntropyLoss(_WeightedLoss):
         )
 
 
+@described_by("binary_cross_entropy")
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities."""
+    """Binary cross entropy of probabilities and targets in [0, 1].
+
+    Args:
+        weight: the factor of each term, which broadcasts to the target; a buffer. None means 1.
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    Raises: ValueError for another reduction.
+    See also: BCEWithLogitsLoss
+
+    Example:
+        >>> flambeau.nn.BCELoss()(flambeau.tensor([0.5, 0.8]), flambeau.tensor([0.0, 1.0]))
+        tensor(0.4581)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
+@described_by("binary_cross_entropy_with_logits")
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of scores (logits), without overflow.
+    """Binary cross entropy of the logistic function of scores (logits), without overflow.
 
     Args:
-        weight: weight of each element, broadcast.
-        reduction: mean, sum or none.
-        pos_weight: weight of positive targets, broadcast.
+        weight: the factor of each term, which broadcasts to the scores; a buffer. None means 1.
+        pos_weight: the factor of terms with positive target, which broadcasts to the scores; a buffer. None
+            means 1.
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    Raises: ValueError for another reduction.
+    See also: BCELoss, CrossEntropyLoss
+
+    Example:
+        >>> flambeau.nn.BCEWithLogitsLoss()(flambeau.tensor([0.0, 100.0]), flambeau.tensor([0.0, 1.0]))
+        tensor(0.3466)
     """
 
     def __init__(
@@ -190,8 +266,24 @@ class BCEWithLogitsLoss(_Loss):
         return F.binary_cross_entropy_with_logits(input, target, reduction=self.reduction, **options)
 
 
+@described_by("kl_div")
 class KLDivLoss(_Loss):
-    """Kullback-Leibler divergence of log probabilities (input) from a target distribution."""
+    """Kullback-Leibler divergence of a distribution from a target distribution.
+
+    The input holds logarithms of probabilities.
+
+    Args:
+        reduction: "batchmean" (the sum divided by the first size: the divergence itself), "mean" (over all
+            elements, with a warning), "sum" or "none".
+        log_target: whether the target holds logarithms, too.
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    See also: CrossEntropyLoss
+
+    Example:
+        >>> p, q = flambeau.tensor([[0.5, 0.5]]), flambeau.tensor([[0.25, 0.75]])
+        >>> flambeau.nn.KLDivLoss(reduction="batchmean")(q.log(), p)
+        tensor(0.1438)
+    """
 
     def __init__(
         self,
@@ -209,21 +301,25 @@ class KLDivLoss(_Loss):
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
+@described_by("linear_cross_entropy")
 class LinearCrossEntropyLoss(Module):
-    """Cross entropy of the scores that a linear layer of its own gives.
+    """Cross entropy of the scores that a linear layer of the loss itself gives.
 
     Args:
-        in_features: size of the input's last dimension.
-        num_classes: number of classes C.
-        out_features: further dimensions (d_1, ..., d_K) of the scores.
-        bias: whether the linear layer adds a bias.
-        reduction: mean, sum or none.
-        weight: scale of each class.
-        ignore_index: class index that counts nothing; None: -100.
-        label_smoothing: share of the target probability spread evenly over all classes.
-        options: whether the batch is taken in chunks; None: as a whole.
-    Shape: ``(N, in_features)`` or ``(in_features)``, and integers ``(N, *out_features)`` or probabilities
-        ``(N, C, *out_features)``.
+        in_features: the size of the input's last dimension.
+        num_classes: the number of classes C.
+        out_features: further sizes (d_1, ..., d_K) of the scores.
+        bias: whether the linear layer learns a bias.
+        weight: the factor of each class, ``(C)``; a buffer. None means 1.
+        options: how the batch is shared out in chunks. None takes it as a whole.
+    Shape: ``(N, in_features)`` or ``(in_features)``, and int64 ``(N, *out_features)`` or probabilities ``(N,
+        C, *out_features)``.
+    See also: CrossEntropyLoss
+
+    Example:
+        >>> _ = flambeau.manual_seed(0)
+        >>> flambeau.nn.LinearCrossEntropyLoss(2, 3)(flambeau.ones(1, 2), flambeau.tensor([0])).shape
+        flambeau.Size([])
     """
 
     def __init__(

@@ -32,13 +32,32 @@ class _Loss(FunctionalLayer):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """Distances where target is 1, max(0, margin - distance) where it is -1."""
+    """Loss that makes distances small for target 1 and larger than a margin for target -1.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    See also: CosineEmbeddingLoss
+
+    Example:
+        >>> flambeau.nn.HingeEmbeddingLoss()(flambeau.tensor([0.5, 0.25]), flambeau.tensor([1, -1]))
+        tensor(0.6250)
+    """
 
     function, options = "hinge_embedding_loss", {"margin": 1.0, **_OLDER}
 
 
 class MarginRankingLoss(_Loss):
-    """max(0, margin - target (input1 - input2)), with targets 1 and -1."""
+    """Loss of pairs of scores that stand in the wrong order.
+
+    The target is 1 where the first score should be the larger one, -1 where the second should.
+
+    Shape: ``(*)`` three times; the result has the same shape with reduction "none", else ``()``.
+    See also: TripletMarginLoss
+
+    Example:
+        >>> a, b = flambeau.tensor([1.0, 0.0]), flambeau.tensor([0.0, 3.0])
+        >>> flambeau.nn.MarginRankingLoss()(a, b, flambeau.tensor([1, 1]))
+        tensor(1.5000)
+    """
 
     function, options = "margin_ranking_loss", {"margin": 0.0, **_OLDER}
 
@@ -49,7 +68,16 @@ class MarginRankingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+    """Loss that makes vectors parallel for target 1 and not parallel for target -1.
+
+    Shape: ``(N, D)`` or ``(D)`` twice, and ``(N)`` or ``()``, which the result has with reduction "none".
+    See also: CosineSimilarity, HingeEmbeddingLoss
+
+    Example:
+        >>> a, b = flambeau.tensor([[1.0, 0.0]]), flambeau.tensor([[0.0, 1.0]])
+        >>> flambeau.nn.CosineEmbeddingLoss()(a, b, flambeau.tensor([1]))
+        tensor(1.)
+    """
 
     function, options = "cosine_embedding_loss", {"margin": 0.0, **_OLDER}
 
@@ -60,31 +88,81 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """ln(1 + e^(-target input)) for targets 1 and -1."""
+    """Logistic loss of scores for targets 1 and -1.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    See also: BCEWithLogitsLoss
+
+    Example:
+        >>> flambeau.nn.SoftMarginLoss()(flambeau.tensor([2.0, 0.0]), flambeau.tensor([1, -1]))
+        tensor(0.4100)
+    """
 
     function, options = "soft_margin_loss", _OLDER
 
 
 class MultiMarginLoss(_Loss):
-    """Mean over the classes of max(0, margin - score of the target + score of another)^p."""
+    """Loss of scores of other classes that come within a margin of the target's score.
+
+    Args:
+        weight: the factor of each target class, ``(C)``; a buffer. None means 1.
+    Shape: ``(N, C)`` or ``(C)``, and int64 ``(N)`` or ``()``, which the result has with reduction "none".
+    See also: CrossEntropyLoss
+
+    Example:
+        >>> flambeau.nn.MultiMarginLoss()(flambeau.tensor([[1.0, 0.5, 0.0]]), flambeau.tensor([0]))
+        tensor(0.1667)
+    """
 
     function, options = "multi_margin_loss", {"p": 1, "margin": 1.0, "weight": None, **_OLDER}
 
 
 class MultiLabelMarginLoss(_Loss):
-    """max(0, 1 - (score of a label - score of another class)), summed over pairs and divided by classes."""
+    """Loss of scores of other classes that come within 1 of the score of a label.
+
+    Each row of the target lists the labels of a sample, ended by the first -1.
+
+    Shape: ``(N, C)`` or ``(C)``, and int64 of the same shape; the result is ``(N)`` or ``()`` with reduction
+        "none", else ``()``.
+    See also: MultiLabelSoftMarginLoss
+
+    Example:
+        >>> target = flambeau.tensor([[1, -1, 0]])
+        >>> flambeau.nn.MultiLabelMarginLoss()(flambeau.tensor([[0.5, 1.0, 0.0]]), target)
+        tensor(0.1667)
+    """
 
     function, options = "multilabel_margin_loss", _OLDER
 
 
 class MultiLabelSoftMarginLoss(_Loss):
-    """Binary cross entropy of sigmoid(input), averaged over the classes."""
+    """Binary cross entropy of scores of several labels, averaged over the classes.
+
+    Args:
+        weight: the factor of each class, ``(C)``; a buffer. None means 1.
+    Shape: ``(*, C)`` twice; the result is ``(*)`` with reduction "none", else ``()``.
+    See also: BCEWithLogitsLoss
+
+    Example:
+        >>> flambeau.nn.MultiLabelSoftMarginLoss()(flambeau.zeros(1, 2), flambeau.tensor([[0.0, 1.0]]))
+        tensor(0.6931)
+    """
 
     function, options = "multilabel_soft_margin_loss", {"weight": None, **_OLDER}
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, margin + |anchor - positive|_p - |anchor - negative|_p)."""
+    """Loss of triplets whose positive is not nearer to the anchor than the negative by a margin.
+
+    Shape: ``(N, D)`` or ``(D)`` three times; the result is ``(N)`` or ``()`` with reduction "none", else
+        ``()``.
+    See also: TripletMarginWithDistanceLoss, PairwiseDistance
+
+    Example:
+        >>> anchor, positive = flambeau.zeros(1, 2), flambeau.tensor([[0.0, 1.0]])
+        >>> flambeau.nn.TripletMarginLoss()(anchor, positive, flambeau.tensor([[0.5, 0.0]]))
+        tensor(1.5000)
+    """
 
     function = "triplet_margin_loss"
     options = {"margin": 1.0, "p": 2.0, "eps": 1e-6, "swap": False, **_OLDER}
@@ -96,7 +174,20 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of one's own."""
+    """Loss of triplets with a distance of one's own.
+
+    Args:
+        distance_function: a function of two tensors. None means `PairwiseDistance`.
+    Shape: ``(N, *)`` three times; the result has the shape of the distances with reduction "none", else
+        ``()``.
+    Raises: ValueError if `margin` is not positive.
+    See also: TripletMarginLoss
+
+    Example:
+        >>> loss = flambeau.nn.TripletMarginWithDistanceLoss(distance_function=flambeau.nn.CosineSimilarity())
+        >>> loss(flambeau.ones(1, 2), flambeau.ones(1, 2), -flambeau.ones(1, 2))
+        tensor(3.)
+    """
 
     function = "triplet_margin_with_distance_loss"
     options = {"distance_function": None, "margin": 1.0, "swap": False, **_MEAN}
@@ -116,7 +207,15 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts: e^input - target input, input the logarithm of the rate."""
+    """Negative log likelihood of counts with Poisson distributions.
+
+    Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
+    See also: GaussianNLLLoss
+
+    Example:
+        >>> flambeau.nn.PoissonNLLLoss()(flambeau.tensor([0.0, 1.0]), flambeau.tensor([1.0, 3.0]))
+        tensor(0.3591)
+    """
 
     function = "poisson_nll_loss"
     options = {
@@ -130,7 +229,19 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of a normal distribution: (ln var + (input - target)^2 / var) / 2."""
+    """Negative log likelihood of values with normal distributions.
+
+    The arguments of a call are the means, the values and the variances.
+
+    Shape: ``(N, *)`` twice, and variances of the same shape, without its last size, or with 1 in its place;
+        the result has the same shape with reduction "none", else ``()``.
+    See also: MSELoss, PoissonNLLLoss
+
+    Example:
+        >>> mean, value = flambeau.tensor([0.0, 1.0]), flambeau.tensor([0.0, 2.0])
+        >>> flambeau.nn.GaussianNLLLoss()(mean, value, flambeau.ones(2))
+        tensor(0.2500)
+    """
 
     function, options = "gaussian_nll_loss", {"full": False, "eps": 1e-6, **_MEAN}
     keyword_only = True
@@ -142,7 +253,22 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification. Source: Graves et al. 2006."""
+    """Connectionist temporal classification: loss of label sequences whose alignment with the inputs is
+    unknown.
+
+    The arguments of a call are log probabilities, targets, and the lengths of both.
+
+    Args:
+        reduction: "mean" (each loss is first divided by the length of its target), "sum" or "none".
+    Shape: ``(T, N, C)`` or ``(T, C)``, ``(N, S)`` or all labels in one vector, ``(N)`` twice; the result is
+        ``(N)`` with reduction "none", else ``()``.
+    See also: NLLLoss
+
+    Example:
+        >>> probs, one = flambeau.full((3, 1, 2), 0.5), flambeau.tensor([1])
+        >>> flambeau.nn.CTCLoss()(probs.log(), one.reshape(1, 1), 3 * one, one)
+        tensor(0.2877)
+    """
 
     function, options = "ctc_loss", {"blank": 0, **_MEAN, "zero_infinity": False}
 

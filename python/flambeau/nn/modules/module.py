@@ -64,10 +64,31 @@ T_destination = TypeVar("T_destination", bound=dict[str, Any])
 
 
 class Module(StatefulModule):
-    """A layer or network. Subclasses set attributes in ``__init__`` and define ``forward``.
+    """Base class of layers and networks: a tree of parameters, buffers and submodules.
 
-    Attributes that are `Parameter`, `Module` or registered buffers form the state that
-    ``parameters()``, ``state_dict()``, ``to()`` and ``train()`` act upon.
+    A subclass calls ``super().__init__()``, assigns attributes and defines ``forward``, which a call of the
+    module runs together with its hooks. Attributes that are `Parameter`, `Buffer` or `Module` form the state
+    that ``parameters()``, ``state_dict()``, ``to()`` and ``train()`` act upon.
+
+    The constructor takes no arguments; with the class attribute `call_super_init` it passes them to the next
+    base class.
+
+    Raises: TypeError for arguments that no base class takes; NotImplementedError when a module without
+        ``forward`` is called.
+    See also: Sequential, Parameter
+
+    Example:
+        >>> class Scale(flambeau.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = flambeau.nn.Parameter(flambeau.tensor(2.0))
+        ...     def forward(self, x):
+        ...         return self.factor * x
+        >>> layer = Scale()
+        >>> layer(flambeau.tensor([1.0, 2.0])).detach()
+        tensor([2., 4.])
+        >>> list(layer.state_dict())
+        ['factor']
     """
 
     training: bool

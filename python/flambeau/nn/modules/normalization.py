@@ -6,6 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by, inherited
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.functional_layer import REQUIRED, FunctionalLayer
@@ -100,48 +101,81 @@ class _BatchNorm(_NormBase):
         return F.batch_norm(input, mean, var, self.weight, self.bias, use_batch, momentum, self.eps)
 
 
-_BATCH_DOC = """Normalise each channel over the batch{where}, then scale and shift it.
+_BATCH_DOC = """Batch normalization of each channel over the batch{where}, with a learned scale and shift.
 
-    In training the batch's mean and (biased) variance are used and the running statistics move by
-    `momentum` towards them (unbiased variance); in evaluation the running statistics are used.
+    In training the batch's mean and biased variance are used, and the running statistics move by `momentum`
+    towards the batch's mean and unbiased variance. In evaluation the running statistics are used.
 
+    Formula: result = (input - mean) / sqrt(var + eps) * weight + bias
     Args:
-        num_features: number of channels (dimension 1).
-        eps: added to the variance.
-        momentum: weight of the new batch in the running statistics; None: a plain average.
-        affine: whether to learn scale and shift per channel.
-        track_running_stats: whether to keep running statistics.
-        bias: whether to learn a shift beside the scale.
+        num_features: the number of channels (dimension 1).
+        eps: added to the variance, so that constant channels give 0.
+        momentum: the weight of the new batch in the running statistics. None makes them plain averages.
+        affine: whether to learn scale and shift, one each per channel.
+        track_running_stats: whether to keep running statistics; else the batch's are used in evaluation too.
+        bias: whether to learn the shift beside the scale.
     Shape: {shape} to the same.
-    Source: Ioffe and Szegedy 2015, "Batch normalization".
+    Raises: ValueError for another number of dimensions, or 1 value per channel in training.
+    Source: Ioffe & Szegedy 2015, "Batch Normalization".
+    See also: nn.functional.batch_norm, LayerNorm, GroupNorm
+
+    Example:
+        >>> layer = flambeau.nn.BatchNorm{dims}d(1, affine=False)
+        >>> layer(flambeau.tensor([1.0, 3.0]).reshape({two})).flatten()
+        tensor([-1.0000,  1.0000])
 """
 
 
 class BatchNorm1d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(
-        where=" (and length)", shape="``(batch, channels)`` or ``(batch, channels, length)``"
+    __doc__ = inherited(
+        _BATCH_DOC.format(
+            where=" and length",
+            shape="``(batch, channels)`` or ``(batch, channels, length)``",
+            dims=1,
+            two="2, 1",
+        ),
+        (),
     )
     allowed_dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(where=", height and width", shape="``(batch, channels, height, width)``")
+    __doc__ = inherited(
+        _BATCH_DOC.format(
+            where=", height and width", shape="``(batch, channels, height, width)``", dims=2, two="2, 1, 1, 1"
+        ),
+        (),
+    )
     allowed_dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    __doc__ = _BATCH_DOC.format(
-        where=", depth, height and width", shape="``(batch, channels, depth, height, width)``"
+    __doc__ = inherited(
+        _BATCH_DOC.format(
+            where=", depth, height and width",
+            shape="``(batch, channels, depth, height, width)``",
+            dims=3,
+            two="2, 1, 1, 1, 1",
+        ),
+        (),
     )
     allowed_dims = (5,)
 
 
+@described_by(BatchNorm2d)
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes; of one process, plain batch normalisation.
+    """Batch normalization over the batches of all processes; with one process, plain batch normalization.
 
-    Args: as for `BatchNorm2d`, and
-        process_group: the processes.
+    Args:
+        process_group: the processes. None means all.
     Shape: ``(batch, channels, *)`` to the same.
+    Raises: ValueError for fewer than 2 dimensions, or no channels.
+    See also: BatchNorm2d
+
+    Example:
+        >>> layer = flambeau.nn.SyncBatchNorm.convert_sync_batchnorm(flambeau.nn.BatchNorm2d(3))
+        >>> type(layer).__name__
+        'SyncBatchNorm'
     """
 
     def __init__(
@@ -183,18 +217,25 @@ class SyncBatchNorm(_BatchNorm):
         return out
 
 
+@described_by("layer_norm")
 class LayerNorm(Module):
-    r"""Normalise the trailing dimensions to zero mean and unit variance, then scale and shift.
-
-    .. math:: y = (x - \mathrm{mean}(x)) / \sqrt{\mathrm{var}(x) + \epsilon} \odot w + b
+    """Normalization of the trailing dimensions to mean 0 and variance 1, with a learned scale and shift.
 
     Args:
-        normalized_shape: sizes of the trailing dimensions that form one feature vector.
-        eps: added to the (biased) variance.
-        elementwise_affine: whether to learn `w` (and `b`), of shape ``normalized_shape``.
-        bias: whether to learn `b`.
+        normalized_shape: the sizes of the trailing dimensions that form one vector; one number stands for the
+            last size.
+        eps: added to the biased variance, so that constant vectors give 0.
+        elementwise_affine: whether to learn scale and shift, of shape `normalized_shape`.
+        bias: whether to learn the shift beside the scale.
     Shape: ``(*, *normalized_shape)`` to the same.
-    Source: Ba, Kiros and Hinton 2016, "Layer normalization".
+    Raises: RuntimeError if the trailing sizes are not `normalized_shape`.
+    See also: RMSNorm, GroupNorm, nn.functional.layer_norm
+
+    Example:
+        >>> layer = flambeau.nn.LayerNorm(2, elementwise_affine=False)
+        >>> layer(flambeau.tensor([[1.0, 3.0], [4.0, 4.0]]))
+        tensor([[-1.0000,  1.0000],
+                [ 0.0000,  0.0000]])
     """
 
     def __init__(
@@ -232,17 +273,24 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, {learned}"
 
 
+@described_by("group_norm")
 class GroupNorm(Module):
-    """Normalise groups of channels of each sample, then scale and shift each channel.
+    """Normalization of groups of channels of each sample, with a learned scale and shift of each channel.
 
     Args:
-        num_groups: number of groups, a divisor of `num_channels`.
-        num_channels: number of channels (dimension 1).
-        eps: added to the (biased) variance.
-        affine: whether to learn scale and shift per channel.
-        bias: whether to learn a shift beside the scale.
+        num_groups: the number of groups, a divisor of `num_channels`.
+        num_channels: the number of channels (dimension 1).
+        eps: added to the biased variance.
+        affine: whether to learn scale and shift, one each per channel.
+        bias: whether to learn the shift beside the scale.
     Shape: ``(batch, channels, *)`` to the same.
-    Source: Wu and He 2018, "Group normalization".
+    Raises: ValueError if `num_groups` does not divide `num_channels`, or for 1 value per group.
+    See also: LayerNorm, InstanceNorm2d, nn.functional.group_norm
+
+    Example:
+        >>> layer = flambeau.nn.GroupNorm(2, 4, affine=False)
+        >>> layer(flambeau.tensor([[1.0, 3.0, 5.0, 9.0]]))
+        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
 
     def __init__(
@@ -284,17 +332,22 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {learned}"
 
 
+@described_by("rms_norm")
 class RMSNorm(Module):
-    r"""Divide the trailing dimensions by their root mean square, then scale them.
-
-    .. math:: y = x / \sqrt{\mathrm{mean}(x^2) + \epsilon} \odot w
+    """Division of the trailing dimensions by their root mean square, with a learned scale.
 
     Args:
-        normalized_shape: sizes of the trailing dimensions that form one feature vector.
-        eps: added to the mean square; by default the dtype's machine epsilon.
-        elementwise_affine: whether to learn `w`.
+        normalized_shape: the sizes of the trailing dimensions that form one vector; one number stands for the
+            last size.
+        eps: added to the mean square, in units of the input squared. None means the epsilon of the dtype.
+        elementwise_affine: whether to learn the scale, of shape `normalized_shape`.
     Shape: ``(*, *normalized_shape)`` to the same.
-    Source: Zhang and Sennrich 2019, "Root mean square layer normalization".
+    Raises: RuntimeError if the trailing sizes are not `normalized_shape`.
+    See also: LayerNorm, nn.functional.rms_norm
+
+    Example:
+        >>> flambeau.nn.RMSNorm(2)(flambeau.tensor([[3.0, 4.0]])).detach()
+        tensor([[0.8485, 1.1314]])
     """
 
     def __init__(
@@ -327,9 +380,21 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(FunctionalLayer):
-    """Divide each channel by (k + alpha mean of squares over `size` neighbouring channels)^beta.
+    """Division of each element by a power of the mean square over neighbouring channels.
 
-    Source: Krizhevsky et al. 2012, "ImageNet classification".
+    Args:
+        size: the number of neighbouring channels, above 0.
+        alpha: the factor of the mean square.
+        beta: the exponent.
+        k: what is added to the mean square.
+    Shape: ``(batch, channels, *)`` to the same.
+    Raises: ValueError for fewer than 3 dimensions, RuntimeError if `size` is not positive.
+    See also: CrossMapLRN2d, nn.functional.local_response_norm
+
+    Example:
+        >>> layer = flambeau.nn.LocalResponseNorm(size=3, alpha=3.0, beta=1.0)
+        >>> layer(flambeau.ones(1, 3, 1)).flatten()
+        tensor([0.3333, 0.2500, 0.3333])
     """
 
     function = "local_response_norm"
@@ -339,16 +404,27 @@ class LocalResponseNorm(FunctionalLayer):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-_INSTANCE_DOC = """Normalise each channel of each sample over its {N} spatial dimensions.
+_INSTANCE_DOC = """Instance normalization of each channel of each sample over {what}.
 
+    With `track_running_stats` running statistics are kept, and used in evaluation.
+
+    Formula: result = (input - mean) / sqrt(var + eps) * weight + bias
     Args:
-        num_features: number of channels.
-        eps: added to the variance.
-        momentum: weight of the new batch in the running statistics.
-        affine: whether to learn scale and shift per channel.
-        track_running_stats: whether evaluation uses statistics kept in training.
-    Shape: ``(batch, channels, *spatial)`` to the same, batch may be missing.
-    Source: Ulyanov et al. 2016, "Instance normalization".
+        num_features: the number of channels.
+        eps: added to the biased variance, so that constant channels give 0.
+        momentum: the weight of the new batch in the running statistics. None means 0.
+        affine: whether to learn scale and shift, one each per channel. Default: False.
+        track_running_stats: whether to keep running statistics. Default: False.
+        bias: whether to learn the shift beside the scale.
+    Shape: ``(batch, channels, {sizes})`` or ``(channels, {sizes})`` to the same.
+    Raises: ValueError for another number of dimensions or channels, or 1 value per channel.
+    Source: Ulyanov, Vedaldi & Lempitsky 2016, "Instance Normalization".
+    See also: nn.functional.instance_norm, GroupNorm
+
+    Example:
+        >>> layer = flambeau.nn.InstanceNorm{dims}d(1)
+        >>> layer(flambeau.tensor([1.0, 3.0]).reshape({two})).flatten()
+        tensor([-1.0000,  1.0000])
 """
 
 
@@ -391,15 +467,22 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(N=1)
+    __doc__ = inherited(_INSTANCE_DOC.format(what="length", sizes="length", dims=1, two="1, 1, 2"), ())
     allowed_dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(N=2)
+    __doc__ = inherited(
+        _INSTANCE_DOC.format(what="height and width", sizes="height, width", dims=2, two="1, 1, 1, 2"), ()
+    )
     allowed_dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    __doc__ = _INSTANCE_DOC.format(N=3)
+    __doc__ = inherited(
+        _INSTANCE_DOC.format(
+            what="depth, height and width", sizes="depth, height, width", dims=3, two="1, 1, 1, 1, 2"
+        ),
+        (),
+    )
     allowed_dims = (4, 5)

@@ -12,17 +12,29 @@ from flambeau.nn.modules.module import Module
 
 Size = int | tuple[int, ...]
 
-_DOC = """Extend the last {N} dimensions {how}.
+_DOC = """Padding of the last {dims} dimensions{how}.
 
     Args:
-        padding: one int for every side, or (before, after) for each dimension, the last one first; negative
-            numbers cut.{more}
+        padding: the number of elements at every side, or the numbers before and after the last dimension,
+            then the one before it, and so on. Negative numbers cut.{value}
+    Shape: ``({sizes})``{unbatched} to the same with each of the last {dims} sizes longer by its two numbers.
+    Raises: ValueError for another count of numbers{more}.
+    See also: nn.functional.pad
+
+    Example:
+        >>> x = flambeau.tensor([1.0, 2.0, 3.0]).reshape({ones}3)
+        >>> flambeau.nn.{name}((1, 2{zeros}){argument})(x).flatten()
+        tensor([{result}])
 """
 _HOW = {
-    "constant": "by a value",
-    "reflect": "by mirroring at the edges, which are not repeated",
-    "replicate": "by repeating the edges",
-    "circular": "as if the input repeated itself",
+    "ConstantPad": (" by a value", "9., 1., 2., 3., 9., 9."),
+    "ZeroPad": (" by 0", "0., 1., 2., 3., 0., 0."),
+    "ReflectionPad": (" by mirroring at the edge elements, which are not repeated", "2., 1., 2., 3., 2., 1."),
+    "ReplicationPad": (" by repeating the edge elements", "1., 1., 2., 3., 3., 3."),
+    "CircularPad": (
+        " by elements of the other end, as if the input repeated itself",
+        "3., 1., 2., 3., 1., 2.",
+    ),
 }
 
 
@@ -68,15 +80,32 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-def _layers(name: str, base: Any, mode: str, more: str = "") -> Iterator[Any]:
+def _text(name: str, dims: int) -> str:
+    how, result = _HOW[name]
+    constant = name == "ConstantPad"
+    return _DOC.format(
+        dims=dims,
+        how=how,
+        value="\n        value: the added value." if constant else "",
+        sizes="*" if name in ("ConstantPad", "ZeroPad") else "batch, channels, *",
+        unbatched="" if name in ("ConstantPad", "ZeroPad") else " or ``(channels, *)``",
+        more=", or an input of another number of dimensions" if name == "CircularPad" else "",
+        ones="1, " * (dims + 1),
+        name=f"{name}{dims}d",
+        zeros=", 0, 0" * (dims - 1),
+        argument=", 9.0" if constant else "",
+        result=result,
+    )
+
+
+def _layers(name: str, base: Any, mode: str) -> Iterator[Any]:
     """Make the layers for 1, 2 and 3 dimensions."""
     for dims in (1, 2, 3):
-        facts = {"dims": dims, "mode": mode, "__doc__": _DOC.format(N=dims, how=_HOW[mode], more=more)}
+        facts = {"dims": dims, "mode": mode, "__doc__": _text(name, dims)}
         yield type(f"{name}{dims}d", (base,), {**facts, "__module__": __name__})
 
 
-_VALUE = "\n        value: what to fill with."
-ConstantPad1d, ConstantPad2d, ConstantPad3d = _layers("ConstantPad", _ConstantPad, "constant", _VALUE)
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _layers("ConstantPad", _ConstantPad, "constant")
 ZeroPad1d, ZeroPad2d, ZeroPad3d = _layers("ZeroPad", _Pad, "constant")
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _layers("ReflectionPad", _Pad, "reflect")
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _layers("ReplicationPad", _Pad, "replicate")

@@ -30,7 +30,21 @@ def _described(entries: Iterable[tuple[Any, Any]], kind: Callable[[Tensor], str]
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors become parameters, other objects stay what they are."""
+    """List of parameters that belong to the module that holds it.
+
+    Tensors become parameters; other objects stay as they are.
+
+    Args:
+        values: the tensors or other objects. None means none yet.
+    See also: ParameterDict, ModuleList
+
+    Example:
+        >>> flambeau.nn.ParameterList([flambeau.zeros(2), flambeau.zeros(3, 4)])
+        ParameterList(
+            (0): Parameter containing: [flambeau.float32 of size 2]
+            (1): Parameter containing: [flambeau.float32 of size 3x4]
+        )
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -84,10 +98,18 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters by name; tensors become parameters, other objects stay what they are.
+    """Dictionary of parameters that belong to the module that holds it.
+
+    Tensors become parameters; other objects stay as they are. It keeps the order of insertion.
 
     Args:
-        parameters: a mapping, or pairs of names and values.
+        parameters: a mapping of names to tensors or other objects, or pairs of both. None means none yet.
+    See also: ParameterList, ModuleDict
+
+    Example:
+        >>> table = flambeau.nn.ParameterDict({"scale": flambeau.ones(2)})
+        >>> type(table["scale"]).__name__
+        'Parameter'
     """
 
     def __init__(self, parameters: Any = None) -> None:

@@ -53,29 +53,38 @@ class _MaxPool(Module):
         )
 
 
-_MAX_DOC = """Largest element of each window over the last {N} dimensions.
+_MAX_DOC = """Maximum of each window over the last {dims} dimensions.
 
     Args:
-        kernel_size, stride, padding, dilation: one int or one per dimension; `stride` is `kernel_size`
-            by default; padding counts as -inf and is at most half the kernel.
-        return_indices: also return where the maxima stand (flat index into the spatial dimensions).
-        ceil_mode: round the output size up: windows may start inside the input and run over its end.
-    Shape: ``(batch, channels, *spatial)``, batch may be missing.
+        kernel_size: the sizes of the window; one number stands for all.
+        stride: the steps of the window; one number stands for all. None means `kernel_size`.
+        padding: the number of elements, each -inf, added at both ends; at most half the kernel.
+        dilation: the distance between the elements of a window.
+        return_indices: whether to return the maxima's flat indices into the last dimensions too.
+        ceil_mode: whether the size of the result is rounded up, so that the last window may leave the input.
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` to the same with
+        floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 for each size.
+    See also: AvgPool{dims}d, AdaptiveMaxPool{dims}d, MaxUnpool{dims}d
+
+    Example:
+        >>> x = flambeau.arange(6.0).reshape({ones}, 6)
+        >>> flambeau.nn.MaxPool{dims}d({window})(x).flatten()
+        tensor([1., 3., 5.])
 """
 
 
 class MaxPool1d(_MaxPool):
-    __doc__ = _MAX_DOC.format(N=1)
+    __doc__ = _MAX_DOC.format(dims=1, ones="1, 1", window="2")
     dims = 1
 
 
 class MaxPool2d(_MaxPool):
-    __doc__ = _MAX_DOC.format(N=2)
+    __doc__ = _MAX_DOC.format(dims=2, ones="1, 1, 1", window="(1, 2)")
     dims = 2
 
 
 class MaxPool3d(_MaxPool):
-    __doc__ = _MAX_DOC.format(N=3)
+    __doc__ = _MAX_DOC.format(dims=3, ones="1, 1, 1, 1", window="(1, 1, 2)")
     dims = 3
 
 
@@ -109,19 +118,30 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-_AVG_DOC = """Mean of each window over the last {N} dimensions.
+_DIVISOR = (
+    "\n        divisor_override: the divisor in place of the number of elements. None means that number."
+)
+_AVG_DOC = """Mean of each window over the last {dims} dimensions.
 
     Args:
-        kernel_size, stride, padding: one int or one per dimension; `stride` is `kernel_size` by default.
-        ceil_mode: round the output size up.
-        count_include_pad: whether padding counts in the divisor.
-        divisor_override: divide by this instead of the window's size (not for one dimension).
-    Shape: ``(batch, channels, *spatial)``, batch may be missing.
+        kernel_size: the sizes of the window; one number stands for all.
+        stride: the steps of the window; one number stands for all. None means `kernel_size`.
+        padding: the number of zeros added at both ends; at most half the kernel.
+        ceil_mode: whether the size of the result is rounded up, so that the last window may leave the input.
+        count_include_pad: whether padding counts in the divisor.{divisor}
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` to the same with
+        floor((size + 2 padding - kernel_size) / stride) + 1 for each size.
+    See also: MaxPool{dims}d, AdaptiveAvgPool{dims}d, LPPool{dims}d
+
+    Example:
+        >>> x = flambeau.arange(6.0).reshape({ones}, 6)
+        >>> flambeau.nn.AvgPool{dims}d({window})(x).flatten()
+        tensor([0.5000, 2.5000, 4.5000])
 """
 
 
 class AvgPool1d(_AvgPool):
-    __doc__ = _AVG_DOC.format(N=1)
+    __doc__ = _AVG_DOC.format(dims=1, ones="1, 1", window="2", divisor="")
     dims = 1
 
     def __init__(
@@ -138,12 +158,12 @@ class AvgPool1d(_AvgPool):
 
 
 class AvgPool2d(_AvgPool):
-    __doc__ = _AVG_DOC.format(N=2)
+    __doc__ = _AVG_DOC.format(dims=2, ones="1, 1, 1", window="(1, 2)", divisor=_DIVISOR)
     dims = 2
 
 
 class AvgPool3d(_AvgPool):
-    __doc__ = _AVG_DOC.format(N=3)
+    __doc__ = _AVG_DOC.format(dims=3, ones="1, 1, 1, 1", window="(1, 1, 2)", divisor=_DIVISOR)
     dims = 3
 
 
@@ -173,26 +193,34 @@ class _AdaptivePool(Module):
         return f"output_size={self.output_size}"
 
 
-_ADAPTIVE_DOC = """{what} over the last {N} dimensions of windows that divide the input into `output_size`.
+_ADAPTIVE_DOC = """Mean of windows that divide the last {dims} dimensions evenly.
+
+    Window i of n begins at floor(i size / n) and ends before ceil((i + 1) size / n), so windows may overlap.
 
     Args:
-        output_size: one int or one per dimension; None keeps the input's size.
-    Shape: ``(batch, channels, *spatial)`` to ``(batch, channels, *output_size)``, batch may be missing.
+        output_size: the number of windows in each dimension; one number stands for all, None keeps a size.
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` to the same with `output_size` in place of the sizes.
+    See also: AvgPool{dims}d, AdaptiveMaxPool{dims}d
+
+    Example:
+        >>> x = flambeau.arange(6.0).reshape({ones}, 6)
+        >>> flambeau.nn.AdaptiveAvgPool{dims}d({window})(x).flatten()
+        tensor([1., 4.])
 """
 
 
 class AdaptiveAvgPool1d(_AdaptivePool):
-    __doc__ = _ADAPTIVE_DOC.format(what="Mean", N=1)
+    __doc__ = _ADAPTIVE_DOC.format(dims=1, ones="1, 1", window="2")
     dims, kind = 1, "avg"
 
 
 class AdaptiveAvgPool2d(_AdaptivePool):
-    __doc__ = _ADAPTIVE_DOC.format(what="Mean", N=2)
+    __doc__ = _ADAPTIVE_DOC.format(dims=2, ones="1, 1, 1", window="(1, 2)")
     dims, kind = 2, "avg"
 
 
 class AdaptiveAvgPool3d(_AdaptivePool):
-    __doc__ = _ADAPTIVE_DOC.format(what="Mean", N=3)
+    __doc__ = _ADAPTIVE_DOC.format(dims=3, ones="1, 1, 1, 1", window="(1, 1, 2)")
     dims, kind = 3, "avg"
 
 

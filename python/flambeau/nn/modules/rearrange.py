@@ -11,25 +11,62 @@ from flambeau.nn.modules.module import Module
 
 
 class PixelShuffle(FunctionalLayer):
-    """(*, C r^2, H, W) to (*, C, H r, W r). Source: Shi et al. 2016, "Sub-pixel convolution"."""
+    """Rearrangement of channels to pixels: an image grows by a factor in both directions.
+
+    Shape: ``(*, C r^2, H, W)`` to ``(*, C, H r, W r)``, r = `upscale_factor`.
+    See also: PixelUnshuffle, Upsample
+
+    Example:
+        >>> flambeau.nn.PixelShuffle(2)(flambeau.arange(4.0).reshape(4, 1, 1))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
+    """
 
     function, options = "pixel_shuffle", {"upscale_factor": REQUIRED}
 
 
 class PixelUnshuffle(FunctionalLayer):
-    """(*, C, H r, W r) to (*, C r^2, H, W): the inverse of PixelShuffle."""
+    """Rearrangement of pixels to channels, the inverse of `PixelShuffle`.
+
+    Shape: ``(*, C, H r, W r)`` to ``(*, C r^2, H, W)``, r = `downscale_factor`.
+    See also: PixelShuffle
+
+    Example:
+        >>> flambeau.nn.PixelUnshuffle(2)(flambeau.arange(4.0).reshape(1, 2, 2)).flatten()
+        tensor([0., 1., 2., 3.])
+    """
 
     function, options = "pixel_unshuffle", {"downscale_factor": REQUIRED}
 
 
 class ChannelShuffle(FunctionalLayer):
-    """Deal the channels of each group out in turn. Source: Zhang et al. 2017, "ShuffleNet"."""
+    """Rearrangement of channels that deals those of each group out in turn.
+
+    Shape: ``(batch, channels, *)`` to the same.
+    See also: nn.functional.channel_shuffle
+
+    Example:
+        >>> flambeau.nn.ChannelShuffle(2)(flambeau.arange(4.0).reshape(1, 4, 1)).flatten()
+        tensor([0., 2., 1., 3.])
+    """
 
     function, options = "channel_shuffle", {"groups": REQUIRED}
 
 
 class Fold(FunctionalLayer):
-    """Sum windows (batch, channels * window, count) into (batch, channels, *output_size)."""
+    """Adjoint of `Unfold`: it adds windows, given as columns, up to images.
+
+    Args:
+        output_size: the height and width of the images.
+    Shape: ``(batch, channels * window, count)``, or without batch, to ``(batch, channels, *output_size)``.
+    See also: Unfold
+
+    Example:
+        >>> flambeau.nn.Fold((3, 3), 2)(flambeau.ones(1, 4, 4))
+        tensor([[[[1., 2., 1.],
+                  [2., 4., 2.],
+                  [1., 2., 1.]]]])
+    """
 
     function = "fold"
     options = {
@@ -38,21 +75,35 @@ class Fold(FunctionalLayer):
 
 
 class Unfold(FunctionalLayer):
-    """Lay the windows of (batch, channels, *spatial) out as (batch, channels * window, count)."""
+    """Windows of images as columns.
+
+    Shape: ``(batch, channels, height, width)``, or without batch, to ``(batch, channels * window, count)``.
+    See also: Fold, Conv2d
+
+    Example:
+        >>> flambeau.nn.Unfold(2)(flambeau.arange(9.0).reshape(1, 1, 3, 3))
+        tensor([[[0., 1., 3., 4.],
+                 [1., 2., 4., 5.],
+                 [3., 4., 6., 7.],
+                 [4., 5., 7., 8.]]])
+    """
 
     function = "unfold"
     options = {"kernel_size": REQUIRED, "dilation": 1, "padding": 0, "stride": 1}
 
 
 class Upsample(FunctionalLayer):
-    """Resize the trailing dimensions by interpolation; see `nn.functional.interpolate`.
+    """Resizing of the spatial dimensions by interpolation.
 
-    Args:
-        size: the new sizes, or
-        scale_factor: the ratio of new to old.
-        mode: nearest, linear, bilinear, bicubic or trilinear.
-        align_corners: whether the outermost elements stay in place (not for nearest).
-        recompute_scale_factor: whether the ratio is taken from the rounded sizes.
+    Shape: ``(batch, channels, *)`` to the same with the new sizes.
+    Raises: ValueError for arguments that contradict each other, NotImplementedError for another mode or
+        number of dimensions.
+    See also: nn.functional.interpolate, PixelShuffle
+
+    Example:
+        >>> layer = flambeau.nn.Upsample(scale_factor=2, mode="nearest")
+        >>> layer(flambeau.tensor([[[0.0, 2.0]]]))
+        tensor([[[0., 0., 2., 2.]]])
     """
 
     function = "interpolate"
@@ -75,21 +126,59 @@ class Upsample(FunctionalLayer):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample (batch, channels, height, width) with mode="nearest"."""
+    """Resizing of images with mode "nearest"; `Upsample` does the same.
+
+    Args:
+        size: the height and width of the result. None follows `scale_factor`.
+        scale_factor: the ratio of new to old sizes. None follows `size`.
+    Shape: ``(batch, channels, height, width)`` to the same with the new sizes.
+    See also: Upsample
+
+    Example:
+        >>> flambeau.nn.UpsamplingNearest2d(scale_factor=2)(flambeau.tensor([[[[0.0, 2.0]]]]))
+        tensor([[[[0., 0., 2., 2.],
+                  [0., 0., 2., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsample (batch, channels, height, width) with mode="bilinear" and align_corners=True."""
+    """Resizing of images with mode "bilinear" and aligned corners; `Upsample` does the same.
+
+    Args:
+        size: the height and width of the result. None follows `scale_factor`.
+        scale_factor: the ratio of new to old sizes. None follows `size`.
+    Shape: ``(batch, channels, height, width)`` to the same with the new sizes.
+    See also: Upsample
+
+    Example:
+        >>> flambeau.nn.UpsamplingBilinear2d(size=(1, 3))(flambeau.tensor([[[[0.0, 2.0]]]]))
+        tensor([[[[0., 1., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", True)
 
 
 class PairwiseDistance(Module):
-    """The norm of differences: |x1 - x2 + eps|_p along the last dimension."""
+    """Distance of pairs of vectors: the norm of their difference.
+
+    Formula: result = (sum over the last dimension of |x1 - x2 + eps|^p)^(1 / p)
+
+    Args:
+        p: the order of the norm.
+        eps: added to each difference, so that equal vectors have a gradient.
+        keepdim: whether the last dimension stays, with size 1.
+    Shape: ``(N, D)`` or ``(D)`` twice, which broadcast, to ``(N)`` or ``()``, or ``(N, 1)`` or ``(1)`` with
+        `keepdim`.
+    See also: CosineSimilarity
+
+    Example:
+        >>> flambeau.nn.PairwiseDistance()(flambeau.tensor([[0.0, 3.0]]), flambeau.tensor([[4.0, 0.0]]))
+        tensor([5.])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -103,7 +192,18 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(FunctionalLayer):
-    """Cosine of the angle between x1 and x2 along `dim`; norms below `eps` count as `eps`."""
+    """Cosine of the angle between vectors along a dimension.
+
+    Args:
+        dim: the dimension of the vectors.
+        eps: the least norm, so that zero vectors give 0.
+    Shape: ``(*)`` twice, which broadcast, to the same without `dim`.
+    See also: CosineEmbeddingLoss, PairwiseDistance
+
+    Example:
+        >>> flambeau.nn.CosineSimilarity()(flambeau.tensor([[1.0, 1.0]]), flambeau.tensor([[2.0, 0.0]]))
+        tensor([0.7071])
+    """
 
     function, options = "cosine_similarity", {"dim": 1, "eps": 1e-8}
     shown = ()

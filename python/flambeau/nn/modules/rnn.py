@@ -10,6 +10,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by
 from flambeau._loading.lazy import attributes
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
@@ -57,19 +58,33 @@ def _check_dropout(dropout: float, num_layers: int) -> None:
         )
 
 
+@described_by()
 class RNNBase(Module):
-    """What recurrent networks share.
+    """Base class of recurrent networks: `RNN`, `LSTM` and `GRU`.
+
+    All weights are drawn from U(-1 / sqrt(hidden_size), 1 / sqrt(hidden_size)). A call takes a padded or
+    packed sequence and an initial state (None: zeros); it returns the outputs of the last layer and the final
+    state of all layers.
 
     Args:
-        mode: LSTM, GRU, RNN_TANH or RNN_RELU.
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        num_layers: layers, each fed with the outputs of the one below.
+        mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
+        input_size: the number of features of the input.
+        hidden_size: the number of features of the hidden state.
+        num_layers: the number of layers; each takes the outputs of the one below.
         bias: whether to learn biases.
-        batch_first: input and output are (batch, time, features).
-        dropout: probability of dropping outputs between layers, in training.
-        bidirectional: also run backwards in time, and join both outputs.
-        proj_size: LSTM: project outputs to this size (0: do not).
+        batch_first: whether input and output are (batch, time, features) instead of (time, batch, features).
+        dropout: the probability with which outputs between layers become 0 in training.
+        bidirectional: whether to run backwards in time too, and to join both outputs.
+        proj_size: with "LSTM", the size to which outputs are projected; 0 means no projection.
+    Shape: input ``(time, batch, input_size)`` or ``(time, input_size)``, state ``(layers * directions, batch,
+        hidden_size)``; output ``(time, batch, directions * hidden_size)``.
+    Raises: ValueError for sizes below 1, a `dropout` outside [0, 1], or a `proj_size` without "LSTM" or not
+        below `hidden_size`; TypeError for arguments of another type.
+    See also: LSTM, GRU, RNN
+
+    Example:
+        >>> flambeau.nn.RNNBase("GRU", 2, 3)
+        RNNBase(2, 3)
     """
 
     def __init__(
@@ -278,9 +293,28 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu; arguments as for RNNBase.
+    """Elman network: a recurrent network with one tanh or rectifier per step.
 
-    `nonlinearity` is tanh or relu.
+    Formula: h_t = f(W_ih x_t + b_ih + W_hh h_(t - 1) + b_hh), f = tanh or relu
+    Args:
+        input_size: the number of features of the input.
+        hidden_size: the number of features of the hidden state.
+        num_layers: the number of layers; each takes the outputs of the one below.
+        nonlinearity: f, "tanh" or "relu".
+        *args: the further arguments of `RNNBase` in its order: `bias`, `batch_first`, `dropout`,
+            `bidirectional`.
+        **kwargs: the same by keyword, and `device` and `dtype`.
+    Shape: input ``(time, batch, input_size)``, ``(batch, time, input_size)`` with `batch_first`, or without
+        batch; output the same with ``directions * hidden_size`` features; states ``(layers * directions,
+        batch, hidden_size)``.
+    Raises: ValueError for another nonlinearity, or as `RNNBase`.
+    Source: Elman 1990, "Finding Structure in Time".
+    See also: RNNCell, LSTM, GRU
+
+    Example:
+        >>> output, state = flambeau.nn.RNN(2, 3)(flambeau.zeros(5, 1, 2))
+        >>> output.shape, state.shape
+        (flambeau.Size([5, 1, 3]), flambeau.Size([1, 1, 3]))
     """
 
     def __init__(
@@ -299,9 +333,29 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997); arguments as for RNNBase.
+    """Long short-term memory: a recurrent network whose cell state is changed through gates.
 
-    The hidden state is a pair (h, c).
+    The state is a pair (h, c).
+
+    Formula: i, f, o = sigmoid(W_i? x + b_i? + W_h? h + b_h?), g = tanh(W_ig x + b_ig + W_hg h + b_hg), c' = f
+        c + i g, h' = o tanh(c')
+
+    Args:
+        *args: the arguments of `RNNBase` after `mode`, in its order: `input_size`, `hidden_size`,
+            `num_layers`, `bias`, `batch_first`, `dropout`, `bidirectional`, `proj_size`.
+        **kwargs: the same by keyword, and `device` and `dtype`.
+    Shape: input ``(time, batch, input_size)``, ``(batch, time, input_size)`` with `batch_first`, or without
+        batch; output the same with ``directions * (proj_size or hidden_size)`` features; h ``(layers *
+        directions, batch, proj_size or hidden_size)``, c with `hidden_size`.
+    Raises: ValueError and TypeError as `RNNBase`.
+    Source: Hochreiter & Schmidhuber 1997, "Long Short-Term Memory"; Sak, Senior & Beaufays 2014 for
+        `proj_size`.
+    See also: LSTMCell, GRU
+
+    Example:
+        >>> output, (h, c) = flambeau.nn.LSTM(2, 3, num_layers=2)(flambeau.zeros(5, 1, 2))
+        >>> output.shape, h.shape, c.shape
+        (flambeau.Size([5, 1, 3]), flambeau.Size([2, 1, 3]), flambeau.Size([2, 1, 3]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -309,14 +363,51 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit (Cho et al. 2014); arguments as for RNNBase."""
+    """Gated recurrent unit: a recurrent network with a reset gate and an update gate.
+
+    Formula: r, z = sigmoid(W_i? x + b_i? + W_h? h + b_h?), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' =
+        (1 - z) n + z h
+    Args:
+        *args: the arguments of `RNNBase` after `mode`, in its order: `input_size`, `hidden_size`,
+            `num_layers`, `bias`, `batch_first`, `dropout`, `bidirectional`.
+        **kwargs: the same by keyword, and `device` and `dtype`.
+    Shape: input ``(time, batch, input_size)``, ``(batch, time, input_size)`` with `batch_first`, or without
+        batch; output the same with ``directions * hidden_size`` features; states ``(layers * directions,
+        batch, hidden_size)``.
+    Raises: ValueError and TypeError as `RNNBase`.
+    Notes: The reset gate acts after the product with h, so that one matrix product gives all three parts.
+    Source: Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical
+        Machine Translation".
+    See also: GRUCell, LSTM
+
+    Example:
+        >>> output, state = flambeau.nn.GRU(2, 3, bidirectional=True)(flambeau.zeros(5, 1, 2))
+        >>> output.shape, state.shape
+        (flambeau.Size([5, 1, 6]), flambeau.Size([2, 1, 3]))
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("GRU", *args, **kwargs)
 
 
+@described_by()
 class RNNCellBase(Module):
-    """What single cells share: the weights of one step."""
+    """Base class of single recurrent steps: their weights, drawn from U(-1 / sqrt(hidden_size), 1 /
+    sqrt(hidden_size)).
+
+    Args:
+        input_size: the number of features of the input.
+        hidden_size: the number of features of the hidden state.
+        bias: whether to learn biases.
+        num_chunks: the number of gates, whose weights stand below each other: 1, 3 or 4.
+    Shape: input ``(batch, input_size)`` or ``(input_size)``, state ``(batch, hidden_size)`` or
+        ``(hidden_size)``.
+    See also: RNNCell, LSTMCell, GRUCell
+
+    Example:
+        >>> flambeau.nn.RNNCellBase(2, 3, True, num_chunks=4).weight_ih.shape
+        flambeau.Size([12, 2])
+    """
 
     def __init__(
         self,
@@ -379,8 +470,21 @@ class RNNCellBase(Module):
         return text + ("" if nonlinearity == "tanh" else f", nonlinearity={nonlinearity}")
 
 
+@described_by(RNNCellBase)
 class RNNCell(RNNCellBase):
-    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+    """Single step of an Elman network.
+
+    Formula: h' = f(W_ih x + b_ih + W_hh h + b_hh), f = tanh or relu
+    Args:
+        nonlinearity: f, "tanh" or "relu".
+    Raises: RuntimeError for another nonlinearity, ValueError for another number of dimensions.
+    Source: Elman 1990, "Finding Structure in Time".
+    See also: RNN
+
+    Example:
+        >>> flambeau.nn.RNNCell(2, 3)(flambeau.zeros(1, 2)).shape
+        flambeau.Size([1, 3])
+    """
 
     def __init__(
         self,
@@ -402,8 +506,21 @@ class RNNCell(RNNCellBase):
         return self._step(cells[self.nonlinearity], input, hx, 1)[0]
 
 
+@described_by(RNNCellBase)
 class LSTMCell(RNNCellBase):
-    """One step of LSTM."""
+    """Single step of a long short-term memory; the state is a pair (h, c).
+
+    Formula: i, f, o = sigmoid(W_i? x + b_i? + W_h? h + b_h?), g = tanh(W_ig x + b_ig + W_hg h + b_hg), c' = f
+        c + i g, h' = o tanh(c')
+    Raises: ValueError for another number of dimensions.
+    Source: Hochreiter & Schmidhuber 1997, "Long Short-Term Memory".
+    See also: LSTM
+
+    Example:
+        >>> h, c = flambeau.nn.LSTMCell(2, 3)(flambeau.zeros(1, 2))
+        >>> h.shape, c.shape
+        (flambeau.Size([1, 3]), flambeau.Size([1, 3]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -415,8 +532,21 @@ class LSTMCell(RNNCellBase):
         return self._step(flambeau.lstm_cell, input, hx, 2)
 
 
+@described_by(RNNCellBase)
 class GRUCell(RNNCellBase):
-    """One step of GRU."""
+    """Single step of a gated recurrent unit.
+
+    Formula: r, z = sigmoid(W_i? x + b_i? + W_h? h + b_h?), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' =
+        (1 - z) n + z h
+    Raises: ValueError for another number of dimensions.
+    Source: Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical
+        Machine Translation".
+    See also: GRU
+
+    Example:
+        >>> flambeau.nn.GRUCell(2, 3)(flambeau.zeros(1, 2)).shape
+        flambeau.Size([1, 3])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

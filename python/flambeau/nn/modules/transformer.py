@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._loading.documentation import described_by
 from flambeau._loading.lazy import attributes
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -40,19 +41,7 @@ def _is_causal(mask: Tensor | None, is_causal: bool | None) -> bool:
 
 
 class _Layer(Module):
-    """What both kinds of layers share: attention, two linear maps, norms and dropout.
-
-    Args:
-        d_model: features.
-        nhead: attention heads.
-        dim_feedforward: features between the two linear maps.
-        dropout: probability, in training.
-        activation: relu, gelu or a function, between the linear maps.
-        layer_norm_eps: added to the variance in the norms.
-        batch_first: tensors are (batch, length, features).
-        norm_first: normalise before attention and maps instead of after.
-        bias: whether to learn biases.
-    """
+    """Layer of encoders and decoders: attention, two linear maps, norms and dropout."""
 
     norms = 2
     crosses = False
@@ -97,11 +86,33 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
-_SHARED_DOC = (_Layer.__doc__ or "")[77:]  # what follows the summary
-
-
+@described_by()
 class TransformerEncoderLayer(_Layer):
-    __doc__ = f"Self-attention and two linear maps, each with a residual.{_SHARED_DOC}"
+    """Layer of an encoder: self-attention and two linear maps, each with dropout, a residual and a norm.
+
+    Formula: x = norm1(x + attend(x)), result = norm2(x + linear2(activation(linear1(x)))); with norm_first
+        the norms act on the arguments of attend and linear1
+    Args:
+        d_model: the number of features of input and result, divisible by `nhead`.
+        nhead: the number of attention heads.
+        dim_feedforward: the number of features between the two linear maps.
+        dropout: the probability with which elements become 0 in training.
+        activation: "relu", "gelu" or a function, between the linear maps.
+        layer_norm_eps: added to the variance in the norms.
+        batch_first: whether tensors are (batch, length, features) instead of (length, batch, features).
+        norm_first: whether norms act before attention and maps instead of after.
+        bias: whether attention, maps and norms learn biases.
+    Shape: ``(length, batch, d_model)``, ``(batch, length, d_model)`` with `batch_first`, or without batch, to
+        the same.
+    Raises: RuntimeError for another activation, AssertionError if `nhead` does not divide `d_model`.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
+    See also: TransformerEncoder, MultiheadAttention
+
+    Example:
+        >>> layer = flambeau.nn.TransformerEncoderLayer(4, nhead=2)
+        >>> layer(flambeau.zeros(3, 1, 4)).shape
+        flambeau.Size([3, 1, 4])
+    """
 
     def forward(
         self,
@@ -120,8 +131,25 @@ class TransformerEncoderLayer(_Layer):
         return self._residual(self._residual(src, 1, attend), 2, self._maps)
 
 
+@described_by(TransformerEncoderLayer)
 class TransformerDecoderLayer(_Layer):
-    __doc__ = f"Self-attention, attention to the encoder's output and two linear maps.{_SHARED_DOC}"
+    """Layer of a decoder: self-attention, attention to the encoder's result, and two linear maps.
+
+    Each of the three has dropout, a residual and a norm.
+
+    Formula: x = norm1(x + attend(x)), x = norm2(x + attend(x, memory)), result = norm3(x +
+        linear2(activation(linear1(x)))); with norm_first the norms act on the arguments
+    Shape: ``(length, batch, d_model)`` and memory ``(source length, batch, d_model)``, or with `batch_first`
+        the batch first, or without batch, to the shape of the first.
+    Raises: RuntimeError for another activation, AssertionError if `nhead` does not divide `d_model`.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
+    See also: TransformerDecoder, MultiheadAttention
+
+    Example:
+        >>> layer = flambeau.nn.TransformerDecoderLayer(4, nhead=2)
+        >>> layer(flambeau.zeros(3, 1, 4), flambeau.zeros(5, 1, 4)).shape
+        flambeau.Size([3, 1, 4])
+    """
 
     norms = 3
     crosses = True
@@ -168,7 +196,23 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """Copies of an encoder layer on top of each other, with a norm at the end if given."""
+    """Copies of an encoder layer on top of each other, each with weights of its own.
+
+    Args:
+        encoder_layer: the layer that is copied.
+        num_layers: the number of copies.
+        norm: a module that is applied at the end. None means none.
+        enable_nested_tensor: accepted for compatibility; has no effect.
+        mask_check: accepted for compatibility; has no effect.
+    Shape: as for `encoder_layer`.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
+    See also: TransformerEncoderLayer, TransformerDecoder
+
+    Example:
+        >>> layer = flambeau.nn.TransformerEncoderLayer(4, nhead=2)
+        >>> flambeau.nn.TransformerEncoder(layer, num_layers=2)(flambeau.zeros(3, 1, 4)).shape
+        flambeau.Size([3, 1, 4])
+    """
 
     def __init__(
         self,
@@ -197,7 +241,22 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """Copies of a decoder layer on top of each other, with a norm at the end if given."""
+    """Copies of a decoder layer on top of each other, each with weights of its own.
+
+    Args:
+        decoder_layer: the layer that is copied.
+        num_layers: the number of copies.
+        norm: a module that is applied at the end. None means none.
+    Shape: as for `decoder_layer`.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1.
+    See also: TransformerDecoderLayer, TransformerEncoder
+
+    Example:
+        >>> layer = flambeau.nn.TransformerDecoderLayer(4, nhead=2)
+        >>> stack = flambeau.nn.TransformerDecoder(layer, num_layers=2)
+        >>> stack(flambeau.zeros(3, 1, 4), flambeau.zeros(5, 1, 4)).shape
+        flambeau.Size([3, 1, 4])
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__(decoder_layer, num_layers, norm)
@@ -229,23 +288,27 @@ class TransformerDecoder(_Stack):
         return tgt if self.norm is None else self.norm(tgt)
 
 
+@described_by(TransformerEncoderLayer)
 class Transformer(Module):
-    """Encoder and decoder.
+    """Transformer of an encoder and a decoder, without embeddings and without positions.
+
+    Weights of more than one dimension are drawn by `nn.init.xavier_uniform_`.
 
     Args:
-        d_model: features.
-        nhead: attention heads.
-        num_encoder_layers: layers of the encoder.
-        num_decoder_layers: layers of the decoder.
-        dim_feedforward: features between the two linear maps of a layer.
-        dropout: probability, in training.
-        activation: relu, gelu or a function.
-        custom_encoder: used in place of the encoder.
-        custom_decoder: used in place of the decoder.
-        layer_norm_eps: added to the variance in the norms.
-        batch_first: tensors are (batch, length, features).
-        norm_first: normalise before attention and maps instead of after.
-        bias: whether to learn biases.
+        num_encoder_layers: the number of layers of the encoder.
+        num_decoder_layers: the number of layers of the decoder.
+        custom_encoder: a module in place of the encoder. None makes one.
+        custom_decoder: a module in place of the decoder. None makes one.
+    Shape: source ``(source length, batch, d_model)`` and target ``(length, batch, d_model)``, or with
+        `batch_first` the batch first, or without batch, to the shape of the target.
+    Raises: RuntimeError for source and target of different batch sizes, or without `d_model` features.
+    Source: Vaswani et al. 2017, "Attention Is All You Need".
+    See also: TransformerEncoder, TransformerDecoder
+
+    Example:
+        >>> model = flambeau.nn.Transformer(4, 2, num_encoder_layers=1, num_decoder_layers=1)
+        >>> model(flambeau.zeros(5, 1, 4), flambeau.zeros(3, 1, 4)).shape
+        flambeau.Size([3, 1, 4])
     """
 
     def __init__(

@@ -11,7 +11,23 @@ from flambeau.nn.modules.conv import as_tuple
 from flambeau.nn.modules.functional_layer import REQUIRED, FunctionalLayer
 from flambeau.nn.modules.module import Module
 
-_LP = """The norm of each window over the last {N} dimensions: (sum of x^p)^(1/p), p = `norm_type`."""
+_LP = """Norm of each window over the last {dims} dimensions.
+
+    Formula: result = (sum over the window of input^norm_type)^(1 / norm_type)
+    Args:
+        norm_type: the order of the norm, not 0: 1 gives sums; inf the largest magnitude, -inf the smallest.
+        kernel_size: the sizes of the window; one number stands for all.
+        stride: the steps of the window; one number stands for all. None means `kernel_size`.
+        ceil_mode: whether the size of the result is rounded up, so that the last window may leave the input.
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` to the same with
+        floor((size - kernel_size) / stride) + 1 for each size.
+    See also: AvgPool{dims}d, MaxPool{dims}d
+
+    Example:
+        >>> x = flambeau.arange(6.0).reshape({ones}, 6)
+        >>> flambeau.nn.LPPool{dims}d(1, {two})(x).flatten()
+        tensor([1., 5., 9.])
+"""
 
 
 class _LPPool(FunctionalLayer):
@@ -20,11 +36,20 @@ class _LPPool(FunctionalLayer):
     }  # fmt: skip
 
 
-_ADAPTIVE = """Largest elements over the last {N} dimensions of windows that divide them into `output_size`.
+_ADAPTIVE = """Maximum of windows that divide the last {dims} dimensions evenly.
+
+    Window i of n begins at floor(i size / n) and ends before ceil((i + 1) size / n), so windows may overlap.
 
     Args:
-        output_size: one int or one per dimension; None keeps the input's size.
-        return_indices: also return where the maxima stand.
+        output_size: the number of windows in each dimension; one number stands for all, None keeps a size.
+        return_indices: whether to return the maxima's flat indices into the last dimensions too.
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` to the same with `output_size` in place of the sizes.
+    See also: MaxPool{dims}d, AdaptiveAvgPool{dims}d
+
+    Example:
+        >>> x = flambeau.arange(6.0).reshape({ones}, 6)
+        >>> flambeau.nn.AdaptiveMaxPool{dims}d({two})(x).flatten()
+        tensor([2., 5.])
 """
 
 
@@ -33,9 +58,23 @@ class _AdaptiveMaxPool(FunctionalLayer):
     shown = ("output_size",)
 
 
-_UNPOOL = """Put maxima back where MaxPool{N}d with return_indices found them, 0 elsewhere.
+_UNPOOL = """Partial inverse of `MaxPool{dims}d`: the maxima return to their places, the others are 0.
 
-    Called with maxima, indices and optionally the output's size.
+    A call takes the maxima, their indices, and the sizes of the result where several are possible.
+
+    Args:
+        kernel_size: the sizes of the window; one number stands for all.
+        stride: the steps of the window; one number stands for all. None means `kernel_size`.
+        padding: the padding of the pooling.
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` twice to the same with
+        (size - 1) stride - 2 padding + kernel_size for each size.
+    See also: MaxPool{dims}d
+
+    Example:
+        >>> x = flambeau.arange(6.0).reshape({ones}, 6)
+        >>> y, indices = flambeau.nn.MaxPool{dims}d({two}, return_indices=True)(x)
+        >>> flambeau.nn.MaxUnpool{dims}d({two})(y, indices).flatten()
+        tensor([0., 1., 0., 3., 0., 5.])
 """
 
 
@@ -59,14 +98,23 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-_FRACTIONAL = """Largest elements of windows that start at random places over the last {N} dimensions.
+_FRACTIONAL = """Maximum of windows at random places over the last {dims} dimensions.
 
     Args:
-        kernel_size: of the windows.
-        output_size: or
-        output_ratio: of output to input, between 0 and 1.
-        return_indices: also return where the maxima stand.
-    Source: Graham 2014, "Fractional max-pooling".
+        kernel_size: the sizes of the window; one number stands for all.
+        output_size: the sizes of the result. None follows `output_ratio`.
+        output_ratio: the ratio of the result's sizes to the input's, in (0, 1). None follows `output_size`.
+        return_indices: whether to return the maxima's flat indices into the last dimensions too.
+        _random_samples: (batch, channels, {dims}) numbers in [0, 1) that place the windows. None draws them.
+    Shape: ``(batch, channels, *)`` or ``(channels, *)`` to the same with the chosen sizes.
+    Raises: ValueError with none or both of `output_size` and `output_ratio`, or for a ratio outside (0, 1).
+    Source: Graham 2014, "Fractional Max-Pooling".
+    See also: MaxPool{dims}d
+
+    Example:
+        >>> layer = flambeau.nn.FractionalMaxPool{dims}d(2, output_size=3)
+        >>> layer(flambeau.zeros(1, 1, {sixes})).shape
+        flambeau.Size([1, 1, {threes}])
 """
 
 
@@ -93,10 +141,16 @@ class _FractionalMaxPool(FunctionalLayer):
                 )
 
 
+def _text(doc: str, dims: int) -> str:
+    lists = {name: ", ".join(sign * dims) for name, sign in (("sixes", "6"), ("threes", "3"))}
+    two = "2" if dims == 1 else f"({'1, ' * (dims - 1)}2)"
+    return doc.format(dims=dims, ones=", ".join("1" * (dims + 1)), two=two, **lists)
+
+
 def _layers(name: str, base: Any, function: str, numbers: Sequence[int], doc: str) -> Iterator[Any]:
     """Make the layer of each number of dimensions; `function` and the number name what it calls."""
     for dims in numbers:
-        facts = {"function": f"{function}{dims}d", "dims": dims, "__doc__": doc.format(N=dims)}
+        facts = {"function": f"{function}{dims}d", "dims": dims, "__doc__": _text(doc, dims)}
         yield type(f"{name}{dims}d", (base,), {**facts, "__module__": __name__})
 
 

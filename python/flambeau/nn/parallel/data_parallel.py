@@ -12,15 +12,23 @@ from flambeau.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
-    """Apply a layer to parts of a batch on several devices; where there is no device, to all of it here.
+    """Wrapper that applies a module to parts of a batch on several devices; without such devices, to all of
+    it here.
 
-    No device can be used in this build, so that the layer is called as it is. Its state is below ``module.``.
+    This build uses no devices but the CPU, so the module is called as it is. Its state is below ``module.``.
 
     Args:
-        module: the layer.
-        device_ids: devices to use, of those that there are.
-        output_device: where results are gathered.
+        module: the module.
+        device_ids: the devices to use, of those that there are. None means all.
+        output_device: where results are gathered. None means the first device.
         dim: the dimension of the batch.
+    Shape: as for `module`.
+    See also: nn.parallel.data_parallel
+
+    Example:
+        >>> layer = flambeau.nn.DataParallel(flambeau.nn.Linear(2, 3))
+        >>> layer(flambeau.zeros(4, 2)).shape
+        flambeau.Size([4, 3])
     """
 
     def __init__(
