@@ -5,6 +5,7 @@ To add a package, add its name to PACKAGES. The rules are the functions `*_fault
 
 import ast
 import builtins
+import enum
 import importlib
 import inspect
 import textwrap
@@ -15,7 +16,24 @@ import pytest
 from build_support.docstrings import Docstring, parse
 from run_examples import failures, in_pytorch
 
-PACKAGES = ("nn", "nn.functional", "nn.init")
+PACKAGES = (
+    "nn",
+    "nn.attention",
+    "nn.attention.bias",
+    "nn.attention.flex_attention",
+    "nn.functional",
+    "nn.grad",
+    "nn.init",
+    "nn.modules.module",
+    "nn.parallel",
+    "nn.parameter",
+    "nn.utils",
+    "nn.utils.parametrizations",
+    "nn.utils.parametrize",
+    "nn.utils.prune",
+    "nn.utils.rnn",
+    "nn.utils.stateless",
+)
 
 # The first words of functions' summaries. A class's summary begins with another word: it is a noun phrase
 # ("Affine map ...") or a verb in the third person ("Applies ...").
@@ -48,6 +66,8 @@ FROM_PAPERS = frozenset(
     HuberLoss SmoothL1Loss TripletMarginLoss PixelShuffle ChannelShuffle FractionalMaxPool2d
     FractionalMaxPool3d KLDivLoss""".split()
 )
+# PyTorch runs these on devices other than the CPU alone.
+NEEDS_A_DEVICE = "nn.parallel."
 # Classes that hold or describe layers and compute nothing, so that they have no shapes.
 WITHOUT_SHAPE = frozenset(
     "Module Sequential ModuleList ModuleDict ParameterList ParameterDict ParametrizationList".split()
@@ -57,10 +77,12 @@ WITHOUT_SHAPE = frozenset(
 def public_names(package: str) -> Iterator[tuple[str, object]]:
     """Yield each class and function of a package that is defined in it or in its parts."""
     module = importlib.import_module(f"flambeau.{package}")
-    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-    for name in sorted(set(names)):
+    listed = getattr(module, "__all__", None)
+    home = module.__name__ if listed is None else "flambeau."
+    for name in sorted(set(listed or [n for n in dir(module) if not n.startswith("_")])):
         value = getattr(module, name)
-        if callable(value) and (getattr(value, "__module__", None) or "").startswith(module.__name__):
+        place = getattr(value, "__module__", None) or ""
+        if callable(value) and place.startswith(home) and not place.startswith("flambeau._C"):
             yield f"{package}.{name}", value
 
 
@@ -100,6 +122,8 @@ def parameters(value: object) -> dict[str, inspect.Parameter]:
     """The parameters by the names that a docstring gives them."""
     if inspect.isclass(value) and value.__init__ is flambeau.nn.Module.__init__:
         return {}  # which refuses all arguments
+    if inspect.isclass(value) and issubclass(value, enum.Enum):
+        return {}  # its members are there
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     found = inspect.signature(value).parameters  # type: ignore[arg-type]
     return {stars.get(p.kind, "") + name: p for name, p in found.items()}
@@ -189,7 +213,8 @@ def test_every_example_prints_what_it_shows():
 
 def test_pytorch_prints_the_same():
     torch = pytest.importorskip("torch")
-    shared = {name: program for name, text in examples().items() if (program := in_pytorch(text))}
+    texts = {name: text for name, text in examples().items() if not name.startswith(NEEDS_A_DEVICE)}
+    shared = {name: program for name, text in texts.items() if (program := in_pytorch(text))}
     assert len(shared) > len(examples()) // 2
     assert failures({"torch": torch}, shared) == {}
 

@@ -95,7 +95,10 @@ class _Inherited:
     def __get__(self, instance: object, owner: type) -> str:
         if self.text is None:
             texts = [_of_function(s) if isinstance(s, str) else _of_class(s) for s in self.sources]
-            stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+            stars: dict[Any, str] = {
+                inspect.Parameter.VAR_POSITIONAL: "*",
+                inspect.Parameter.VAR_KEYWORD: "**",
+            }
             found = inspect.signature(owner).parameters.values()
             names = tuple(stars.get(p.kind, "") + p.name for p in found)
             self.text = _merged(inspect.cleandoc(self.own), texts, names, True)

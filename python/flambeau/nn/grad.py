@@ -17,23 +17,38 @@ def _gradients(
     return flambeau.convolution_backward(grad_output, input, weight, False, *steps)
 
 
-_OPTIONS = "stride, padding, dilation, groups: of the convolution."
-_INPUT_DOC = """The gradient of conv{0}d for its input.
+_OPTIONS = """
+    grad_output: the gradient of the convolution's result.
+    stride: the steps of the window; one number stands for all.
+    padding: the number of zeros added at both ends; one number stands for all.
+    dilation: the distance between the elements of the window; one number stands for all.
+    groups: the number of groups of channels."""
+_INPUT_DOC = """Compute the gradient of `conv{0}d` for its input.
 
-    Args:
-        input_size: the shape of `input`.
-        weight: of the convolution.
-        grad_output: gradient of the result.
-        {1}
-    """
-_WEIGHT_DOC = """The gradient of conv{0}d for its weight.
+Args:
+    input_size: the shape of the convolution's input.
+    weight: its weight.{1}
+Returns: the gradient, of shape `input_size`.
+See also: conv{0}d_weight, nn.functional.conv{0}d
 
-    Args:
-        input: of the convolution.
-        weight_size: shape of the weight.
-        grad_output: gradient of the result.
-        {1}
-    """
+Example:
+    >>> w, g = flambeau.ones(1, 1{2}, 2), flambeau.ones(1, 1{2}, 2)
+    >>> flambeau.nn.grad.conv{0}d_input((1, 1{2}, 3), w, g).flatten()
+    tensor([1., 2., 1.])
+"""
+_WEIGHT_DOC = """Compute the gradient of `conv{0}d` for its weight.
+
+Args:
+    input: the input of the convolution.
+    weight_size: the shape of its weight.{1}
+Returns: the gradient, of shape `weight_size`.
+See also: conv{0}d_input, nn.functional.conv{0}d
+
+Example:
+    >>> x, g = flambeau.arange(3.0).reshape(1, 1{2}, 3), flambeau.ones(1, 1{2}, 2)
+    >>> flambeau.nn.grad.conv{0}d_weight(x, (1, 1{2}, 2), g).flatten()
+    tensor([1., 3.])
+"""
 
 
 def _pair(dims: int) -> tuple[Any, Any]:
@@ -66,7 +81,7 @@ def _pair(dims: int) -> tuple[Any, Any]:
         return _gradients(dims, input, weight, grad_output, options, [False, True, False])[1]
 
     for made, kind, doc in ((of_input, "input", _INPUT_DOC), (of_weight, "weight", _WEIGHT_DOC)):
-        made.__name__, made.__doc__ = f"conv{dims}d_{kind}", doc.format(dims, _OPTIONS)
+        made.__name__, made.__doc__ = f"conv{dims}d_{kind}", doc.format(dims, _OPTIONS, ", 1" * (dims - 1))
     return of_input, of_weight
 
 

@@ -81,7 +81,15 @@ _ALLOWED = frozenset(
 
 
 class UninitializedTensorMixin:
-    """Base class of tensors whose shape is not known yet; `materialize` makes them ordinary tensors."""
+    """Base class of tensors whose shape is not known yet; `materialize` makes them ordinary tensors.
+
+    See also: UninitializedParameter, UninitializedBuffer
+
+    Example:
+        >>> mixin = flambeau.nn.parameter.UninitializedTensorMixin
+        >>> isinstance(flambeau.nn.LazyLinear(2).weight, mixin)
+        True
+    """
 
     cls_to_become: Any
 
@@ -189,7 +197,16 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer is uninitialised."""
+    """Tell whether a parameter or buffer has no shape yet.
+
+    Args:
+        param: any object.
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.nn.parameter.is_lazy(flambeau.nn.LazyLinear(2).weight)
+        True
+    """
     return isinstance(param, UninitializedTensorMixin)
 
 

@@ -17,7 +17,13 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(IntEnum):
-    """The ways that programs choose from."""
+    """Names of the ways to compute attention that programs choose from; there is one way here, which they all
+    mean.
+
+    Example:
+        >>> flambeau.nn.attention.SDPBackend.MATH.value
+        0
+    """
 
     ERROR = -1
     MATH = 0
@@ -37,11 +43,21 @@ _SWITCHES: dict[SDPBackend, tuple[Any, Any]] = {
 
 @contextmanager
 def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False) -> Iterator[None]:
-    """Allow only the given ways within the block.
+    """Allow only some ways to compute attention within a block.
+
+    There is one way here: blocks that never hold all weights. The choice is kept and can be read, and changes
+    no result.
 
     Args:
-        backends: one, or several.
-        set_priority: whether their order counts; there is nothing to choose between here.
+        backends: one way or several.
+        set_priority: whether the order of `backends` counts; there is nothing to choose between here.
+    Returns: a context manager.
+    Raises: AssertionError for what is no `SDPBackend`.
+
+    Example:
+        >>> with flambeau.nn.attention.sdpa_kernel(flambeau.nn.attention.SDPBackend.MATH):
+        ...     print(flambeau.backends.cuda.flash_sdp_enabled())
+        False
     """
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     for backend in chosen:

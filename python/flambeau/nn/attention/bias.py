@@ -13,19 +13,33 @@ def _causal(size: tuple[int, ...], shift: int) -> Tensor:
 
 
 def causal_upper_left(*size: int) -> Tensor:
-    """The mask in which query i sees the keys up to i: the diagonal begins at the upper left.
+    """Make the mask in which query i sees the keys up to i: its diagonal begins at the upper left.
 
     Args:
-        *size: number of queries, number of keys.
+        *size: the numbers of queries and of keys.
+    Returns: a bool mask, True where a query sees a key.
+    Raises: RuntimeError for another count of sizes.
+
+    Example:
+        >>> flambeau.nn.attention.bias.causal_upper_left(2, 3)
+        tensor([[ True, False, False],
+                [ True,  True, False]])
     """
     return _causal(size, 0)
 
 
 def causal_lower_right(*size: int) -> Tensor:
-    """The mask in which the last query sees all keys: the diagonal ends at the lower right.
+    """Make the mask in which the last query sees all keys: its diagonal ends at the lower right.
 
     Args:
-        *size: number of queries, number of keys.
+        *size: the numbers of queries and of keys.
+    Returns: a bool mask, True where a query sees a key.
+    Raises: RuntimeError for another count of sizes.
+
+    Example:
+        >>> flambeau.nn.attention.bias.causal_lower_right(2, 3)
+        tensor([[ True,  True, False],
+                [ True,  True,  True]])
     """
     return _causal(size, size[1] - size[0] if len(size) == 2 else 0)
 

@@ -32,31 +32,90 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """The further results that the caller requests."""
+    """Request of further results of `flex_attention`.
+
+    Args:
+        lse: whether to return the logarithm of each row's sum of exponentials.
+        max_scores: whether to return each row's largest score.
+
+    Example:
+        >>> flambeau.nn.attention.flex_attention.AuxRequest(lse=True)
+        AuxRequest(lse=True, max_scores=False)
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """The further results; None for those that were not requested."""
+    """Further results of `flex_attention`; None for those that were not requested.
+
+    Args:
+        lse: the logarithm of each row's sum of exponentials, (B, Hq, L).
+        max_scores: the largest score of each row, (B, Hq, L).
+
+    Example:
+        >>> flambeau.nn.attention.flex_attention.AuxOutput()
+        AuxOutput(lse=None, max_scores=None)
+    """
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Allow every pair."""
+    """Allow every pair of positions.
+
+    Args:
+        batch: the number of the batch.
+        head: the number of the head.
+        token_q: the position of the query.
+        token_kv: the position of the key.
+    Returns: True, as a tensor.
+
+    Example:
+        >>> zero = flambeau.tensor(0)
+        >>> flambeau.nn.attention.flex_attention.noop_mask(zero, zero, zero, zero)
+        tensor(True)
+    """
     return batch.new_ones(size=(), dtype=flambeau.bool, device=batch.device)
 
 
 def and_masks(*mask_mods: Mod) -> Mod:
-    """Return the function that allows what all functions allow."""
+    """Make the function that allows the pairs that all given functions allow.
+
+    Args:
+        *mask_mods: functions ``(batch, head, q, kv)`` to bool.
+    Returns: such a function.
+    Raises: RuntimeError for what is no function.
+
+    Example:
+        >>> flex = flambeau.nn.attention.flex_attention
+        >>> both = flex.and_masks(lambda b, h, q, kv: q >= kv, lambda b, h, q, kv: q - kv < 2)
+        >>> flex.create_mask(both, 1, 1, 3, 3).int()[0, 0]
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 1, 1]], dtype=flambeau.int32)
+    """
     return _joined(mask_mods, True, lambda a, b: a & b)
 
 
 def or_masks(*mask_mods: Mod) -> Mod:
-    """Return the function that allows what any function allows."""
+    """Make the function that allows the pairs that any given function allows.
+
+    Args:
+        *mask_mods: functions ``(batch, head, q, kv)`` to bool.
+    Returns: such a function.
+    Raises: RuntimeError for what is no function.
+
+    Example:
+        >>> flex = flambeau.nn.attention.flex_attention
+        >>> either = flex.or_masks(lambda b, h, q, kv: q == kv, lambda b, h, q, kv: kv == 0)
+        >>> flex.create_mask(either, 1, 1, 3, 3).int()[0, 0]
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [1, 0, 1]], dtype=flambeau.int32)
+    """
     return _joined(mask_mods, False, lambda a, b: a | b)
 
 
@@ -93,15 +152,23 @@ def _positions(shape: Any, device: Any) -> list[Tensor]:
 def create_mask(
     mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
 ) -> Tensor:
-    """Return what a function allows, or adds to a score of 0, as a tensor.
+    """Compute what a function of positions allows, for all positions.
 
     Args:
-        mod_fn: ``(batch, head, q, kv)`` -> whether the pair is allowed, or ``(score, ...)`` -> score.
-        B: batches; None: 1.
-        H: heads; None: 1.
-        Q_LEN: query positions.
-        KV_LEN: key positions.
-        device: of the result.
+        mod_fn: a function ``(batch, head, q, kv)`` to bool, or ``(score, batch, head, q, kv)`` to score; -inf
+            then counts as not allowed.
+        B: the number of batches. None means 1.
+        H: the number of heads. None means 1.
+        Q_LEN: the number of query positions.
+        KV_LEN: the number of key positions.
+        device: the device of the result. None means the default device.
+    Returns: a bool tensor (B, H, Q_LEN, KV_LEN).
+
+    Example:
+        >>> flex = flambeau.nn.attention.flex_attention
+        >>> flex.create_mask(lambda b, h, q, kv: q >= kv, None, None, 2, 2)
+        tensor([[[[ True, False],
+                  [ True,  True]]]])
     """
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     if _takes_score(mod_fn):
@@ -119,16 +186,26 @@ def _takes_score(mod: Mod) -> bool:
 
 
 class BlockMask:
-    """The blocks of query and key positions to compute: partial ones, filtered by `mask_mod`, or full ones.
+    """Mask of pairs of positions by blocks: full blocks, and partial ones that a function filters.
 
     Args:
-        seq_lengths: query and key positions.
-        kv_num_blocks: ``(B, H, query blocks)``: how many blocks of keys take part in part.
-        kv_indices: ``(B, H, query blocks, key blocks)``: which, the first of each row.
-        full_kv_num_blocks: how many take part in full; None: none.
-        full_kv_indices: which.
-        BLOCK_SIZE: query and key positions of a block.
-        mask_mod: says which pairs of a partial block are allowed.
+        seq_lengths: the numbers of query and key positions.
+        kv_num_blocks: how many partial blocks of keys each block of queries has, (B, H, query blocks).
+        kv_indices: which they are, the first of each row, (B, H, query blocks, key blocks).
+        full_kv_num_blocks: how many full blocks of keys each block of queries has. None means no full blocks.
+        full_kv_indices: which they are.
+        BLOCK_SIZE: the numbers of query and key positions of a block.
+        mask_mod: a function ``(batch, head, q, kv)`` to bool that filters partial blocks. None allows all
+            pairs.
+    Raises: RuntimeError if `kv_indices` has fewer than 2 dimensions, AssertionError if one list of full
+        blocks is missing.
+    See also: create_block_mask
+
+    Example:
+        >>> flex = flambeau.nn.attention.flex_attention
+        >>> flex.create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 256, 256).to_dense()
+        tensor([[[[1, 0],
+                  [1, 1]]]], dtype=flambeau.int32)
     """
 
     def __init__(
@@ -249,16 +326,23 @@ def create_block_mask(
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
 ) -> BlockMask:
-    """Return the mask of a function.
+    """Find the blocks in which a function of positions allows pairs.
 
     Args:
-        mask_mod: ``(batch, head, q, kv)`` -> whether the pair is allowed.
-        B: batches; None: 1, for all.
-        H: heads; None: 1, for all.
-        Q_LEN: query positions.
-        KV_LEN: key positions.
-        device: of the lists.
-        BLOCK_SIZE: positions of a block, of queries and keys.
+        mask_mod: a function ``(batch, head, q, kv)`` to bool.
+        B: the number of batches. None means that the mask is the same for all.
+        H: the number of heads. None means that the mask is the same for all.
+        Q_LEN: the number of query positions.
+        KV_LEN: the number of key positions.
+        device: the device of the mask. None means the default device.
+        BLOCK_SIZE: the numbers of query and key positions of a block; one number stands for both.
+        _compile: accepted for compatibility; has no effect.
+    Returns: a `BlockMask`.
+
+    Example:
+        >>> flex = flambeau.nn.attention.flex_attention
+        >>> flex.create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 256, 256).sparsity()
+        25.0
     """
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
@@ -310,20 +394,37 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """Attend with a function of scores and a mask by blocks.
+    """Compute attention whose scores and mask are functions of batch, head and positions.
 
+    All scores are in memory at once. A row whose pairs are all masked gives 0.
+
+    Formula: result = softmax(score_mod(scale * query @ key^T) + mask) @ value
     Args:
-        query: ``(B, Hq, L, E)``.
-        key: ``(B, Hkv, S, E)``.
-        value: ``(B, Hkv, S, Ev)``.
-        score_mod: ``(score, batch, head, q, kv)`` -> score; applied after `scale`.
-        block_mask: from `create_block_mask`.
-        scale: of the products; None: ``1 / sqrt(E)``.
-        enable_gqa: whether each head of keys may serve several of queries.
-        return_lse: whether to return the logarithm of each row's sum of exponentials too, ``(B, Hq, L)``.
-        kernel_options: for kernels that fuse these steps; there is none here.
+        query: the queries, (B, Hq, L, E).
+        key: the keys, (B, Hkv, S, E).
+        value: the values, (B, Hkv, S, Ev).
+        score_mod: a function ``(score, batch, head, q, kv)`` to score. None keeps the scores.
+        block_mask: the mask, from `create_block_mask`. None allows all pairs.
+        scale: the factor of the products. None means 1 / sqrt(E).
+        enable_gqa: whether each head of keys may serve several heads of queries.
+        return_lse: whether to return the logarithm of each row's sum of exponentials, too.
+        kernel_options: accepted for compatibility; has no effect.
         return_aux: which further results to return in an `AuxOutput`.
-    Shape: ``(B, Hq, L, Ev)``.
+    Returns: the result, or a pair of it and what was requested.
+    Shape: (B, Hq, L, E), (B, Hkv, S, E) and (B, Hkv, S, Ev) give (B, Hq, L, Ev).
+    Raises: NotImplementedError for another number of dimensions, ValueError for shapes or a mask that do not
+        fit.
+    Source: Dong et al. 2024, "Flex Attention: A Programming Model for Generating Optimized Attention
+        Kernels".
+    See also: nn.functional.scaled_dot_product_attention
+
+    Example:
+        >>> flex = flambeau.nn.attention.flex_attention
+        >>> x = flambeau.eye(2).reshape(1, 1, 2, 2)
+        >>> mask = flex.create_block_mask(lambda b, h, q, kv: q >= kv, 1, 1, 2, 2)
+        >>> flex.flex_attention(x, x, x, block_mask=mask)[0, 0]
+        tensor([[1.0000, 0.0000],
+                [0.3302, 0.6698]])
     """
     _check(query, key, value, block_mask, enable_gqa)
     batches, heads, q_len, width = query.shape

@@ -96,39 +96,131 @@ def _of_kind(
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, args)`` before the forward of every module."""
+    """Call a hook before the `forward` of every module.
+
+    Args:
+        hook: a function ``(module, args)``; what it returns, unless None, replaces the arguments.
+    Returns: a `RemovableHandle`.
+    See also: register_module_forward_hook
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> with hooks.register_module_forward_pre_hook(lambda module, args: print(type(module).__name__)):
+        ...     _ = flambeau.nn.ReLU()(flambeau.zeros(1))
+        ReLU
+    """
     return register(everywhere, Hook(hook, kind="forward_pre"))
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call ``hook(module, args[, kwargs], output)`` after the forward of every module."""
+    """Call a hook after the `forward` of every module.
+
+    Args:
+        hook: a function ``(module, args, output)``; what it returns, unless None, replaces the output.
+        with_kwargs: whether the hook takes the keyword arguments of the call, after `args`.
+        always_call: whether the hook is called after an exception, too.
+    Returns: a `RemovableHandle`.
+    See also: register_module_forward_pre_hook
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> with hooks.register_module_forward_hook(lambda module, args, output: output + 1):
+        ...     print(flambeau.nn.ReLU()(flambeau.zeros(1)))
+        tensor([1.])
+    """
     return register(everywhere, Hook(hook, with_kwargs, always_call, "forward"))
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_output)`` before the backward of every module."""
+    """Call a hook before the gradients of every module are computed.
+
+    Args:
+        hook: a function ``(module, grad_output)``; what it returns, unless None, replaces the gradients of
+            the result.
+    Returns: a `RemovableHandle`.
+    See also: register_module_full_backward_hook
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> with hooks.register_module_full_backward_pre_hook(lambda module, grads: (2 * grads[0],)):
+        ...     flambeau.nn.ReLU()(x).sum().backward()
+        >>> x.grad
+        tensor([2.])
+    """
     return register(everywhere, Hook(hook, kind="backward_pre"))
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` after the backward of every module."""
+    """Call a hook after the gradients of every module are computed.
+
+    Args:
+        hook: a function ``(module, grad_input, grad_output)``; what it returns, unless None, replaces the
+            gradients of the arguments.
+    Returns: a `RemovableHandle`.
+    See also: register_module_full_backward_pre_hook
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> with hooks.register_module_full_backward_hook(lambda module, grads, outer: (3 * grads[0],)):
+        ...     flambeau.nn.ReLU()(x).sum().backward()
+        >>> x.grad
+        tensor([3.])
+    """
     return register(everywhere, Hook(hook, kind="backward"))
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, parameter)`` for every new parameter; what it returns replaces it."""
+    """Call a hook for every parameter that any module registers.
+
+    Args:
+        hook: a function ``(module, name, parameter)``; what it returns, unless None, replaces the parameter.
+    Returns: a `RemovableHandle`.
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> with hooks.register_module_parameter_registration_hook(lambda module, name, value: print(name)):
+        ...     _ = flambeau.nn.Linear(2, 3)
+        weight
+        bias
+    """
     return register(registration, Hook(hook, kind="parameter"))
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, buffer)`` for every new buffer; what it returns replaces it."""
+    """Call a hook for every buffer that any module registers.
+
+    Args:
+        hook: a function ``(module, name, buffer)``; what it returns, unless None, replaces the buffer.
+    Returns: a `RemovableHandle`.
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> with hooks.register_module_buffer_registration_hook(lambda module, name, value: print(name)):
+        ...     _ = flambeau.nn.BatchNorm1d(2)
+        running_mean
+        running_var
+        num_batches_tracked
+    """
     return register(registration, Hook(hook, kind="buffer"))
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, submodule)`` for every new submodule; what it returns replaces it."""
+    """Call a hook for every submodule that any module registers.
+
+    Args:
+        hook: a function ``(module, name, submodule)``; what it returns, unless None, replaces the submodule.
+    Returns: a `RemovableHandle`.
+
+    Example:
+        >>> hooks = flambeau.nn.modules.module
+        >>> with hooks.register_module_module_registration_hook(lambda module, name, child: print(name)):
+        ...     _ = flambeau.nn.Sequential(flambeau.nn.ReLU())
+        0
+    """
     return register(registration, Hook(hook, kind="module"))
 
 

@@ -72,6 +72,22 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """Call a layer as `DataParallel` does."""
+    """Call a module on parts of a batch on several devices, as `DataParallel` does.
+
+    This build uses no devices but the CPU, so the module is called as it is.
+
+    Args:
+        module: the module.
+        inputs: its argument, or a tuple of its arguments.
+        device_ids: the devices to use.
+        output_device: where results are gathered.
+        dim: the dimension of the batch.
+        module_kwargs: its arguments by keyword.
+    Returns: what the module returns.
+
+    Example:
+        >>> flambeau.nn.parallel.data_parallel(flambeau.nn.ReLU(), flambeau.tensor([-1.0, 1.0]))
+        tensor([0., 1.])
+    """
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*given, **(module_kwargs or {}))

@@ -27,13 +27,20 @@ def parallel_apply(
     kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
 ) -> list[Any]:
-    """Call each network with its arguments and return the results; an exception of one is raised here.
+    """Call several modules at once, each in its own thread.
 
     Args:
-        modules: the networks.
-        inputs: arguments of each: a tuple, or a single one.
-        kwargs_tup: keyword arguments of each.
-        devices: of each; the tensors are where they are.
+        modules: the modules.
+        inputs: the argument of each, or a tuple of its arguments.
+        kwargs_tup: the arguments by keyword of each. None means none.
+        devices: the device of each; tensors stay where they are.
+    Returns: a list of the results.
+    Raises: AssertionError if a list has another length than `modules`; what a module raises is raised here.
+
+    Example:
+        >>> layers = [flambeau.nn.ReLU(), flambeau.nn.Tanh()]
+        >>> flambeau.nn.parallel.parallel_apply(layers, [flambeau.tensor([-1.0]), flambeau.tensor([0.0])])
+        [tensor([0.]), tensor([0.])]
     """
     named = [{} for _ in modules] if kwargs_tup is None else kwargs_tup
     for given in (inputs, named, modules if devices is None else devices):

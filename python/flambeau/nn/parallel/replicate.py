@@ -11,12 +11,18 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """Return a copy of a network for each device; gradients of all copies go to its parameters.
+    """Make a copy of a module for each device; the gradients of all copies go to the module's parameters.
 
     Args:
-        network: is left as it is.
+        network: the module, which stays as it is.
         devices: where the copies are.
-        detach: whether the copies are cut from the graph.
+        detach: whether the copies are cut off from the graph.
+    Returns: a list of the copies.
+
+    Example:
+        >>> copies = flambeau.nn.parallel.replicate(flambeau.nn.Linear(2, 3), ["cpu"])
+        >>> len(copies), type(copies[0]).__name__
+        (1, 'Linear')
     """
     return [_copy(network, device, detach) for device in devices]
 

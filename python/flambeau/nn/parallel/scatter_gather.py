@@ -21,12 +21,17 @@ def _like(model: Any, parts: list[Any]) -> Any:
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
-    """Split tensors along `dim`, one part per device; repeat all else.
+    """Split the tensors of an object along a dimension, one part per device, and repeat all else.
 
     Args:
-        inputs: tensors, in containers.
-        target_gpus: devices.
-        dim: the dimension of the batch.
+        inputs: a tensor, or containers of tensors and other objects.
+        target_gpus: the devices.
+        dim: the dimension to split.
+    Returns: a sequence of objects like `inputs`, one per device.
+
+    Example:
+        >>> flambeau.nn.parallel.scatter_gather.scatter({"x": flambeau.arange(4), "n": 1}, ["cpu", "cpu"])
+        [{'x': tensor([0, 1]), 'n': 1}, {'x': tensor([2, 3]), 'n': 1}]
     """
     count = len(target_gpus)
     if isinstance(inputs, Tensor):
@@ -53,12 +58,18 @@ def scatter_kwargs(
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """Join the results of devices along `dim`, container by container.
+    """Join the tensors of several results along a dimension, on one device.
 
     Args:
-        outputs: one result per device, all of one form.
-        target_device: where the joined tensors go; -1 is the CPU.
-        dim: the dimension of the batch.
+        outputs: results of the same structure: tensors, or containers of tensors.
+        target_device: the device of the result.
+        dim: the dimension along which they are joined.
+    Returns: an object like one of the results; tensors of 0 dimensions become a vector.
+    Raises: ValueError for dictionaries of different sizes.
+
+    Example:
+        >>> flambeau.nn.parallel.gather([flambeau.ones(1), flambeau.zeros(2)], "cpu")
+        tensor([1., 0., 0.])
     """
     first = outputs[0]
     if isinstance(first, Tensor):

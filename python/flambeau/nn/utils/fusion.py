@@ -21,17 +21,26 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of the convolution that normalises its results as well.
+    """Compute weight and bias of a convolution that does the work of a batch normalization behind it, too.
+
+    Formula: weight = conv_w * f, bias = (conv_b - bn_rm) f + bn_b, f = bn_w / sqrt(bn_rv + bn_eps)
 
     Args:
-        conv_w: the convolution's weight.
-        conv_b: its bias.
-        bn_rm: running mean of the normalisation.
+        conv_w: the weight of the convolution.
+        conv_b: its bias, or None.
+        bn_rm: the running mean of the normalization.
         bn_rv: its running variance.
-        bn_eps: added to that.
-        bn_w: scale.
-        bn_b: shift.
-        transpose: whether output channels are the weight's second dimension.
+        bn_eps: what it adds to the variance.
+        bn_w: its scale. None means 1.
+        bn_b: its shift. None means 0.
+        transpose: whether the weight's second dimension counts the output channels, as in transposed
+            convolutions.
+    Returns: the two new parameters.
+
+    Example:
+        >>> w, zero, one = flambeau.ones(1, 1, 1), flambeau.zeros(1), flambeau.ones(1)
+        >>> flambeau.nn.utils.fuse_conv_bn_weights(w, None, one, one, 0.0, 2 * one, zero)[1].detach()
+        tensor([-2.])
     """
     shift = flambeau.zeros_like(bn_rm) if conv_b is None else conv_b
     factor = flambeau.rsqrt(bn_rv + bn_eps) * (flambeau.ones_like(bn_rm) if bn_w is None else bn_w)
@@ -56,7 +65,20 @@ def _fused(layer: Any, bn: Any, transpose: bool) -> Any:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """Return a convolution that does the work of both modules, which must be in evaluation mode."""
+    """Make a convolution that does the work of a convolution and a batch normalization in evaluation.
+
+    Args:
+        conv: the convolution.
+        bn: the batch normalization behind it, with running statistics.
+        transpose: whether `conv` is a transposed convolution.
+    Returns: a copy of `conv` with other weight and bias.
+    Raises: AssertionError if a module is in training mode, or there are no running statistics.
+
+    Example:
+        >>> conv, bn = flambeau.nn.Conv1d(1, 2, 3).eval(), flambeau.nn.BatchNorm1d(2).eval()
+        >>> flambeau.nn.utils.fuse_conv_bn_eval(conv, bn)
+        Conv1d(1, 2, kernel_size=(3,), stride=(1,))
+    """
     return _fused(conv, bn, transpose)
 
 
@@ -69,25 +91,60 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of the linear layer that normalises its results as well."""
+    """Compute weight and bias of a linear layer that does the work of a batch normalization behind it, too.
+
+    Args:
+        linear_w: the weight of the linear layer.
+        linear_b: its bias, or None.
+        bn_rm: the running mean of the normalization.
+        bn_rv: its running variance.
+        bn_eps: what it adds to the variance.
+        bn_w: its scale.
+        bn_b: its shift.
+    Returns: the two new parameters.
+    See also: fuse_conv_bn_weights
+
+    Example:
+        >>> w, zero, one = flambeau.ones(1, 1), flambeau.zeros(1), flambeau.ones(1)
+        >>> flambeau.nn.utils.fuse_linear_bn_weights(w, zero, one, one, 0.0, 2 * one, zero)[1].detach()
+        tensor([-2.])
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """Return a linear layer that does the work of both modules, which must be in evaluation mode."""
+    """Make a linear layer that does the work of a linear layer and a batch normalization in evaluation.
+
+    Args:
+        linear: the linear layer.
+        bn: the batch normalization behind it, with running statistics.
+    Returns: a copy of `linear` with other weight and bias.
+    Raises: AssertionError if a module is in training mode, the numbers of features differ, or there are no
+        running statistics.
+
+    Example:
+        >>> linear, bn = flambeau.nn.Linear(2, 3).eval(), flambeau.nn.BatchNorm1d(3).eval()
+        >>> flambeau.nn.utils.fuse_linear_bn_eval(linear, bn)
+        Linear(in_features=2, out_features=3, bias=True)
+    """
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError("fuse: expected bn to have the features of linear, or 1")
     return _fused(linear, bn, False)
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Make a module without drawing initial values: its parameters are uninitialised.
+    """Make a module without drawing initial values, so that its parameters hold any numbers.
 
     Args:
-        module_cls: a module's class that takes `device`.
+        module_cls: the class of the module, whose constructor takes `device`.
         *args: its arguments.
         **kwargs: its arguments by keyword.
-    Raises: RuntimeError for what is no module's class, or has no parameter `device`.
+    Returns: the module.
+    Raises: RuntimeError for what is no class of modules, or takes no `device`.
+
+    Example:
+        >>> flambeau.nn.utils.skip_init(flambeau.nn.Linear, 2, 3)
+        Linear(in_features=2, out_features=3, bias=True)
     """
     if not issubclass(module_cls, flambeau.nn.Module):
         raise RuntimeError(f"skip_init: expected a class of modules, got {module_cls.__name__}")

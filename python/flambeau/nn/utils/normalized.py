@@ -94,9 +94,24 @@ def _taken(module: Module, kind: type, name: str) -> Any:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the length ``name_g`` and the direction ``name_v`` of a weight apart.
+    """Divide a weight into length and direction, which are learned apart; deprecated form of
+    `parametrizations.weight_norm`.
 
-    The arguments are those of `parametrizations.weight_norm`, the newer form of this.
+    The parameter `name` becomes two, ``name_g`` and ``name_v``, from which it is computed before each call.
+
+    Formula: weight = name_g * name_v / |name_v|, norms over all dimensions but dim
+    Args:
+        module: the owner of the weight, which is changed.
+        name: the name of the weight.
+        dim: the dimension along which each slice has a length of its own. None means one length for all.
+    Returns: `module`.
+    Raises: RuntimeError if the weight has this form already.
+    Source: Salimans & Kingma 2016, "Weight Normalization".
+
+    Example:
+        >>> layer = flambeau.nn.utils.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> layer.weight_g.shape, layer.weight_v.shape
+        (flambeau.Size([3, 1]), flambeau.Size([3, 2]))
     """
     warnings.warn(
         "nn.utils.weight_norm is deprecated; use nn.utils.parametrizations.weight_norm",
@@ -115,7 +130,19 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Undo `weight_norm`: the present weight becomes a parameter again.
+
+    Args:
+        module: the owner of the weight, which is changed.
+        name: the name of the weight.
+    Returns: `module`.
+    Raises: ValueError if the weight does not have that form.
+
+    Example:
+        >>> layer = flambeau.nn.utils.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> sorted(dict(flambeau.nn.utils.remove_weight_norm(layer).named_parameters()))
+        ['bias', 'weight']
+    """
     hook = _taken(module, _WeightNorm, name)
     weight = hook.weight(module)
     delattr(module, name)
@@ -131,9 +158,27 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divide a weight by its largest singular value, which each call in training estimates better.
+    """Divide a weight by its largest singular value; deprecated form of `parametrizations.spectral_norm`.
 
-    The arguments are those of `parametrizations.spectral_norm`, with iterations per call.
+    The parameter becomes ``name_orig``. The buffers ``name_u`` and ``name_v`` hold estimates of the singular
+    vectors, which each call in training improves.
+
+    Formula: weight = name_orig / (name_u^T name_orig name_v)
+
+    Args:
+        module: the owner of the weight, which is changed.
+        name: the name of the weight.
+        n_power_iterations: the number of iterations per call, above 0.
+        eps: the least norm that vectors are divided by.
+        dim: the dimension of the outputs. None means 1 for transposed convolutions, else 0.
+    Returns: `module`.
+    Raises: RuntimeError if the weight has this form already.
+    Source: Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks".
+
+    Example:
+        >>> layer = flambeau.nn.utils.spectral_norm(flambeau.nn.Linear(2, 3))
+        >>> layer.weight_u.shape, layer.weight_v.shape
+        (flambeau.Size([3]), flambeau.Size([2]))
     """
     dim = dim_of_outputs(module, dim)
     if _hooks(module, _SpectralNorm, name):
@@ -156,7 +201,19 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Undo `spectral_norm`: the present weight becomes a parameter again.
+
+    Args:
+        module: the owner of the weight, which is changed.
+        name: the name of the weight.
+    Returns: `module`.
+    Raises: ValueError if the weight does not have that form.
+
+    Example:
+        >>> layer = flambeau.nn.utils.spectral_norm(flambeau.nn.Linear(2, 3))
+        >>> sorted(dict(flambeau.nn.utils.remove_spectral_norm(layer).named_parameters()))
+        ['bias', 'weight']
+    """
     hook = _taken(module, _SpectralNorm, name)
     with flambeau.no_grad():
         weight = hook.weight(module, iterate=False)

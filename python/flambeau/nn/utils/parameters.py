@@ -19,13 +19,19 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Return the norm of all tensors' elements taken together.
+    """Compute the norm of all elements of several tensors taken together.
 
     Args:
-        tensors: one or several.
-        norm_type: order of the norm, inf for the largest magnitude.
-        error_if_nonfinite: raise RuntimeError for a norm that is inf or NaN.
-        foreach: has no effect.
+        tensors: one tensor or several.
+        norm_type: the order of the norm; inf for the largest magnitude.
+        error_if_nonfinite: whether a norm that is inf or NaN raises.
+        foreach: accepted for compatibility; has no effect.
+    Returns: the norm, of shape (); 0 without tensors.
+    Raises: RuntimeError for a norm that is not finite, with `error_if_nonfinite`.
+
+    Example:
+        >>> flambeau.nn.utils.get_total_norm([flambeau.tensor([3.0]), flambeau.tensor([4.0])])
+        tensor(5.)
     """
     norms = [t.norm(norm_type) for t in _listed(tensors)]
     if not norms:
@@ -45,7 +51,22 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale gradients by max_norm / total_norm where that is less than 1."""
+    """Scale gradients, in place, by `max_norm` / `total_norm` where that is less than 1.
+
+    Args:
+        parameters: one tensor or several; those without a gradient are passed over.
+        max_norm: the wanted limit of the norm.
+        total_norm: the norm of the gradients, from `get_total_norm`; 1e-6 is added to it.
+        foreach: accepted for compatibility; has no effect.
+    Returns: None.
+
+    Example:
+        >>> p = flambeau.nn.Parameter(flambeau.zeros(1))
+        >>> p.grad = flambeau.tensor([4.0])
+        >>> flambeau.nn.utils.clip_grads_with_norm_(p, 1.0, flambeau.tensor(4.0))
+        >>> p.grad
+        tensor([1.0000])
+    """
     scale = flambeau.clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with flambeau.no_grad():
         for p in _listed(parameters):
@@ -60,7 +81,26 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale gradients so that their common norm is at most `max_norm`; return the norm before."""
+    """Scale gradients, in place, so that their common norm is at most a limit.
+
+    Args:
+        parameters: one tensor or several; those without a gradient are passed over.
+        max_norm: the limit of the norm.
+        norm_type: the order of the norm; inf for the largest magnitude.
+        error_if_nonfinite: whether a norm that is inf or NaN raises; otherwise it makes gradients 0 or NaN.
+        foreach: accepted for compatibility; has no effect.
+    Returns: the norm before, of shape ().
+    Source: Pascanu, Mikolov & Bengio 2013, "On the difficulty of training Recurrent Neural Networks", section
+        3.2.
+
+    Example:
+        >>> p = flambeau.nn.Parameter(flambeau.zeros(2))
+        >>> p.grad = flambeau.tensor([3.0, 4.0])
+        >>> flambeau.nn.utils.clip_grad_norm_(p, 1.0)
+        tensor(5.)
+        >>> p.grad
+        tensor([0.6000, 0.8000])
+    """
     given = _listed(parameters)
     if not given and iter(parameters) is parameters:
         warnings.warn(
@@ -82,7 +122,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Call `clip_grad_norm_` by its former name."""
+    """Deprecated alias of `nn.utils.clip_grad_norm_`."""
     warnings.warn("nn.utils.clip_grad_norm is deprecated; call clip_grad_norm_", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
@@ -90,7 +130,21 @@ def clip_grad_norm(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Limit each element of the gradients to [-clip_value, clip_value]."""
+    """Limit each element of gradients, in place, to [-clip_value, clip_value].
+
+    Args:
+        parameters: one tensor or several; those without a gradient are passed over.
+        clip_value: the limit of magnitudes.
+        foreach: accepted for compatibility; has no effect.
+    Returns: None.
+
+    Example:
+        >>> p = flambeau.nn.Parameter(flambeau.zeros(2))
+        >>> p.grad = flambeau.tensor([3.0, -0.5])
+        >>> flambeau.nn.utils.clip_grad_value_(p, 1.0)
+        >>> p.grad
+        tensor([ 1.0000, -0.5000])
+    """
     limit = float(clip_value)
     with flambeau.no_grad():
         for p in _listed(parameters):
@@ -99,12 +153,34 @@ def clip_grad_value_(
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return all elements in one vector."""
+    """Join the elements of several tensors in one vector.
+
+    Args:
+        parameters: the tensors, in order.
+    Returns: a vector that is a copy, connected to the tensors in the graph.
+
+    Example:
+        >>> flambeau.nn.utils.parameters_to_vector([flambeau.ones(2), flambeau.zeros(1, 2)])
+        tensor([1., 1., 0., 0.])
+    """
     return flambeau.cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Set parameters to stretches of a vector."""
+    """Set tensors to the stretches of a vector, in order.
+
+    Args:
+        vec: the vector, with as many elements as the tensors together.
+        parameters: the tensors to set; afterwards they share the memory of `vec`.
+    Returns: None.
+    Raises: TypeError if `vec` is no tensor.
+
+    Example:
+        >>> layer = flambeau.nn.Linear(2, 1)
+        >>> flambeau.nn.utils.vector_to_parameters(flambeau.tensor([1.0, 2.0, 3.0]), layer.parameters())
+        >>> layer.bias.detach()
+        tensor([3.])
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected flambeau.Tensor, but got: {type(vec)}")
     at = 0

@@ -156,17 +156,23 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keep matrices orthogonal (unitary if complex): with orthonormal columns, or rows if wide.
+    """Keep a matrix orthogonal (unitary if complex): columns are orthonormal, or rows if these are fewer.
 
     Args:
-        module: the owner.
-        name: of the matrix.
-        orthogonal_map: ``matrix_exp`` or ``cayley`` of a skew-symmetric matrix, or ``householder``, a product
-            of reflections; by default the first for square or complex matrices, the last for others.
+        module: the owner of the matrix, which is changed.
+        name: the name of the matrix, or of a batch of them.
+        orthogonal_map: "matrix_exp" or "cayley" of a skew-symmetric matrix, or "householder", a product of
+            reflections. None means the first for square or complex matrices, the last for others.
         use_trivialization: whether the map is relative to a base, so that the matrix starts as it is if it is
-            orthogonal, or else as the nearest Q of its QR decomposition.
-    Raises: ValueError for fewer than 2 dimensions, an unknown map, or a name that is no tensor of the module.
-    Source: Lezcano-Casado 2019, "Trivializations for gradient-based optimization on manifolds".
+            orthogonal, or else as the Q of its QR decomposition.
+    Returns: `module`.
+    Raises: ValueError for fewer than 2 dimensions, another map, or a name that is no tensor of the module.
+    Source: Lezcano-Casado 2019, "Trivializations for Gradient-Based Optimization on Manifolds".
+
+    Example:
+        >>> layer = flambeau.nn.utils.parametrizations.orthogonal(flambeau.nn.Linear(2, 2))
+        >>> flambeau.allclose(layer.weight @ layer.weight.T, flambeau.eye(2), atol=1e-5)
+        True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -185,15 +191,22 @@ def orthogonal(
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the length and the direction of a weight apart, as originals 0 and 1.
+    """Divide a weight into length and direction, which are learned apart as originals 0 and 1.
 
+    States of `nn.utils.weight_norm`, the older form, can be loaded.
+
+    Formula: weight = original0 * original1 / |original1|, norms over all dimensions but dim
     Args:
-        module: the owner.
-        name: of the weight.
-        dim: along which each slice has a length of its own; None: one for all.
-    States of `flambeau.nn.utils.weight_norm`, the older form of this, can be loaded.
+        module: the owner of the weight, which is changed.
+        name: the name of the weight.
+        dim: the dimension along which each slice has a length of its own. None means one length for all.
+    Returns: `module`.
+    Source: Salimans & Kingma 2016, "Weight Normalization".
 
-    Source: Salimans and Kingma 2016, "Weight normalization".
+    Example:
+        >>> layer = flambeau.nn.utils.parametrizations.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> layer.parametrizations.weight.original0.shape
+        flambeau.Size([3, 1])
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -214,15 +227,25 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divide a weight by its largest singular value, which each reading in training estimates better.
+    """Divide a weight by its largest singular value, whose estimate improves with each reading in training.
 
+    Formula: weight = original / (u^T original v), u and v from power iterations
     Args:
-        module: the owner.
-        name: of the weight.
-        n_power_iterations: iterations per reading.
-        eps: smallest norm that is divided by.
-        dim: of the outputs; 0, for transposed convolutions 1.
-    Source: Miyato et al. 2018, "Spectral normalization for generative adversarial networks".
+        module: the owner of the weight, which is changed.
+        name: the name of the weight.
+        n_power_iterations: the number of iterations per reading, above 0.
+        eps: the least norm that vectors are divided by.
+        dim: the dimension of the outputs. None means 1 for transposed convolutions, else 0.
+    Returns: `module`.
+    Raises: ValueError for a name that is no tensor of the module, or no iterations.
+    Source: Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks".
+
+    Example:
+        >>> layer = flambeau.nn.Linear(2, 2)
+        >>> layer.weight.data = flambeau.eye(2) * 3.0
+        >>> flambeau.nn.utils.parametrizations.spectral_norm(layer).weight.detach().round(decimals=3)
+        tensor([[1., 0.],
+                [0., 1.]])
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

@@ -20,7 +20,16 @@ _depth = 0
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute each parametrized tensor once within the block."""
+    """Compute each parametrized tensor only once within a block.
+
+    Returns: a context manager. Blocks may be nested; values are forgotten at the end of the outermost one.
+
+    Example:
+        >>> layer = flambeau.nn.utils.parametrizations.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> with flambeau.nn.utils.parametrize.cached():
+        ...     print(layer.weight is layer.weight)
+        True
+    """
     global _depth
     _depth += 1
     try:
@@ -58,10 +67,22 @@ def _check_dtype(value: Any, what: str, original: Tensor) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, applied one after the other, and what they are applied to.
+    """List of the parametrizations of one tensor, with the tensor that they are applied to.
 
-    That is ``original``, or ``original0``, ``original1``, ... where `right_inverse` gives several tensors.
-    A single original is the object that the module had, with the values of `right_inverse`.
+    That is ``original``, or ``original0``, ``original1`` and so on where `right_inverse` gives several
+    tensors. A single original is the object that the module had, with the values of `right_inverse`.
+
+    Args:
+        modules: the parametrizations, in order of application; one or more.
+        original: the parameter or buffer that they replace.
+        unsafe: whether they may change shape and dtype.
+    Raises: ValueError without parametrizations, or for results of another shape or dtype without `unsafe`.
+    See also: register_parametrization
+
+    Example:
+        >>> layer = flambeau.nn.utils.parametrizations.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> type(layer.parametrizations.weight).__name__
+        'ParametrizationList'
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -181,7 +202,17 @@ def _become_parametrized(module: Module) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has a parametrized tensor, or one of that name."""
+    """Tell whether a module has parametrized tensors.
+
+    Args:
+        module: the module.
+        tensor_name: the tensor that is meant. None means any.
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.nn.utils.parametrize.is_parametrized(flambeau.nn.Linear(2, 3))
+        False
+    """
     found = module.__dict__.get("_modules", {}).get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False
@@ -202,16 +233,27 @@ def register_parametrization(
 ) -> Module:
     """Compute a parameter or buffer by a module from now on, whenever it is read.
 
-    Args:
-        module: the owner.
-        tensor_name: of the parameter or buffer.
-        parametrization: its forward gives the tensor from the original; its ``right_inverse``, if there is
-            one, gives the original from a tensor, which assigning to the name needs.
-        unsafe: do not check that shape and dtype stay.
-    Raises: ValueError for a name that is no parameter or buffer, and for results that do not fit.
+    The first parametrization of a tensor sets the original by its `right_inverse`. A further one is applied
+    to the value at that time.
 
-    The originals are set by `right_inverse` for the first parametrization of a tensor; a further one is
-    applied to the present value.
+    Args:
+        module: the owner of the tensor, which is changed.
+        tensor_name: the name of the parameter or buffer.
+        parametrization: a module whose `forward` gives the tensor from the original. Its `right_inverse`, if
+            it has one, gives the original from a tensor, and permits assignment to the name.
+        unsafe: whether shape and dtype may change; they are not checked then.
+    Returns: `module`.
+    Raises: ValueError for a name that is no parameter or buffer, and for results that do not fit.
+    See also: remove_parametrizations, nn.utils.parametrizations.orthogonal
+
+    Example:
+        >>> class Symmetric(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         return x.triu() + x.triu(1).mT
+        >>> layer = flambeau.nn.Linear(2, 2)
+        >>> _ = flambeau.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+        >>> bool((layer.weight == layer.weight.T).all())
+        True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -234,12 +276,20 @@ def register_parametrization(
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make a tensor an ordinary one again.
+    """Make a parametrized tensor an ordinary parameter or buffer again.
 
     Args:
-        module: the owner.
-        tensor_name: of the tensor.
-        leave_parametrized: keep its present value; False: go back to the original.
+        module: the owner of the tensor, which is changed.
+        tensor_name: the name of the tensor.
+        leave_parametrized: whether it keeps its present value; False returns to the original.
+    Returns: `module`.
+    Raises: ValueError if the tensor is not parametrized, or has several originals without
+        `leave_parametrized`.
+
+    Example:
+        >>> layer = flambeau.nn.utils.parametrizations.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> flambeau.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+        Linear(in_features=2, out_features=3, bias=True)
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"{module}: {tensor_name} does not have a parametrization")
@@ -267,19 +317,37 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """Return a module's class without its parametrizations."""
+    """Look up the class that a module had before it was parametrized.
+
+    Args:
+        module: the module.
+    Returns: the class; that of `module` if nothing is parametrized.
+
+    Example:
+        >>> layer = flambeau.nn.utils.parametrizations.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> flambeau.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+        'Linear'
+    """
     return type(module)._unparametrized if is_parametrized(module) else type(module)  # type: ignore[attr-defined]
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give a module the parametrizations of another, and their originals.
+    """Give a module the parametrizations of another one, and their originals.
 
     Args:
-        from_module: a parametrized module.
-        to_module: the module to change, which is returned; it gets a parameter that it lacks.
-        tensor_name: of the tensor. Default: all that are parametrized.
+        from_module: the module that has them.
+        to_module: the module to change; it gets parameters that it lacks.
+        tensor_name: the tensor that is meant. None means all that are parametrized.
+    Returns: `to_module`.
+
+    Example:
+        >>> a = flambeau.nn.utils.parametrizations.weight_norm(flambeau.nn.Linear(2, 3))
+        >>> b = flambeau.nn.Linear(2, 3)
+        >>> _ = flambeau.nn.utils.parametrize.transfer_parametrizations_and_params(a, b)
+        >>> bool((a.weight == b.weight).all())
+        True
     """
     if not is_parametrized(from_module):
         return to_module

@@ -19,10 +19,20 @@ Amount = int | float
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned: `compute_mask`. It is the forward hook that applies the mask.
+    """Base class of ways to choose what is pruned; `compute_mask` of a subclass makes the choice.
 
-    Subclasses say in `PRUNING_TYPE` what a second pruning looks at: ``unstructured``, the elements that are
-    left; ``structured``, the channels along `dim` that are left; ``global``, everything.
+    `PRUNING_TYPE` of a subclass says what a further pruning looks at: "unstructured" the elements that are
+    left, "structured" the channels along `dim` that are left, "global" everything. The object is the hook
+    that applies the mask before each call.
+
+    See also: L1Unstructured, CustomFromMask
+
+    Example:
+        >>> class Negative(flambeau.nn.utils.prune.BasePruningMethod):
+        ...     def compute_mask(self, t, default_mask):
+        ...         return default_mask * (t > 0)
+        >>> Negative().prune(flambeau.tensor([-1.0, 2.0]))
+        tensor([-0., 2.])
     """
 
     PRUNING_TYPE = "unstructured"
@@ -110,7 +120,16 @@ def _hooks_of(module: Module, name: str | None = None) -> Iterator[tuple[Any, Ba
 
 
 class PruningContainer(BasePruningMethod):
-    """Pruning methods of one parameter, in order of application."""
+    """Sequence of the pruning methods of one parameter, in order of application.
+
+    Args:
+        *args: the methods, or one iterable of them.
+    Raises: TypeError for what is no method, ValueError for methods of different parameters.
+
+    Example:
+        >>> len(flambeau.nn.utils.prune.PruningContainer())
+        0
+    """
 
     def __init__(self, *args: Any) -> None:
         methods = list(args[0]) if len(args) == 1 and isinstance(args[0], Iterable) else list(args)
@@ -158,7 +177,12 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prune nothing."""
+    """Method that prunes nothing, and so only adds a mask of ones.
+
+    Example:
+        >>> flambeau.nn.utils.prune.Identity().prune(flambeau.tensor([-1.0, 2.0]))
+        tensor([-1.,  2.])
+    """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return `default_mask`."""
@@ -183,14 +207,32 @@ class _BySize(BasePruningMethod):
 
 
 class RandomUnstructured(_BySize):
-    """Prune elements at random; `amount` is their number, or their share."""
+    """Method that prunes elements at random.
+
+    Args:
+        amount: what is pruned: an int is a number of elements, a float in [0, 1] a share.
+    Raises: TypeError for what is no number, ValueError for one out of range.
+
+    Example:
+        >>> flambeau.nn.utils.prune.RandomUnstructured(0.5).prune(flambeau.ones(4)).sum()
+        tensor(2.)
+    """
 
     def _scores(self, t: Tensor) -> Tensor:
         return flambeau.rand_like(t)
 
 
 class L1Unstructured(_BySize):
-    """Prune the elements nearest to zero; `amount` is their number, or their share."""
+    """Method that prunes the elements of least magnitude.
+
+    Args:
+        amount: what is pruned: an int is a number of elements, a float in [0, 1] a share.
+    Raises: TypeError for what is no number, ValueError for one out of range.
+
+    Example:
+        >>> flambeau.nn.utils.prune.L1Unstructured(1).prune(flambeau.tensor([-1.0, 2.0]))
+        tensor([-0., 2.])
+    """
 
     def _scores(self, t: Tensor) -> Tensor:
         return t.abs()
@@ -222,14 +264,37 @@ class _ByChannel(BasePruningMethod):
 
 
 class RandomStructured(_ByChannel):
-    """Prune whole channels along `dim` at random; `amount` is their number, or their share."""
+    """Method that prunes whole channels at random.
+
+    Args:
+        amount: what is pruned: an int is a number of channels, a float in [0, 1] a share.
+        dim: the dimension of the channels.
+    Raises: TypeError for what is no number, ValueError for one out of range.
+
+    Example:
+        >>> flambeau.nn.utils.prune.RandomStructured(1, dim=0).prune(flambeau.ones(2, 3)).sum()
+        tensor(3.)
+    """
 
     def _scores(self, t: Tensor, dim: int) -> Tensor:
         return flambeau.rand(t.shape[dim], device=t.device)
 
 
 class LnStructured(_ByChannel):
-    """Prune the channels along `dim` of the least norm of order `n`; `amount` is their number or share."""
+    """Method that prunes the channels of least norm.
+
+    Args:
+        amount: what is pruned: an int is a number of channels, a float in [0, 1] a share.
+        n: the order of the norm.
+        dim: the dimension of the channels.
+    Raises: TypeError for what is no number, ValueError for one out of range.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 1.0], [2.0, 0.0]])
+        >>> flambeau.nn.utils.prune.LnStructured(1, n=2, dim=0).prune(x)
+        tensor([[0., 0.],
+                [2., 0.]])
+    """
 
     def __init__(self, amount: Amount, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -240,7 +305,16 @@ class LnStructured(_ByChannel):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prune by a given mask."""
+    """Method that prunes by a given mask.
+
+    Args:
+        mask: 0 or False for elements that are pruned, 1 or True for others.
+
+    Example:
+        >>> mask = flambeau.tensor([0, 1])
+        >>> flambeau.nn.utils.prune.CustomFromMask(mask).prune(flambeau.tensor([3.0, 4.0]))
+        tensor([0., 4.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -253,13 +327,36 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give the parameter `name` a mask of ones."""
+    """Give a parameter a mask of ones, as if it were pruned.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+    Returns: `module`.
+
+    Example:
+        >>> layer = flambeau.nn.utils.prune.identity(flambeau.nn.Linear(2, 1), "weight")
+        >>> layer.weight_mask
+        tensor([[1., 1.]])
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: Amount) -> Module:
-    """Prune `amount` (a number, or a share) of the elements at random."""
+    """Prune elements of a parameter at random.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+        amount: what is pruned: an int is a number of elements, a float in [0, 1] a share.
+    Returns: `module`.
+
+    Example:
+        >>> layer = flambeau.nn.utils.prune.random_unstructured(flambeau.nn.Linear(4, 1), "weight", 0.5)
+        >>> layer.weight_mask.sum()
+        tensor(2.)
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -267,13 +364,41 @@ def random_unstructured(module: Module, name: str, amount: Amount) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: Amount, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the `amount` (a number, or a share) of elements nearest to zero, or of least score."""
+    """Prune the elements of a parameter that have the least magnitude.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+        amount: what is pruned: an int is a number of elements, a float in [0, 1] a share.
+        importance_scores: numbers whose magnitude decides in place of the parameter's, of its shape.
+    Returns: `module`.
+
+    Example:
+        >>> layer = flambeau.nn.Linear(2, 1)
+        >>> _ = flambeau.nn.init.constant_(layer.weight, 2.0)
+        >>> scores = flambeau.tensor([[1.0, 3.0]])
+        >>> flambeau.nn.utils.prune.l1_unstructured(layer, "weight", 1, scores).weight.detach()
+        tensor([[0., 2.]])
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: Amount, dim: int) -> Module:
-    """Prune `amount` (a number, or a share) of the channels along `dim` at random."""
+    """Prune whole channels of a parameter at random.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+        amount: what is pruned: an int is a number of channels, a float in [0, 1] a share.
+        dim: the dimension of the channels.
+    Returns: `module`.
+
+    Example:
+        >>> layer = flambeau.nn.utils.prune.random_structured(flambeau.nn.Linear(4, 2), "weight", 1, dim=0)
+        >>> layer.weight_mask.sum()
+        tensor(4.)
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -281,7 +406,24 @@ def random_structured(module: Module, name: str, amount: Amount, dim: int) -> Mo
 def ln_structured(
     module: Module, name: str, amount: Amount, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the `amount` (a number, or a share) of channels along `dim` of the least norm of order `n`."""
+    """Prune the channels of a parameter that have the least norm.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+        amount: what is pruned: an int is a number of channels, a float in [0, 1] a share.
+        n: the order of the norm.
+        dim: the dimension of the channels.
+        importance_scores: numbers whose norms decide in place of the parameter's, of its shape.
+    Returns: `module`.
+
+    Example:
+        >>> layer = flambeau.nn.Linear(2, 2)
+        >>> scores = flambeau.tensor([[1.0, 1.0], [2.0, 2.0]])
+        >>> flambeau.nn.utils.prune.ln_structured(layer, "weight", 1, 2, 0, scores).weight_mask
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -292,13 +434,25 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prune elements of several parameters by one comparison of all.
+    """Prune elements of several parameters by one comparison of all of them.
 
     Args:
-        parameters: modules and names of parameters.
-        pruning_method: of unstructured type.
-        importance_scores: scores of parameters, by module and name; themselves by default.
-        kwargs: for `pruning_method`.
+        parameters: pairs of a module and the name of its parameter.
+        pruning_method: a class whose PRUNING_TYPE is "unstructured", such as `L1Unstructured`.
+        importance_scores: scores by pair, in place of the parameters. None means the parameters.
+        **kwargs: the arguments of `pruning_method`.
+    Returns: None.
+    Raises: TypeError for parameters that are no iterable, scores that are no dictionary, or a method of
+        another type.
+
+    Example:
+        >>> a, b = flambeau.nn.Linear(2, 1), flambeau.nn.Linear(2, 1)
+        >>> _ = flambeau.nn.init.constant_(a.weight, 1.0), flambeau.nn.init.constant_(b.weight, 2.0)
+        >>> method = flambeau.nn.utils.prune.L1Unstructured
+        >>> pairs = [(a, "weight"), (b, "weight")]
+        >>> flambeau.nn.utils.prune.global_unstructured(pairs, method, amount=2)
+        >>> a.weight_mask, b.weight_mask
+        (tensor([[0., 0.]]), tensor([[1., 1.]]))
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): expected an Iterable of parameters")
@@ -325,13 +479,38 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune the parameter `name` where `mask` is zero."""
+    """Prune a parameter where a mask is 0.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+        mask: 0 or False for elements that are pruned, of the parameter's shape.
+    Returns: `module`.
+
+    Example:
+        >>> mask = flambeau.tensor([[1, 0]])
+        >>> layer = flambeau.nn.utils.prune.custom_from_mask(flambeau.nn.Linear(2, 1), "weight", mask)
+        >>> (layer.weight == 0).tolist()
+        [[False, True]]
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make the pruned value of `name` its parameter, and forget the mask. ValueError if not pruned."""
+    """Make the pruned value of a parameter its value for good, and delete the mask.
+
+    Args:
+        module: the owner of the parameter, which is changed.
+        name: the name of the parameter.
+    Returns: `module`.
+    Raises: ValueError if the parameter is not pruned.
+
+    Example:
+        >>> layer = flambeau.nn.utils.prune.l1_unstructured(flambeau.nn.Linear(2, 1), "weight", 1)
+        >>> sorted(flambeau.nn.utils.prune.remove(layer, "weight").state_dict())
+        ['bias', 'weight']
+    """
     for key, hook in _hooks_of(module, name):
         hook.remove(module)
         del module._forward_pre_hooks[key]
@@ -340,7 +519,16 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a parameter of the module, or of one inside, is pruned."""
+    """Tell whether a parameter of a module, or of one inside it, is pruned.
+
+    Args:
+        module: the module.
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.nn.utils.prune.is_pruned(flambeau.nn.Linear(2, 1))
+        False
+    """
     return any(True for _, child in module.named_modules() for _ in _hooks_of(child))
 
 

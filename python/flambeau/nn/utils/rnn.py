@@ -18,7 +18,16 @@ class _Packed(NamedTuple):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """Return the permutation that undoes one."""
+    """Compute the permutation that undoes another.
+
+    Args:
+        permutation: a vector of the numbers 0 to n - 1, or None.
+    Returns: the inverse, or None.
+
+    Example:
+        >>> flambeau.nn.utils.rnn.invert_permutation(flambeau.tensor([2, 0, 1]))
+        tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     places = flambeau.arange(permutation.numel(), device=permutation.device)
@@ -26,13 +35,24 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 class PackedSequence(_Packed):
-    """The elements of a batch of sequences, time by time, longest sequence first.
+    """Batch of sequences of different lengths without padding: step by step, the longest sequence first.
+
+    It is made by `pack_padded_sequence` or `pack_sequence`, and recurrent networks take it as input.
 
     Args:
-        data: (elements, *), first those of time 0, then those of time 1, ...
-        batch_sizes: number of sequences at each time.
-        sorted_indices: which sequence of the batch stands at each place.
-        unsorted_indices: at which place each sequence stands.
+        data: the elements, (total, *): first those of step 0, then those of step 1, and so on.
+        batch_sizes: the number of sequences that have an element at each step, int64 on the CPU.
+        sorted_indices: the sequence of the batch that stands at each place. None means that all keep their
+            places.
+        unsorted_indices: the place at which each sequence stands. None computes it from `sorted_indices`.
+    Raises: ValueError if `batch_sizes` is not on the CPU.
+    See also: pad_packed_sequence
+
+    Example:
+        >>> sequences = [flambeau.tensor([1, 2, 3]), flambeau.tensor([4])]
+        >>> packed = flambeau.nn.utils.rnn.pack_sequence(sequences)
+        >>> packed.data, packed.batch_sizes
+        (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
     """
 
     def __new__(
@@ -124,13 +144,21 @@ class PackedSequence(_Packed):
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Pack a padded batch.
+    """Pack a padded batch of sequences of different lengths.
 
     Args:
-        input: (time, batch, *), or (batch, time, *) with batch_first.
-        lengths: of the sequences.
-        batch_first: order of the first two dimensions.
-        enforce_sorted: raise RuntimeError unless lengths fall; else they are sorted.
+        input: (time, batch, *), or (batch, time, *) with `batch_first`.
+        lengths: the length of each sequence, above 0: a list, or a tensor on the CPU.
+        batch_first: whether the batch is the first dimension.
+        enforce_sorted: whether the lengths have to fall; False sorts the sequences first.
+    Returns: a `PackedSequence`.
+    Raises: RuntimeError for lengths that do not fit, or do not fall with `enforce_sorted`.
+    See also: pad_packed_sequence, pack_sequence
+
+    Example:
+        >>> padded = flambeau.tensor([[1, 4], [2, 0], [3, 0]])
+        >>> flambeau.nn.utils.rnn.pack_padded_sequence(padded, [3, 1]).data
+        tensor([1, 4, 2, 3])
     """
     given = flambeau.as_tensor(lengths, dtype=flambeau.int64)
     if given.dim() != 1:
@@ -164,7 +192,22 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the padded batch and the lengths of its sequences; the inverse of pack_padded_sequence."""
+    """Pad a packed batch, the inverse of `pack_padded_sequence`.
+
+    Args:
+        sequence: the packed batch.
+        batch_first: whether the batch is the first dimension of the result.
+        padding_value: the value of elements after the end of a sequence.
+        total_length: the time of the result. None means the longest length.
+    Returns: the batch, (time, batch, *) or (batch, time, *), and the lengths.
+    Raises: ValueError if `total_length` is less than the longest length.
+
+    Example:
+        >>> packed = flambeau.nn.utils.rnn.pack_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])])
+        >>> flambeau.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        (tensor([[1, 2, 3],
+                [4, 0, 0]]), tensor([3, 1]))
+    """
     sizes = sequence.batch_sizes.tolist()
     longest = len(sizes) if total_length is None else total_length
     if longest < len(sizes):
@@ -207,7 +250,23 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Stack sequences (length, *), padded to the longest, as (time, batch, *) or (batch, time, *)."""
+    """Stack sequences of different lengths, padded to the longest one.
+
+    Args:
+        sequences: the sequences, (length, *) each.
+        batch_first: whether the batch is the first dimension of the result.
+        padding_value: the value of the added elements.
+        padding_side: "right" adds at the end, "left" at the start.
+    Returns: a tensor (time, batch, *) or (batch, time, *).
+    Raises: RuntimeError for another side or no sequences, TypeError for what is no tensor.
+    See also: unpad_sequence, pack_sequence
+
+    Example:
+        >>> sequences = [flambeau.tensor([1, 2, 3]), flambeau.tensor([4])]
+        >>> flambeau.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+        tensor([[1, 2, 3],
+                [4, 0, 0]])
+    """
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"pad_sequence: expected padding_side 'left' or 'right', got {padding_side!r}")
     sequences = _listed("pad_sequence", sequences)
@@ -221,19 +280,53 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """Return the sequences of a padded batch without their padding."""
+    """Divide a padded batch into its sequences, the inverse of `pad_sequence`.
+
+    Args:
+        padded_sequences: (time, batch, *), or (batch, time, *) with `batch_first`.
+        lengths: the length of each sequence.
+        batch_first: whether the batch is the first dimension.
+    Returns: a list of sequences, (length, *) each.
+
+    Example:
+        >>> padded = flambeau.tensor([[1, 2, 3], [4, 0, 0]])
+        >>> flambeau.nn.utils.rnn.unpad_sequence(padded, flambeau.tensor([3, 1]), batch_first=True)
+        [tensor([1, 2, 3]), tensor([4])]
+    """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [row[:n] for row, n in zip(rows.unbind(0), lengths.tolist(), strict=True)]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack a list of sequences (length, *)."""
+    """Pack sequences of different lengths.
+
+    Args:
+        sequences: the sequences, (length, *) each, with lengths above 0.
+        enforce_sorted: whether the lengths have to fall; False sorts the sequences first.
+    Returns: a `PackedSequence`.
+    Raises: RuntimeError for no sequences or lengths that do not fall, TypeError for what is no tensor.
+    See also: unpack_sequence, pad_sequence
+
+    Example:
+        >>> flambeau.nn.utils.rnn.pack_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])]).data
+        tensor([1, 4, 2, 3])
+    """
     sequences = _listed("pack_sequence", sequences)
     lengths = [s.size(0) for s in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Return the sequences of a packed batch."""
+    """Divide a packed batch into its sequences, the inverse of `pack_sequence`.
+
+    Args:
+        packed_sequences: the packed batch.
+    Returns: a list of sequences, (length, *) each.
+
+    Example:
+        >>> packed = flambeau.nn.utils.rnn.pack_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])])
+        >>> flambeau.nn.utils.rnn.unpack_sequence(packed)
+        [tensor([1, 2, 3]), tensor([4])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

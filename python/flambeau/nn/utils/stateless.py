@@ -20,10 +20,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in the places of its own (deprecated).
-
-    See `flambeau.func.functional_call`, which has the same arguments.
-    """
+    """Deprecated alias of `func.functional_call`."""
     warnings.warn(
         "nn.utils.stateless.functional_call is deprecated; use func.functional_call",
         FutureWarning,
