@@ -10,6 +10,8 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
 
 TITLES = {
     "Overloads": "Overloads",
@@ -61,6 +63,17 @@ class Docstring:
         """The name whose arguments are these, where `Args` refers to it instead of listing them."""
         found = _AS_FOR.match(self.sections.get("Args", ""))
         return found[1] if found else None
+
+
+def public_members(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield the classes and functions that a module shows, without what it imports for its own use."""
+    listed = getattr(module, "__all__", None)
+    home = module.__name__ if listed is None else "flambeau."
+    for name in sorted(set(listed or [n for n in dir(module) if not n.startswith("_")])):
+        value = getattr(module, name, None)
+        place = getattr(value, "__module__", None) or ""
+        if callable(value) and place.startswith(home) and not place.startswith("flambeau._C"):
+            yield name, value
 
 
 def parse(text: str | None) -> Docstring:

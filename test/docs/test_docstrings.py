@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import flambeau
 import pytest
-from build_support.docstrings import Docstring, parse
+from build_support.docstrings import Docstring, parse, public_members
 from run_examples import failures, in_pytorch
 
 PACKAGES = (
@@ -74,24 +74,16 @@ WITHOUT_SHAPE = frozenset(
 )
 
 
-def public_names(package: str) -> Iterator[tuple[str, object]]:
-    """Yield each class and function of a package that is defined in it or in its parts."""
-    module = importlib.import_module(f"flambeau.{package}")
-    listed = getattr(module, "__all__", None)
-    home = module.__name__ if listed is None else "flambeau."
-    for name in sorted(set(listed or [n for n in dir(module) if not n.startswith("_")])):
-        value = getattr(module, name)
-        place = getattr(value, "__module__", None) or ""
-        if callable(value) and place.startswith(home) and not place.startswith("flambeau._C"):
-            yield f"{package}.{name}", value
-
-
-DOCUMENTED = {path: value for package in PACKAGES for path, value in public_names(package)}
+DOCUMENTED = {
+    f"{package}.{name}": value
+    for package in PACKAGES
+    for name, value in public_members(importlib.import_module(f"flambeau.{package}"))
+}
 
 
 def found_at(path: str) -> object:
     """The object that a docstring names: `Linear`, `nn.Linear` or `nn.functional.linear`."""
-    for prefix in ("", "nn.", "nn.functional.", "nn.init.", "nn.utils.", "optim.", "optim.lr_scheduler."):
+    for prefix in ("", *(f"{package}." for package in PACKAGES)):
         place: object = flambeau
         for name in f"{prefix}{path.removeprefix('flambeau.')}".split("."):
             place = getattr(place, name, None)
@@ -182,6 +174,13 @@ def section_faults(path: str, value: object, doc: Docstring) -> Iterator[str]:
         yield "no example"
 
 
+def reference_faults(doc: Docstring) -> Iterator[str]:
+    """Names that the documentation refers to and that do not exist."""
+    for name in doc.sections.get("See also", "").replace("`", "").replace("\n", " ").split(","):
+        if name.strip() and found_at(name.strip()) is None:
+            yield f"See also: no such name: {name.strip()}"
+
+
 def faults(path: str, value: object) -> list[str]:
     """All that is wrong with the documentation of a name."""
     doc = parse(inspect.getdoc(value))
@@ -191,6 +190,7 @@ def faults(path: str, value: object) -> list[str]:
     found += argument_faults(value, doc)
     found += error_faults(value, doc)
     found += section_faults(path, value, doc)
+    found += reference_faults(doc)
     return found
 
 
@@ -257,6 +257,7 @@ def test_a_complete_docstring_has_no_fault():
         ("Raises: ValueError", "Raises: TypeError", "ValueError is missing"),
         ("Returns: the number.\n", "", "neither Returns nor Shape"),
         (">>> 1 + 1", "1 + 1", "no example"),
+        ("Returns: the", "See also: flambeau.relu, reluu\nReturns: the", "See also: no such name: reluu"),
     ],
 )
 def test_a_fault_is_found(old, new, fault):

@@ -8,7 +8,6 @@ imported, a class's when it is read.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, TypeVar
@@ -33,13 +32,10 @@ _TITLES = {
 _ORDER = tuple(dict.fromkeys(_TITLES.values()))
 # What a layer takes from its function, whose tensors, errors and example are not the layer's.
 _OF_LAYERS = ("Formula", "Dtypes", "Gradient", "Notes", "Source")
-_HEAD = re.compile(rf"^({'|'.join(_TITLES)}):[ ]*", re.M)
-_ARGUMENT = re.compile(r"^    (?=\*{0,2}\w+(?:, \w+)*(?: \(.*?\))?:(?: |$))", re.M)
-_NAMES = re.compile(r"\*{0,2}\w+(?:, \w+)*")
 # What composites say of their gradients, which layers need not say.
 _THROUGH = "Through the operators that it is made of."
 # Where an operator's entry stands: no source of a layer.
-_ENTRY = re.compile(r"^    native_functions\.yaml, .*\n?", re.M)
+_ENTRY = "    native_functions.yaml, "
 # Parameters that mean the same wherever they occur and have no other text.
 _COMMON = {
     "inplace": "whether to overwrite `input` and return it.",
@@ -70,11 +66,13 @@ def described_by(*sources: Any) -> Callable[[_Described], _Described]:
 
     def complete(described: _Described) -> _Described:
         own = described.__doc__
-        if own is not None:  # python -OO drops docstrings
-            described.__doc__ = inherited(own, sources) if isinstance(described, type) else None
-            if not isinstance(described, type):
-                texts = [source.__doc__ or "" for source in sources]
-                described.__doc__ = _merged(inspect.cleandoc(own), texts, _parameters(described), False)
+        if own is None:  # python -OO drops docstrings
+            return described
+        if isinstance(described, type):
+            described.__doc__ = inherited(own, sources)
+        else:
+            texts = [source.__doc__ or "" for source in sources]
+            described.__doc__ = _merged(_cleaned(own), texts, _parameters(described), False)
         return described
 
     return complete
@@ -127,7 +125,8 @@ def _of_function(name: str) -> str:
     if sections.get("Gradient", "").strip() == _THROUGH:
         del sections["Gradient"]
     if "Source" in sections:
-        sections["Source"] = _ENTRY.sub("", sections["Source"] + "\n").rstrip()
+        papers = (line for line in sections["Source"].split("\n") if not line.startswith(_ENTRY))
+        sections["Source"] = "\n".join(papers)
     return "\n\n".join(f"{t}:\n{sections[t]}" for t in (*_OF_LAYERS, "Args") if sections.get(t))
 
 
@@ -152,14 +151,24 @@ def _merged(own: str, sources: list[str], parameters: tuple[str, ...], is_class:
     return "\n\n".join([start, *parts])
 
 
+def _cleaned(text: str) -> str:
+    """Return a docstring without its indentation, which is that of the second line that is not blank."""
+    rest = text.partition("\n")[2].lstrip("\n")
+    margin = len(rest) - len(rest.lstrip(" "))
+    return text.replace("\n" + margin * " ", "\n").rstrip() if margin else text.rstrip()
+
+
 def _sections(text: str) -> tuple[str, Sections]:
     """Return what stands before the first section, and the sections without their titles."""
-    pieces = _HEAD.split(text)
+    lines = text.split("\n")
+    heads = [i for i, line in enumerate(lines) if line.partition(":")[0] in _TITLES]
     found: Sections = {}
-    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+    for begin, end in zip(heads, [*heads[1:], len(lines)], strict=False):
+        title, _, sentence = lines[begin].partition(":")
         # A section of one sentence begins beside its title.
-        found[_TITLES[title]] = body.strip("\n").rstrip() if body[:1] == "\n" else f"    {body.rstrip()}"
-    return pieces[0].strip(), found
+        first = [f"    {sentence.strip()}"] if sentence else []
+        found[_TITLES[title]] = "\n".join([*first, *lines[begin + 1 : end]]).strip("\n")
+    return "\n".join(lines[: heads[0] if heads else None]).strip(), found
 
 
 def _paragraphs(text: str) -> Sections:
@@ -178,8 +187,11 @@ def _paragraphs(text: str) -> Sections:
 
 def _arguments(section: str) -> Iterator[tuple[str, str]]:
     """Yield the parameters of a section with their lines."""
-    for entry in _ARGUMENT.split(section):
-        names = _NAMES.match(entry)
-        if names:
-            text = f"    {entry.rstrip()}"
-            yield from ((name, text) for name in names[0].split(", "))
+    names: list[str] = []
+    entry: list[str] = []
+    for line in section.split("\n"):
+        if line[4:5] != " " and ":" in line:  # further lines of an entry are indented further
+            yield from ((name, "\n".join(entry)) for name in names)
+            names, entry = line[4:].partition(":")[0].partition(" (")[0].split(", "), []
+        entry.append(line)
+    yield from ((name, "\n".join(entry)) for name in names)
