@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.optim._arguments import described
 from flambeau.optim._schedule import LRScheduler, set_group_value
 from flambeau.optim.optimizer import Optimizer
 
@@ -36,24 +37,40 @@ def _set_momentum(group: dict[str, Any], name: str, value: float) -> None:
         group["momentum"] = value
 
 
+@described
 class CyclicLR(LRScheduler):
-    """Raise and lower the rate between two bounds, and the momentum against it.
+    """Raises and lowers the rate between two bounds at every step, and the momentum in the other direction.
 
     Args:
-        optimizer: whose rates are set.
-        base_lr: lower bound, one or one per group.
-        max_lr: upper bound; of the cycle's amplitude, which `mode` changes.
-        step_size_up: steps of the rise.
-        step_size_down: steps of the fall; as of the rise if None.
-        mode: "triangular"; "triangular2": half the amplitude after each cycle; "exp_range": gamma^step of it.
-        gamma: for "exp_range".
-        scale_fn: factor of the amplitude, instead of a mode.
-        scale_mode: whether that is a function of "cycle" or "iterations".
-        cycle_momentum: change the momentum too.
-        base_momentum: lower bound of the momentum, at the highest rate.
-        max_momentum: upper bound of the momentum, at the lowest rate.
-        last_epoch: -1, or the step to go on from.
-    Source: Smith 2017, "Cyclical learning rates for training neural networks".
+        {optimizer}
+        base_lr: the lower bound of the rate; a number, or a list of one number per group.
+        max_lr: the upper bound of the rate in the first cycle; a number, or a list of one number per group.
+        step_size_up: the number of steps in which the rate rises.
+        step_size_down: the number of steps in which it falls. None means `step_size_up`.
+        mode: the factor of the amplitude: "triangular" means 1, "triangular2" halves it after each cycle,
+            "exp_range" means ``gamma ** step``.
+        gamma: the base of "exp_range".
+        scale_fn: a function that returns the factor of the amplitude; it replaces `mode`.
+        scale_mode: the argument of `scale_fn`: "cycle", counted from 1, or "iterations", the step.
+        cycle_momentum: whether to change the momentum (or beta1) too.
+        base_momentum: the lower bound of the momentum, reached at the highest rate.
+        max_momentum: the upper bound of the momentum, reached at the lowest rate.
+        last_epoch: the step to resume from. -1 starts the schedule.
+    Raises: ValueError for an unknown mode, a wrong number of rates, or `cycle_momentum` with an optimizer
+        without momentum; TypeError if `optimizer` is not an `Optimizer`.
+    See also: `OneCycleLR`
+    Source: Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section 3.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = flambeau.optim.lr_scheduler.CyclicLR(optimizer, 0.5, 1.5, step_size_up=2)
+        >>> rates = []
+        >>> for _ in range(5):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 1.0, 1.5, 1.0, 0.5]
     """
 
     def __init__(
@@ -144,25 +161,45 @@ class CyclicLR(LRScheduler):
             vars(self._scale_fn_custom).update(values)
 
 
+@described
 class OneCycleLR(LRScheduler):
-    """Raise the rate from a small one to `max_lr` and lower it far below, with the momentum against it.
+    """Raises the rate to a maximum and lowers it far below its first value, once over the whole training.
 
-    Call ``step()`` after every batch.
+    The momentum changes in the opposite direction. Call ``step()`` after each batch.
 
     Args:
-        optimizer: whose rates are set.
-        max_lr: highest rate, one or one per group.
-        total_steps: steps of the cycle; epochs * steps_per_epoch if None.
-        epochs, steps_per_epoch: see total_steps.
-        pct_start: share of the steps that raise the rate.
-        anneal_strategy: "cos" or "linear".
-        cycle_momentum: change the momentum too.
-        base_momentum, max_momentum: bounds of the momentum.
-        div_factor: the first rate is max_lr / div_factor.
-        final_div_factor: the last rate is the first / final_div_factor.
-        three_phase: fall to the first rate as fast as it rose, then to the last.
-        last_epoch: -1, or the step to go on from.
-    Source: Smith and Topin 2018, "Super-convergence".
+        {optimizer}
+        max_lr: the highest rate; a number, or a list of one number per group.
+        total_steps: the number of steps in all. None means ``epochs * steps_per_epoch``.
+        epochs: the number of epochs; needed without `total_steps`.
+        steps_per_epoch: the number of steps in an epoch; needed without `total_steps`.
+        pct_start: the share of the steps in which the rate rises, a float in [0, 1].
+        anneal_strategy: the curve between two rates: "cos" or "linear".
+        cycle_momentum: whether to change the momentum (or beta1) too.
+        base_momentum: the lower bound of the momentum, reached at the highest rate; a number or one per
+            group.
+        max_momentum: the upper bound of the momentum, reached at the lowest rate; a number or one per group.
+        div_factor: the first rate is ``max_lr / div_factor``.
+        final_div_factor: the last rate is the first rate divided by this.
+        three_phase: whether the rate falls in two phases: back to the first rate in as many steps as it rose,
+            then to the last rate.
+        last_epoch: the step to resume from. -1 starts the schedule.
+    Raises: ValueError for an argument out of its range, or without a number of steps; TypeError if
+        `optimizer` is not an `Optimizer`.
+    See also: `CyclicLR`
+    Source: Smith & Topin 2018, "Super-Convergence: Very Fast Training of Neural Networks Using Large Learning
+        Rates".
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = flambeau.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> [round(lr, 4) for lr in rates]
+        [0.04, 0.9505, 0.6113, 0.1883]
     """
 
     def __init__(

@@ -5,23 +5,37 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flambeau.optim._arguments import described
 from flambeau.optim._schedule import LRScheduler, set_group_value
 from flambeau.optim.optimizer import Optimizer
 
 
+@described
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the rate by `factor` when a metric has not improved for more than `patience` epochs.
+    """Multiplies the rate by a factor when a metric has stopped improving.
+
+    Call ``step(metrics)`` once per epoch, with the metric of that epoch.
 
     Args:
-        optimizer: whose rates are set.
-        mode: "min" if less is better, else "max".
-        factor: below 1.
-        patience: epochs without improvement that are borne.
-        threshold: what counts as improvement.
-        threshold_mode: "rel": a share of the best value, "abs": a difference.
-        cooldown: epochs after a reduction that do not count.
-        min_lr: lowest rate, one or one per group.
-        eps: reductions by less are left out.
+        {optimizer}
+        mode: "min" if a lower metric is better, "max" if a higher one is.
+        factor: the factor, below 1.
+        patience: the number of epochs without improvement that do not change the rate.
+        threshold: the smallest difference that counts as an improvement, 0 or more.
+        threshold_mode: "rel" if `threshold` is a share of the best metric, "abs" if it is a difference.
+        cooldown: the number of epochs after a reduction in which the absence of improvement is not counted.
+        min_lr: the lowest rate; a number, or a list of one number per group.
+        eps: a change of the rate that is not larger than this is not made.
+    Raises: ValueError for an unknown mode, a factor of 1 or more or a wrong number of `min_lr`; TypeError if
+        `optimizer` is not an `Optimizer`.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+        >>> for loss in (3.0, 2.0, 2.0, 2.0):
+        ...     scheduler.step(loss)
+        >>> scheduler.get_last_lr()
+        [0.5]
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flambeau import Tensor
+from flambeau.optim._arguments import described
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -19,15 +20,30 @@ def set_group_value(group: dict[str, Any], name: str, value: Any) -> None:
         group[name] = value
 
 
+@described
 class LRScheduler:
-    """Sets each group's ``lr`` at each epoch.
+    """Base class of schedulers: sets the learning rate of each group of an optimizer at each epoch.
 
-    Subclasses define ``get_lr``, the rates of the groups at ``self.last_epoch``, from the rates in use
-    or from ``self.base_lrs``.
+    Call ``step()`` once per epoch, after the optimizer's step. A subclass defines ``get_lr``, which returns
+    the
+    rates of the groups at ``self.last_epoch``, computed from the rates in use or from ``self.base_lrs``.
 
     Args:
-        optimizer: whose rates are set.
-        last_epoch: -1, or the epoch to go on from, with ``initial_lr`` in each group.
+        {optimizer}
+        {last_epoch}
+    Raises: TypeError if `optimizer` is not an `Optimizer`, KeyError if a group to resume has no
+        ``initial_lr``.
+
+    Example:
+        >>> class Halving(flambeau.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [base / 2**self.last_epoch for base in self.base_lrs]
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = Halving(optimizer)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.5]
     """
 
     _is_initial = False

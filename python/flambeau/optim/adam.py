@@ -9,6 +9,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau.optim._arguments import described
 from flambeau.optim._lists import Value
 from flambeau.optim._rule import (
     Group,
@@ -26,24 +27,40 @@ from flambeau.optim._rule import (
 Betas = tuple[float | Tensor, float | Tensor]
 
 
+@described
 class Adam(RuleOptimizer):
-    r"""Steps scaled by running moments of the gradient.
+    """Adaptive moments: scales each step by running means of the gradient and of its square.
 
-    .. math::
-        m \leftarrow \beta_1 m + (1 - \beta_1) g, \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \quad
-        p \leftarrow p - \gamma \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g^2
+        p = p - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 
     Args:
-        params: parameters or groups.
-        lr: step size gamma.
-        betas: beta_1 and beta_2, in [0, 1).
-        eps: added to the denominator.
-        weight_decay: L2 penalty added to the gradient (`AdamW`: decays the parameter itself).
-        amsgrad: divide by the largest v so far (Reddi et al. 2018).
-        foreach, maximize, differentiable, fused: as for `SGD`.
-        capturable: for parameters on CUDA devices only.
-        decoupled_weight_decay: decay as `AdamW` does.
-    Source: Kingma and Ba 2015, "Adam", algorithm 1.
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        betas: beta1 and beta2, the weights of the past in the two means, each in [0, 1).
+        eps: added to the denominator, 0 or more.
+        {weight_decay}
+        amsgrad: whether to divide by the largest v so far instead of the present one (Reddi et al. 2018).
+        {foreach}
+        {maximize}
+        {capturable}
+        {differentiable}
+        {fused}
+        decoupled_weight_decay: whether the parameter itself decays, as in `AdamW`, instead of the L2 penalty.
+    Raises: ValueError for a hyperparameter out of its range, RuntimeError if `fused` is combined with
+        `foreach` or `differentiable`.
+    See also: `AdamW`, `NAdam`, `RAdam`
+    Source: Kingma & Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.Adam([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.9000, -1.9000])
     """
 
     def __init__(
@@ -98,11 +115,34 @@ class Adam(RuleOptimizer):
         operator(tensors, grads, *lists, steps, beta1=beta1, beta2=beta2, **options)
 
 
+@described
 class AdamW(Adam):
-    """Adam with decoupled weight decay: the parameter shrinks by ``lr * weight_decay`` before each step.
+    """Adam with decoupled weight decay: multiplies the parameter by ``1 - lr * weight_decay`` before each
+    step.
 
-    Arguments as for `Adam`; ``weight_decay`` is 0.01 by default.
-    Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2.
+    Args:
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        betas: beta1 and beta2, the weights of the past in the two means, each in [0, 1).
+        eps: added to the denominator, 0 or more.
+        weight_decay: the rate at which the parameter itself decays, 0 or more; in `Adam` the default is 0.
+        amsgrad: whether to divide by the largest v so far instead of the present one (Reddi et al. 2018).
+        {maximize}
+        {foreach}
+        {capturable}
+        {differentiable}
+        {fused}
+    Raises: ValueError for a hyperparameter out of its range, RuntimeError if `fused` is combined with
+        `foreach` or `differentiable`.
+    Source: Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.AdamW([w], lr=0.1, weight_decay=0.5)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.8500, -1.8000])
     """
 
     def __init__(
@@ -124,14 +164,35 @@ class AdamW(Adam):
         super().__init__(params, **options, decoupled_weight_decay=True)
 
 
+@described
 class Adamax(RuleOptimizer):
-    r"""Adam with a decaying maximum of the gradient instead of its second moment.
+    """Adam with a decaying maximum of the gradient's magnitude instead of the mean of its square.
 
-    .. math:: u \leftarrow \max(\beta_2 u, |g| + \epsilon), \quad
-        p \leftarrow p - \frac{\gamma}{1 - \beta_1^t} \frac{m}{u}
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        u = max(beta2 * u, |g| + eps)
+        p = p - lr / (1 - beta1^t) * m / u
 
-    Args: as for `Adam`.
-    Source: Kingma and Ba 2015, "Adam", algorithm 2.
+    Args:
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        betas: beta1 and beta2, the weights of the past in the mean and the maximum, each in [0, 1).
+        eps: added to the gradient's magnitude, 0 or more.
+        {weight_decay}
+        {foreach}
+        {maximize}
+        {differentiable}
+        {capturable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Kingma & Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 2.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.Adamax([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.9000, -1.9000])
     """
 
     def __init__(
@@ -161,17 +222,40 @@ class Adamax(RuleOptimizer):
         descend(p, group["lr"] / (1 - beta1**s.step), s.exp_avg, s.exp_inf)
 
 
+@described
 class NAdam(RuleOptimizer):
-    r"""Adam with Nesterov momentum, whose weight grows with time.
+    """Adam with Nesterov momentum: steps along the mean that the next step will use, with a momentum that
+    grows.
 
-    .. math::
-        \mu_t = \beta_1 (1 - 0.96^{t \psi} / 2), \quad
-        \hat m = \frac{\mu_{t+1} m}{1 - \prod_{i \le t+1} \mu_i}
-        + \frac{(1 - \mu_t) g}{1 - \prod_{i \le t} \mu_i}
+    Formula:
+        mu_t = beta1 * (1 - 0.96^(t * momentum_decay) / 2)
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g^2
+        d = mu_{t+1} * m / (1 - mu_1 ... mu_{t+1}) + (1 - mu_t) * g / (1 - mu_1 ... mu_t)
+        p = p - lr * d / (sqrt(v / (1 - beta2^t)) + eps)
 
-    Args: as for `Adam`, and
-        momentum_decay: psi.
-    Source: Dozat 2016, "Incorporating Nesterov Momentum into Adam".
+    Args:
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        betas: beta1 and beta2, the weights of the past in the two means, each in [0, 1).
+        eps: added to the denominator, 0 or more.
+        {weight_decay}
+        momentum_decay: the rate at which mu approaches beta1, 0 or more.
+        decoupled_weight_decay: whether the parameter itself decays, as in `AdamW`, instead of the L2 penalty.
+        {foreach}
+        {maximize}
+        {capturable}
+        {differentiable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Dozat 2016, "Incorporating Nesterov Momentum into Adam", algorithm 2.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.NAdam([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.8944, -1.8944])
     """
 
     scalars = ("step", "mu_product")
@@ -210,16 +294,40 @@ class NAdam(RuleOptimizer):
         descend(p, group["lr"] * then / (1 - s.mu_product * then), s.exp_avg, denominator)
 
 
+@described
 class RAdam(RuleOptimizer):
-    r"""Adam whose scaling is rectified for its variance, and left out while that is infinite.
+    """Adam with a rectified scale: does not use v in the first steps, where its variance is too large.
 
-    .. math::
-        \rho_t = \rho_\infty - \frac{2 t \beta_2^t}{1 - \beta_2^t}, \quad
-        \rho_\infty = \frac{2}{1 - \beta_2} - 1, \quad
-        r_t = \sqrt{\frac{(\rho_t - 4)(\rho_t - 2) \rho_\infty}{(\rho_\infty - 4)(\rho_\infty - 2) \rho_t}}
+    Formula:
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g^2
+        limit = 2 / (1 - beta2) - 1
+        n = limit - 2 * t * beta2^t / (1 - beta2^t)
+        r = sqrt((n - 4) (n - 2) limit / ((limit - 4) (limit - 2) n))
+        p = p - lr * r * m / (1 - beta1^t) * sqrt(1 - beta2^t) / (sqrt(v) + eps) where n > 5
+        p = p - lr * m / (1 - beta1^t) otherwise
 
-    Args: as for `Adam`.
-    Source: Liu et al. 2020, "On the variance of the adaptive learning rate and beyond", algorithm 2.
+    Args:
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        betas: beta1 and beta2, the weights of the past in the two means, each in [0, 1).
+        eps: added to the denominator, 0 or more.
+        {weight_decay}
+        decoupled_weight_decay: whether the parameter itself decays, as in `AdamW`, instead of the L2 penalty.
+        {foreach}
+        {maximize}
+        {capturable}
+        {differentiable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Liu et al. 2020, "On the Variance of the Adaptive Learning Rate and Beyond", algorithm 2.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.RAdam([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.8000, -1.6000])
     """
 
     def __init__(

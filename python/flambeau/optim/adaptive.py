@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.optim._arguments import described
 from flambeau.optim._lists import Value
 from flambeau.optim._rule import (
     Group,
@@ -21,23 +22,38 @@ from flambeau.optim._rule import (
 )
 
 
+@described
 class Adagrad(RuleOptimizer):
-    r"""Steps divided by the root of the sum of all squared gradients.
+    """Adaptive gradients: divides each step by the root of the sum of all squared gradients so far.
 
-    .. math:: v \leftarrow v + g^2, \quad
-        p \leftarrow p - \frac{\gamma}{1 + (t - 1) \eta} \frac{g}{\sqrt v + \epsilon}
+    Formula:
+        v = v + g^2
+        p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(v) + eps)
 
     Args:
-        params: parameters or groups.
-        lr: gamma.
-        lr_decay: eta.
-        weight_decay: L2 penalty added to the gradient.
-        initial_accumulator_value: first value of v.
-        eps: added to the denominator.
-        foreach, maximize, differentiable, fused: as for `SGD`.
-    Sparse gradients move the rows that they have entries for.
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        lr_decay: the rate at which the step size decays, 0 or more.
+        {weight_decay}
+        initial_accumulator_value: the first value of v, 0 or more.
+        eps: added to the denominator, 0 or more.
+        {foreach}
+        {maximize}
+        {differentiable}
+        {fused}
+    Sparse gradients move only the elements that they have entries for.
 
-    Source: Duchi et al. 2011, "Adaptive subgradient methods".
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization",
+        figure 1.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.Adagrad([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.9000, -1.9000])
     """
 
     takes_sparse = True
@@ -102,22 +118,36 @@ def _first_sum(p: Tensor, group: Group) -> Tensor:
     return flambeau.full_like(p, complex(value, value) if p.is_complex() else value)
 
 
+@described
 class Adadelta(RuleOptimizer):
-    r"""Steps scaled by the ratio of running means of squared steps and squared gradients.
+    """Scales each step by the ratio of the root mean square of past steps to that of past gradients.
 
-    .. math:: v \leftarrow \rho v + (1 - \rho) g^2, \quad
-        \Delta = \frac{\sqrt{u + \epsilon}}{\sqrt{v + \epsilon}} g, \quad
-        u \leftarrow \rho u + (1 - \rho) \Delta^2, \quad p \leftarrow p - \gamma \Delta
+    Formula:
+        v = rho * v + (1 - rho) * g^2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d^2
+        p = p - lr * d
 
     Args:
-        params: parameters or groups.
-        lr: gamma.
-        rho: weight of the past, in [0, 1].
-        eps: added under both roots.
-        weight_decay: L2 penalty added to the gradient.
-        foreach, maximize, differentiable: as for `SGD`.
-        capturable: for parameters on CUDA devices only.
-    Source: Zeiler 2012, "ADADELTA: an adaptive learning rate method".
+        {params}
+        lr: the factor of the step, 0 or more; a number, or a tensor of one element.
+        rho: the weight of the past in both means, in [0, 1].
+        eps: added under both roots, 0 or more.
+        {weight_decay}
+        {foreach}
+        {capturable}
+        {maximize}
+        {differentiable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method", algorithm 1.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.Adadelta([w], lr=10.0)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.9684, -1.9684])
     """
 
     def __init__(
@@ -150,23 +180,39 @@ class Adadelta(RuleOptimizer):
         descend(p, group["lr"], delta)
 
 
+@described
 class RMSprop(RuleOptimizer):
-    r"""Steps divided by the root of a running mean of squared gradients.
+    """Divides each step by the root of a running mean of squared gradients.
 
-    .. math:: v \leftarrow \alpha v + (1 - \alpha) g^2, \quad
-        b \leftarrow \mu b + \frac{g}{\sqrt v + \epsilon}, \quad p \leftarrow p - \gamma b
+    Formula:
+        v = alpha * v + (1 - alpha) * g^2
+        b = momentum * b + g / (sqrt(v) + eps)
+        p = p - lr * b
 
     Args:
-        params: parameters or groups.
-        lr: gamma.
-        alpha: weight of the past.
-        eps: added to the denominator.
-        weight_decay: L2 penalty added to the gradient.
-        momentum: mu.
-        centered: subtract the squared running mean of the gradient from v.
-        capturable: for parameters on CUDA devices only.
-        foreach, maximize, differentiable: as for `SGD`.
-    Source: Tieleman and Hinton 2012, lecture 6.5; Graves 2013 for the centered form.
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        alpha: the weight of the past in v.
+        eps: added to the denominator, 0 or more.
+        {weight_decay}
+        momentum: the weight of the past in b, 0 or more.
+        centered: whether to subtract the squared running mean of the gradient from v, which estimates the
+            variance.
+        {capturable}
+        {foreach}
+        {maximize}
+        {differentiable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Tieleman & Hinton 2012, "Neural Networks for Machine Learning", lecture 6.5; Graves 2013,
+        "Generating Sequences with Recurrent Neural Networks", for `centered`.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.RMSprop([w], lr=0.01)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.9000, -1.9000])
     """
 
     def __init__(
@@ -208,24 +254,40 @@ class RMSprop(RuleOptimizer):
             descend(p, group["lr"], g, scale)
 
 
+@described
 class Adafactor(RuleOptimizer):
-    r"""Adaptive steps with a second moment kept as the outer product of row and column means.
+    """Adaptive steps that store row and column means of the squared gradient instead of a value per element.
 
-    .. math::
-        \hat\beta_t = 1 - t^\tau, \quad V = \frac{R C}{\max(\mathrm{mean}(R), \epsilon_1)}, \quad
-        U = \frac{g}{\max(\sqrt V, \epsilon_1)}, \quad
-        p \leftarrow p - \max(\epsilon_2, \mathrm{rms}(p)) \min(\gamma, 1/\sqrt t)
-        \frac{U}{\max(1, \mathrm{rms}(U) / d)}
+    Formula:
+        beta2 = 1 - t^beta2_decay
+        V = R C / max(mean(R), eps1), from the running means R of rows and C of columns of g^2
+        U = g / max(sqrt(V), eps1)
+        p = p - max(eps2, rms(p)) * min(lr, 1 / sqrt(t)) * U / max(1, rms(U) / d)
+
+    Parameters with fewer than two dimensions keep the running mean of g^2 itself as V.
 
     Args:
-        params: parameters or groups.
-        lr: gamma, the largest relative step.
-        beta2_decay: tau.
-        eps: epsilon_1 (None: the dtype's) and epsilon_2.
-        d: bound of the root mean square of U.
-        weight_decay: decay of the parameter itself.
-        foreach, maximize: as for `SGD`.
-    Source: Shazeer and Stern 2018, "Adafactor", algorithms 4 and 5.
+        {params}
+        lr: the largest relative step size, 0 or more; a number, or a tensor of one element.
+        beta2_decay: the power of the decay of ``1 - beta2``, 0 or less.
+        eps: the smallest denominator eps1 (None means the dtype's epsilon) and the smallest scale eps2 of a
+            step.
+        d: the bound on the root mean square of U, 1 or more.
+        weight_decay: the rate at which the parameter itself decays, 0 or more.
+        {foreach}
+        {maximize}
+    Raises: ValueError for a hyperparameter out of its range, RuntimeError in `step` for complex parameters.
+    Source: Shazeer & Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", algorithms
+        4 and 5.
+
+    Example:
+        >>> w = flambeau.ones(2, 2, requires_grad=True)
+        >>> optimizer = flambeau.optim.Adafactor([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([[0.9000, 0.9000],
+                [0.9000, 0.9000]])
     """
 
     decoupled = True

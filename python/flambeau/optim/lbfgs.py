@@ -117,18 +117,38 @@ class _StrongWolfe:
 
 
 class LBFGS(Optimizer):
-    """Minimize a deterministic loss, from one group of parameters and a closure that recomputes the loss.
+    """Limited-memory BFGS: quasi-Newton steps from the last changes of parameters and gradients.
+
+    The loss must be deterministic. Call ``step(closure)`` with a function that clears the gradients, computes
+    the
+    loss, calls ``backward`` and returns the loss.
 
     Args:
-        params: parameters; one group only.
-        lr: length of a step where no line is searched; of the first trial otherwise.
-        max_iter: iterations per call of `step`.
-        max_eval: calls of the closure per call of `step`; 1.25 times max_iter if None.
-        tolerance_grad: stop when no element of the gradient is larger.
-        tolerance_change: stop when neither loss nor parameters change by more.
-        history_size: number of changes that are remembered.
-        line_search_fn: "strong_wolfe" or None.
-    Source: Liu and Nocedal 1989, "On the limited memory BFGS method for large scale optimization".
+        params: the parameters, in one group only.
+        lr: the length of a step without line search, or of its first trial, 0 or more.
+        max_iter: the largest number of iterations in a call of `step`.
+        max_eval: the largest number of calls of the closure in a call of `step`. None means ``1.25 *
+            max_iter``.
+        tolerance_grad: `step` ends when no element of the gradient is larger in magnitude.
+        tolerance_change: `step` ends when neither the loss nor any parameter changes by more.
+        history_size: the number of changes that are stored.
+        line_search_fn: "strong_wolfe", or None for no line search.
+    Raises: ValueError for several groups or a negative `lr`.
+    Source: Liu & Nocedal 1989, "On the Limited Memory BFGS Method for Large Scale Optimization"; Nocedal &
+        Wright 2006, "Numerical Optimization", algorithms 3.5 and 3.6, for the line search.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.LBFGS([w], line_search_fn="strong_wolfe")
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (w - 3).square().sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> optimizer.step(closure)
+        tensor(29., grad_fn=<SumBackward0>)
+        >>> w.detach()
+        tensor([3.0000, 3.0000])
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau._loading.lazy import attributes
+from flambeau.optim._arguments import described
 from flambeau.optim._cycle import CyclicLR, OneCycleLR
 from flambeau.optim._plateau import ReduceLROnPlateau
 from flambeau.optim._schedule import LRScheduler, MultipliedLR, set_group_value
@@ -46,8 +47,29 @@ class _FunctionLR(LRScheduler):
         super().load_state_dict(rest)
 
 
+@described
 class LambdaLR(_FunctionLR):
-    """Multiply the initial rate by ``lr_lambda(epoch)`` (one function, or one per group)."""
+    """Multiplies the initial rate of each group by a function of the epoch.
+
+    Formula:
+        lr = initial_lr * lr_lambda(epoch)
+
+    Args:
+        {optimizer}
+        lr_lambda: the function from the epoch, an int from 0, to the factor; or a list of one function per
+            group.
+        {last_epoch}
+    Raises: ValueError if the list does not have one function per group.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Function | list[Function], last_epoch: int = -1
@@ -59,8 +81,29 @@ class LambdaLR(_FunctionLR):
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
 
+@described
 class MultiplicativeLR(_FunctionLR):
-    """Multiply the rate by ``lr_lambda(epoch)`` (one function, or one per group) at every epoch."""
+    """Multiplies the rate in use by a function of the epoch, at every epoch.
+
+    Formula:
+        lr = lr * lr_lambda(epoch)
+
+    Args:
+        {optimizer}
+        lr_lambda: the function from the epoch, an int from 1, to the factor; or a list of one function per
+            group.
+        {last_epoch}
+    Raises: ValueError if the list does not have one function per group.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
+    """
 
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Function | list[Function], last_epoch: int = -1
@@ -75,8 +118,26 @@ class MultiplicativeLR(_FunctionLR):
         return [rate * f(self.last_epoch) for rate, f in zip(rates, self.lr_lambdas, strict=True)]
 
 
+@described
 class StepLR(MultipliedLR):
-    """Multiply the rate by `gamma` every `step_size` epochs."""
+    """Multiplies the rate by a factor every `step_size` epochs.
+
+    Args:
+        {optimizer}
+        step_size: the number of epochs between two changes, above 0.
+        gamma: the factor.
+        {last_epoch}
+    See also: `MultiStepLR`
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> for _ in range(4):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -94,8 +155,26 @@ class StepLR(MultipliedLR):
         return self.gamma if epoch % self.step_size == 0 else 1.0
 
 
+@described
 class MultiStepLR(MultipliedLR):
-    """Multiply the rate by `gamma` at each of the epochs in `milestones`."""
+    """Multiplies the rate by a factor at each of the given epochs.
+
+    Args:
+        {optimizer}
+        milestones: the epochs at which the rate changes; an epoch listed twice applies the factor twice.
+        gamma: the factor.
+        {last_epoch}
+    See also: `StepLR`
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -113,8 +192,28 @@ class MultiStepLR(MultipliedLR):
         return float(self.gamma ** self.milestones[epoch])
 
 
+@described
 class ConstantLR(MultipliedLR):
-    """Multiply the initial rate by `factor` for `total_iters` epochs."""
+    """Multiplies the initial rate by a factor during the first epochs, and restores it afterwards.
+
+    Args:
+        {optimizer}
+        factor: the factor, in [0, 1].
+        total_iters: the number of epochs with the reduced rate.
+        {last_epoch}
+    Raises: ValueError for a factor outside [0, 1].
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> scheduler.get_last_lr()
+        [0.5]
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [1.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -138,8 +237,30 @@ class ConstantLR(MultipliedLR):
         return self.factor
 
 
+@described
 class LinearLR(MultipliedLR):
-    """Multiply the initial rate by a factor that goes from one number to another in `total_iters` epochs."""
+    """Multiplies the initial rate by a factor that changes linearly during the first epochs.
+
+    Formula:
+        lr = initial_lr * (start_factor + (end_factor - start_factor) * min(epoch / total_iters, 1))
+
+    Args:
+        {optimizer}
+        start_factor: the factor at the first epoch, in (0, 1].
+        end_factor: the factor from epoch `total_iters` on, in [0, 1].
+        total_iters: the number of epochs until the factor is `end_factor`.
+        {last_epoch}
+    Raises: ValueError for a factor out of its range.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=4)
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.75]
+    """
 
     resumes = True
 
@@ -174,8 +295,24 @@ class LinearLR(MultipliedLR):
         return self.start_factor
 
 
+@described
 class ExponentialLR(MultipliedLR):
-    """Multiply the rate by `gamma` every epoch."""
+    """Multiplies the rate by a factor at every epoch.
+
+    Args:
+        {optimizer}
+        gamma: the factor.
+        {last_epoch}
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.125]
+    """
 
     resumes = True
 
@@ -192,8 +329,28 @@ class ExponentialLR(MultipliedLR):
         return self.gamma
 
 
+@described
 class PolynomialLR(MultipliedLR):
-    """Lower the rate to 0 in `total_iters` epochs, by ``(1 - epoch / total_iters) ** power``."""
+    """Lowers the rate to 0 along a power of the remaining epochs.
+
+    Formula:
+        lr = initial_lr * (1 - min(epoch, total_iters) / total_iters)^power
+
+    Args:
+        {optimizer}
+        total_iters: the number of epochs until the rate is 0.
+        power: the exponent; 1 lowers the rate linearly.
+        {last_epoch}
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
+    """
 
     resumes = True
 
@@ -216,10 +373,30 @@ class PolynomialLR(MultipliedLR):
         return float(left**self.power)
 
 
+@described
 class CosineAnnealingLR(LRScheduler):
-    """Lower the rate along half a cosine from its initial value to `eta_min` in `T_max` epochs.
+    """Lowers the rate along half a cosine, from its initial value to `eta_min`.
 
-    Source: Loshchilov and Hutter 2017, "SGDR", eq. 5, without restarts.
+    Formula:
+        lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
+
+    Args:
+        {optimizer}
+        T_max: the number of epochs of half a period. The rate rises again after it.
+        eta_min: the lowest rate.
+        {last_epoch}
+    See also: `CosineAnnealingWarmRestarts`
+    Source: Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5, without
+        restarts.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> [round(lr, 6) for lr in scheduler.get_last_lr()]
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -250,16 +427,33 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
 
+@described
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half cosines one after the other, each `T_mult` times as long as the one before.
+    """Lowers the rate along half a cosine, then restarts it at the initial rate, in periods that may grow.
+
+    Formula:
+        lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2, T_i = T_0 * T_mult^i
 
     Args:
-        optimizer: whose rates are set.
-        T_0: epochs of the first.
-        T_mult: factor of their lengths.
-        eta_min: lowest rate.
-        last_epoch: -1, or the epoch to go on from.
-    Source: Loshchilov and Hutter 2017, "SGDR".
+        {optimizer}
+        T_0: the number of epochs of the first period, above 0.
+        T_mult: the factor of the length of each period to the one before, 1 or more.
+        eta_min: the lowest rate.
+        {last_epoch}
+    Raises: ValueError for an argument that is no number or out of its range.
+    See also: `CosineAnnealingLR`
+    Source: Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> scheduler = flambeau.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> [round(lr, 6) for lr in rates]
+        [1.0, 0.5, 1.0, 0.5]
     """
 
     def __init__(
@@ -306,14 +500,29 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._apply(self.get_lr())
 
 
+@described
 class SequentialLR(LRScheduler):
-    """One scheduler after the other; each begins at its milestone.
+    """Runs several schedulers of one optimizer one after the other; each starts at its milestone.
 
     Args:
-        optimizer: whose rates are set.
-        schedulers: of the same optimizer.
-        milestones: the epoch at which each but the first begins.
-        last_epoch: -1, or the epoch to go on from.
+        optimizer: the optimizer of all schedulers.
+        schedulers: the schedulers, in order.
+        milestones: the epochs at which the second and later schedulers start, one fewer than schedulers.
+        {last_epoch}
+    Raises: ValueError for a wrong number of milestones, or for schedulers of another optimizer.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> warm = flambeau.optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+        >>> decay = flambeau.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> scheduler = flambeau.optim.lr_scheduler.SequentialLR(optimizer, [warm, decay], milestones=[2])
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.1, 0.1, 1.0, 0.5]
     """
 
     def __init__(
@@ -368,7 +577,24 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Steps several schedulers of one optimizer together; each changes the rate that the others leave."""
+    """Steps several schedulers of one optimizer together; each changes the rate that its predecessor sets.
+
+    Args:
+        schedulers: the schedulers, one or more.
+        optimizer: their optimizer. None means the optimizer of the first scheduler.
+    Raises: ValueError without schedulers, or for schedulers of another optimizer.
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> halve = flambeau.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> drop = flambeau.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
+        >>> scheduler = flambeau.optim.lr_scheduler.ChainedScheduler([halve, drop])
+        >>> for _ in range(2):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.025]
+    """
 
     def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._schedulers = list(schedulers)

@@ -35,23 +35,33 @@ def orthogonalized(g: Tensor, coefficients: tuple[float, float, float], steps: i
 
 
 class Muon(RuleOptimizer):
-    r"""Steps along the orthogonal matrix nearest to the momentum; for matrices of hidden layers.
+    """Steps along the nearest orthogonal matrix to the momentum; meant for the matrices of hidden layers.
 
-    .. math:: b \leftarrow \mu b + (1 - \mu) g, \quad
-        p \leftarrow (1 - \gamma \lambda) p - \gamma s \, \mathrm{orthogonal}(b)
+    Formula:
+        b = momentum * b + (1 - momentum) * g
+        p = (1 - lr * weight_decay) * p - lr * s * orthogonal(b)
 
     Args:
-        params: parameters or groups, all matrices.
-        lr: gamma.
-        weight_decay: lambda.
-        momentum: mu.
-        nesterov: make (1 - mu) g + mu b orthogonal instead of b.
-        ns_coefficients: coefficients of the Newton-Schulz iteration.
-        eps: smallest norm that is divided by.
-        ns_steps: number of iterations.
-        adjust_lr_fn: the factor s for A x B matrices: "original" (as None) sqrt(max(1, A/B)),
-            "match_rms_adamw" 0.2 sqrt(max(A, B)).
-    Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
+        params: the matrices to move: leaf tensors, pairs of a name and a tensor, or groups of them.
+        lr: the step size, 0 or more.
+        weight_decay: the rate at which the parameter itself decays, 0 or more.
+        momentum: the weight of the past in b, 0 or more.
+        nesterov: whether to orthogonalize ``(1 - momentum) * g + momentum * b`` instead of b.
+        ns_coefficients: the three coefficients of the Newton-Schulz iteration.
+        eps: the smallest norm that b is divided by.
+        ns_steps: the number of iterations, below 100.
+        adjust_lr_fn: the factor s of a matrix of A rows and B columns: "original" means ``sqrt(max(1, A /
+            B))``, "match_rms_adamw" means ``0.2 * sqrt(max(A, B))``, None means "original".
+    Raises: ValueError for parameters that are no matrices or a hyperparameter out of its range.
+    Source: Jordan et al. 2024, "Muon: An Optimizer for Hidden Layers in Neural Networks".
+
+    Example:
+        >>> w = flambeau.zeros(2, 3, requires_grad=True)
+        >>> optimizer = flambeau.optim.Muon([w], lr=0.1)
+        >>> w.sum().backward()
+        >>> optimizer.step()
+        >>> w.shape
+        flambeau.Size([2, 3])
     """
 
     scalars = ()

@@ -14,6 +14,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._loading.lazy import attributes
 from flambeau.nn.modules.module import RemovableHandle
+from flambeau.optim._arguments import described
 from flambeau.utils import _foreach_utils
 
 _P = ParamSpec("_P")
@@ -40,12 +41,39 @@ def _register(hooks: OrderedDict[int, Hook], hook: Hook, prepend: bool = False) 
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer."""
+    """Register a function that every optimizer calls before each step.
+
+    Args:
+        hook: called as ``hook(optimizer, args, kwargs)``; it returns None, or new ``(args, kwargs)`` for
+            `step`.
+    Returns: a handle whose ``remove()`` unregisters the hook.
+
+    Example:
+        >>> from flambeau.optim.optimizer import register_optimizer_step_pre_hook
+        >>> w = flambeau.tensor([1.0], requires_grad=True)
+        >>> handle = register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
+        >>> flambeau.optim.SGD([w]).step()
+        before
+        >>> handle.remove()
+    """
     return _register(_global_hooks["pre"], hook)
 
 
 def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer."""
+    """Register a function that every optimizer calls after each step.
+
+    Args:
+        hook: called as ``hook(optimizer, args, kwargs)``.
+    Returns: a handle whose ``remove()`` unregisters the hook.
+
+    Example:
+        >>> from flambeau.optim.optimizer import register_optimizer_step_post_hook
+        >>> w = flambeau.tensor([1.0], requires_grad=True)
+        >>> handle = register_optimizer_step_post_hook(lambda optimizer, args, kwargs: print("after"))
+        >>> flambeau.optim.SGD([w]).step()
+        after
+        >>> handle.remove()
+    """
     return _register(_global_hooks["post"], hook)
 
 
@@ -76,14 +104,34 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
+@described
 class Optimizer:
-    """Holds groups of parameters with their hyperparameters, and what is remembered per parameter.
+    """Base class of optimizers: parameter groups with hyperparameters, a state per parameter, and hooks.
+
+    A subclass defines ``step``.
 
     Args:
-        params: parameters, pairs of name and parameter, or dicts each with ``params`` and hyperparameters
-            of its own.
-        defaults: hyperparameters of groups that do not say otherwise.
-    Raises: ValueError if there are no parameters, TypeError for anything else than leaf tensors.
+        {params}
+        defaults: the hyperparameters of groups that do not give their own.
+
+    Attributes:
+        param_groups: list of dicts, each with ``params`` and the hyperparameters of the group.
+        state: dict from a parameter to its dict of states.
+    Raises: ValueError without parameters or for tensors that are not leaves, TypeError for anything that is
+        not a tensor.
+
+    Example:
+        >>> class SignDescent(flambeau.optim.Optimizer):
+        ...     @flambeau.no_grad()
+        ...     def step(self, closure=None):
+        ...         for group in self.param_groups:
+        ...             for p in group["params"]:
+        ...                 p -= group["lr"] * p.grad.sign()
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> w.square().sum().backward()
+        >>> SignDescent([w], {"lr": 0.5}).step()
+        >>> w.detach()
+        tensor([ 0.5000, -1.5000])
     """
 
     OptimizerPreHook: TypeAlias = Callable[

@@ -8,26 +8,45 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau.optim._arguments import described
 from flambeau.optim._lists import Value, each
 from flambeau.optim._rule import Group, Initial, RuleOptimizer, State, count, descend, scalar, zeros
 
 
+@described
 class SGD(RuleOptimizer):
-    r"""Gradient descent, optionally with momentum.
+    """Gradient descent, optionally with momentum.
 
-    .. math:: b \leftarrow \mu b + (1 - \tau)(g + \lambda p), \quad p \leftarrow p - \gamma b
+    Formula:
+        b = momentum * b + (1 - dampening) * (g + weight_decay * p), and b = g + weight_decay * p at the first
+            step
+        p = p - lr * b
 
     Args:
-        params: parameters or groups.
-        lr: step size gamma.
-        momentum: mu.
-        dampening: tau; the first step is not dampened.
-        weight_decay: lambda.
-        nesterov: step along g + mu b (Sutskever et al. 2013).
-        maximize: ascend instead.
-        foreach: one call per operation for all parameters.
-        differentiable: let gradients flow through the step.
-        fused: one operator for the whole step; None: where it is possible.
+        {params}
+        lr: the step size, 0 or more; a number, or a tensor of one element.
+        momentum: the weight of the past in b, 0 or more. 0 keeps no state.
+        dampening: the share of the gradient that does not enter b.
+        {weight_decay}
+        nesterov: whether to step along ``g + momentum * b`` (Sutskever et al. 2013).
+        {maximize}
+        {foreach}
+        {differentiable}
+        {fused}
+    Sparse gradients are accepted.
+
+    Raises: ValueError for a hyperparameter out of its range, or `nesterov` without momentum or with
+        dampening.
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.SGD([w], lr=0.1, momentum=0.9)
+        >>> for _ in range(2):
+        ...     optimizer.zero_grad()
+        ...     w.square().sum().backward()
+        ...     optimizer.step()
+        >>> w.detach()
+        tensor([ 0.4600, -0.9200])
     """
 
     scalars = ()
@@ -85,23 +104,37 @@ class SGD(RuleOptimizer):
         flambeau._fused_sgd_(tensors, grads, buffers, **options, is_first_step=first)
 
 
+@described
 class ASGD(RuleOptimizer):
-    r"""Gradient descent whose steps shrink, with an average of the iterates in the state ``ax``.
+    """Averaged gradient descent: takes steps that shrink, and keeps the mean of the parameters in the state
+    ``ax``.
 
-    .. math:: p \leftarrow (1 - \lambda \eta_t) p - \eta_t g, \quad
-        \eta_t = \gamma / (1 + \lambda \gamma t)^\alpha, \quad
-        a \leftarrow a + (p - a) / \max(1, t - t_0)
+    Formula:
+        p = (1 - lambd * eta) * p - eta * g
+        ax = ax + (p - ax) / max(1, t - t0)
+        eta = lr / (1 + lambd * lr * t)^alpha
 
     Args:
-        params: parameters or groups.
-        lr: gamma.
-        lambd: lambda, the rate at which steps shrink.
-        alpha: power of the shrinking.
-        t0: when averaging begins.
-        weight_decay: L2 penalty added to the gradient.
-        foreach, maximize, differentiable: as for `SGD`.
-        capturable: for parameters on CUDA devices only.
-    Source: Polyak and Juditsky 1992, "Acceleration of stochastic approximation by averaging".
+        {params}
+        lr: the first step size eta, 0 or more; a number, or a tensor of one element.
+        lambd: the rate at which steps and parameters shrink.
+        alpha: the power of the shrinkage.
+        t0: the step at which averaging begins.
+        {weight_decay}
+        {foreach}
+        {maximize}
+        {differentiable}
+        {capturable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Polyak & Juditsky 1992, "Acceleration of Stochastic Approximation by Averaging".
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.ASGD([w], lr=0.1)
+        >>> w.square().sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.8000, -1.6000])
     """
 
     scalars = ("step", "eta", "mu")
@@ -142,19 +175,35 @@ class ASGD(RuleOptimizer):
         s.mu = 1 / max(1.0, s.step - group["t0"])
 
 
+@described
 class Rprop(RuleOptimizer):
-    """Steps along the sign of the gradient, whose sizes grow while it stays and shrink when it turns.
+    """Resilient propagation: steps by the sign of the gradient, with a step size per element.
 
-    Where it turned, no step is taken.
+    The step size grows while an element's gradient keeps its sign and shrinks when the sign changes; an
+    element
+    whose sign changed is not moved in that step.
 
     Args:
-        params: parameters or groups.
-        lr: the first step size.
-        etas: factors of the step size after a turn, below 1, and without one, above 1.
-        step_sizes: smallest and largest step size.
-        foreach, maximize, differentiable: as for `SGD`.
-        capturable: for parameters on CUDA devices only.
-    Source: Riedmiller and Braun 1993, "A direct adaptive method for faster backpropagation learning".
+        {params}
+        lr: the first step size, 0 or more; a number, or a tensor of one element.
+        etas: the factors of the step size after a change of sign, in (0, 1), and otherwise, above 1.
+        step_sizes: the smallest and the largest step size.
+        {capturable}
+        {foreach}
+        {maximize}
+        {differentiable}
+    Raises: ValueError for a hyperparameter out of its range.
+    Source: Riedmiller & Braun 1993, "A Direct Adaptive Method for Faster Backpropagation Learning".
+
+    Example:
+        >>> w = flambeau.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = flambeau.optim.Rprop([w], lr=0.1)
+        >>> for _ in range(2):
+        ...     optimizer.zero_grad()
+        ...     w.square().sum().backward()
+        ...     optimizer.step()
+        >>> w.detach()
+        tensor([ 0.7800, -1.7800])
     """
 
     def __init__(

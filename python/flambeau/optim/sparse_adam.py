@@ -8,26 +8,42 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau.optim._arguments import described
 from flambeau.optim._rule import check_hyperparameters, with_values, zeros
 from flambeau.optim.optimizer import Optimizer
 
 
+@described
 class SparseAdam(Optimizer):
-    r"""Adam in which an entry of the gradient changes the moments and the parameter in its place alone.
+    """Adam for sparse gradients: updates moments and parameters only where the gradient has an entry.
 
-    .. math:: m \leftarrow m + (1 - \beta_1)(g - m), \quad v \leftarrow v + (1 - \beta_2)(g^2 - v), \quad
-        p \leftarrow p - \gamma \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t} \frac{m}{\sqrt v + \epsilon}
+    Formula:
+        m = m + (1 - beta1) * (g - m)
+        v = v + (1 - beta2) * (g^2 - v)
+        p = p - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps)
 
-    where g has an entry. The moments in other places do not decay, so that a step costs as much as the
-    gradient has entries.
+    Elsewhere the moments do not decay, so the cost of a step is proportional to the number of entries.
 
     Args:
-        params: strided parameters, or groups of them.
-        lr: step size gamma.
-        betas: beta_1 and beta_2.
-        eps: added to the denominator.
-        maximize: ascend instead.
-    Source: Kingma and Ba 2015, "Adam"; entries without a gradient are left out of the update.
+        {params}
+        lr: the step size, above 0; a number, or a tensor of one element.
+        betas: beta1 and beta2, the weights of the past in the two means, each in [0, 1).
+        eps: added to the denominator, above 0.
+        {maximize}
+    Raises: ValueError for sparse parameters or a hyperparameter out of its range; RuntimeError in `step` for
+        strided gradients.
+    Source: Kingma & Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1, restricted to the
+        entries.
+
+    Example:
+        >>> table = flambeau.nn.Embedding.from_pretrained(flambeau.ones(3, 2), freeze=False, sparse=True)
+        >>> optimizer = flambeau.optim.SparseAdam(table.parameters(), lr=0.1)
+        >>> table(flambeau.tensor([1])).sum().backward()
+        >>> optimizer.step()
+        >>> table.weight.detach()
+        tensor([[1.0000, 1.0000],
+                [0.9000, 0.9000],
+                [1.0000, 1.0000]])
     """
 
     def __init__(

@@ -12,6 +12,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn import Module
 from flambeau.nn.modules.normalization import _BatchNorm
+from flambeau.optim._arguments import described
 from flambeau.optim._cycle import per_group
 from flambeau.optim._schedule import LRScheduler
 from flambeau.optim.optimizer import Optimizer
@@ -31,24 +32,83 @@ ListAverage = Callable[[Any, Any, Any], None]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """Return a function for `AveragedModel`: the exponential moving average of a tensor."""
+    """Return a function for ``AveragedModel(avg_fn=...)`` that computes the exponential moving average of a
+    tensor.
+
+    Formula:
+        decay * averaged + (1 - decay) * current
+
+    Args:
+        decay: the weight of the past, in [0, 1].
+    Returns: the function from (averaged, current, number of earlier calls) to the new average.
+    Raises: ValueError for a decay outside [0, 1].
+
+    Example:
+        >>> average = flambeau.optim.swa_utils.get_ema_avg_fn(0.75)
+        >>> average(flambeau.tensor([1.0]), flambeau.tensor([2.0]), 1)
+        tensor([1.2500])
+    """
     _check_decay(decay)
     return lambda averaged, current, count: decay * averaged + (1 - decay) * current
 
 
 def get_swa_avg_fn() -> Average:
-    """Return a function for `AveragedModel`: the mean of all values of a tensor."""
+    """Return a function for ``AveragedModel(avg_fn=...)`` that computes the equal mean of all values of a
+    tensor.
+
+    Formula:
+        averaged + (current - averaged) / (n + 1)
+
+    Returns: the function from (averaged, current, number n of earlier calls) to the new average.
+
+    Example:
+        >>> average = flambeau.optim.swa_utils.get_swa_avg_fn()
+        >>> average(flambeau.tensor([1.0]), flambeau.tensor([2.0]), 3)
+        tensor([1.2500])
+    """
     return lambda averaged, current, count: averaged + (current - averaged) / (count + 1)
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> ListAverage:
-    """Return a function for `AveragedModel`: the exponential moving average of tensors, in place."""
+    """Return a function for ``AveragedModel(multi_avg_fn=...)`` that computes exponential moving averages in
+    place.
+
+    Formula:
+        averaged = decay * averaged + (1 - decay) * current
+
+    Args:
+        decay: the weight of the past, in [0, 1].
+    Returns: the function of (list of averages, list of current tensors, number of earlier calls), which
+        returns None.
+    Raises: ValueError for a decay outside [0, 1].
+
+    Example:
+        >>> average = flambeau.optim.swa_utils.get_ema_multi_avg_fn(0.75)
+        >>> mean = flambeau.tensor([1.0])
+        >>> average([mean], [flambeau.tensor([2.0])], 1)
+        >>> mean
+        tensor([1.2500])
+    """
     _check_decay(decay)
     return lambda averaged, current, count: _approach(averaged, current, 1 - decay)
 
 
 def get_swa_multi_avg_fn() -> ListAverage:
-    """Return a function for `AveragedModel`: the mean of all values of tensors, in place."""
+    """Return a function for ``AveragedModel(multi_avg_fn=...)`` that computes equal means in place.
+
+    Formula:
+        averaged = averaged + (current - averaged) / (n + 1)
+
+    Returns: the function of (list of averages, list of current tensors, number n of earlier calls), which
+        returns None.
+
+    Example:
+        >>> average = flambeau.optim.swa_utils.get_swa_multi_avg_fn()
+        >>> mean = flambeau.tensor([1.0])
+        >>> average([mean], [flambeau.tensor([2.0])], 3)
+        >>> mean
+        tensor([1.2500])
+    """
     return lambda averaged, current, count: _approach(averaged, current, 1 / (float(count) + 1))
 
 
@@ -66,14 +126,27 @@ def _approach(averaged: list[Tensor], current: list[Tensor], share: float) -> No
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages over the calls of `update_parameters`.
+    """Averaged copy of a model: its parameters are means over the calls of ``update_parameters``.
 
     Args:
         model: the model to copy.
-        device: where to keep the averages; where the model is if None.
-        avg_fn: average of a tensor from (averaged, current, number of calls before).
-        multi_avg_fn: the same for lists, in place.
-        use_buffers: average buffers too; else they are the model's.
+        device: the device of the averages. None means the device of the model.
+        avg_fn: the function from (averaged tensor, current tensor, number of earlier calls) to the new
+            average. None means the equal mean of all values.
+        multi_avg_fn: the same for lists of tensors; it writes the new averages into the first list.
+        use_buffers: whether buffers are averaged too. If not, they are copied from the model.
+    Shape: as for `model`.
+    Raises: AssertionError if both functions are given.
+    Source: Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better Generalization".
+
+    Example:
+        >>> model = flambeau.nn.Linear(1, 1, bias=False)
+        >>> averaged = flambeau.optim.swa_utils.AveragedModel(model)
+        >>> for value in (1.0, 2.0):
+        ...     _ = flambeau.nn.init.constant_(model.weight, value)
+        ...     averaged.update_parameters(model)
+        >>> averaged.module.weight.item()
+        1.5
     """
 
     n_averaged: Tensor
@@ -122,12 +195,19 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of batch normalizations anew, from all batches.
+    """Compute the running statistics of all batch normalization layers anew, from all batches of a loader.
 
     Args:
-        loader: batches; of tuples the first element is the input.
-        model: the model whose statistics are set.
-        device: where to move the input first.
+        loader: the batches; the first element of a tuple or list is the input.
+        model: the model whose statistics are set; it is called in training mode without gradients.
+        device: the device to which the input is moved first. None leaves it where it is.
+    Returns: None.
+
+    Example:
+        >>> model = flambeau.nn.BatchNorm1d(1)
+        >>> flambeau.optim.swa_utils.update_bn([flambeau.tensor([[1.0], [3.0]])], model)
+        >>> model.running_mean
+        tensor([2.])
     """
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm)]
     if not layers:
@@ -147,16 +227,27 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train(training)
 
 
+@described
 class SWALR(LRScheduler):
-    """Bring the rate to `swa_lr` in `anneal_epochs` epochs, and keep it.
+    """Moves the rate of each group to `swa_lr` in the first epochs, and keeps it there.
 
     Args:
-        optimizer: whose rates are set.
-        swa_lr: the rate, one or one per group.
-        anneal_epochs: how many epochs that takes.
-        anneal_strategy: "cos" or "linear".
-        last_epoch: -1, or the epoch to go on from.
-    Source: Izmailov et al. 2018, "Averaging weights leads to wider optima and better generalization".
+        {optimizer}
+        swa_lr: the final rate; a number, or a list of one number per group.
+        anneal_epochs: the number of epochs until the rate is `swa_lr`, 0 or more.
+        anneal_strategy: the curve between the rates: "cos" or "linear".
+        {last_epoch}
+    Raises: ValueError for another `anneal_strategy`, negative `anneal_epochs` or a wrong number of rates.
+    Source: Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better Generalization".
+
+    Example:
+        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
+        >>> SWALR = flambeau.optim.swa_utils.SWALR
+        >>> scheduler = SWALR(optimizer, 0.5, anneal_epochs=2, anneal_strategy="linear")
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.75]
     """
 
     def __init__(
