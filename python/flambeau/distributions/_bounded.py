@@ -10,6 +10,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._types.size import Size
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._trials import one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.exp_family import ExponentialFamily
@@ -23,18 +24,24 @@ from flambeau.distributions.utils import (
 from flambeau.nn.functional import binary_cross_entropy_with_logits
 
 
+@described
 class Uniform(Distribution):
-    """The uniform distribution on [low, high).
+    """Uniform distribution on [low, high).
 
-    Args:
-        low: the lower end.
-        high: the upper end, > low.
-        validate_args: whether arguments are checked.
     Support: [low, high].
 
-    >>> from flambeau.distributions import Uniform
-    >>> Uniform(0.0, 4.0).mean
-    tensor(2.)
+    Formula:
+        p(x) = 1 / (high - low)
+
+    Args:
+        low: the lower bound, included.
+        high: the upper bound, above `low`, excluded from samples.
+        {validate_args}
+    Raises: ValueError if `low` is not below `high`.
+
+    Example:
+        >>> flambeau.distributions.Uniform(0.0, 4.0).mean
+        tensor(2.)
     """
 
     has_rsample = True
@@ -99,21 +106,27 @@ class Uniform(Distribution):
         return (self.high - self.low).log()
 
 
+@described
 class ContinuousBernoulli(ExponentialFamily):
-    r"""Numbers of [0, 1] of density proportional to :math:`p^x (1 - p)^{1 - x}`.
+    """Continuous Bernoulli distribution on [0, 1].
+
+    Support: [0, 1].
+
+    Formula:
+        p(x) proportional to probs^x (1 - probs)^(1 - x)
 
     Args:
-        probs: p, or
-        logits: log(p / (1 - p)).
-        lims: around p = 1/2 the normaliser is a quotient of zeros; between these, Taylor's series stands
-            for it.
-        validate_args: whether arguments are checked.
-    Support: [0, 1].
-    Source: Loaiza-Ganem & Cunningham 2019, "The continuous Bernoulli".
+        probs: the parameter, in (0, 1). Give either `probs` or `logits`.
+        {logits}
+        lims: the interval around 0.5 in which a Taylor series replaces the normalizer, which is 0 / 0 at 0.5.
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+    Source: Loaiza-Ganem & Cunningham 2019, "The Continuous Bernoulli: Fixing a Pervasive Error in Variational
+        Autoencoders".
 
-    >>> from flambeau.distributions import ContinuousBernoulli
-    >>> ContinuousBernoulli(0.5).mean
-    tensor(0.5000)
+    Example:
+        >>> flambeau.distributions.ContinuousBernoulli(0.5).mean
+        tensor(0.5000)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -252,25 +265,28 @@ class ContinuousBernoulli(ExponentialFamily):
         return flambeau.where(outside, quotient, 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0)
 
 
+@described
 class GeneralizedPareto(Distribution):
-    r"""Excesses over a threshold.
+    """Generalized Pareto distribution of excesses over a threshold.
 
-    .. math:: P(X > x) = (1 + \xi z)^{-1/\xi}, \quad z = (x - \mu) / \sigma
+    Support: x >= loc, and x <= loc - scale / concentration for a negative concentration.
 
-    with :math:`e^{-z}` at :math:`\xi = 0`.
+    Formula:
+        P(X > x) = (1 + concentration z)^(-1 / concentration), z = (x - loc) / scale
+        P(X > x) = e^-z for concentration 0
 
     Args:
-        loc: the threshold :math:`\mu`.
-        scale: :math:`\sigma` > 0.
-        concentration: the tail index :math:`\xi`.
-        validate_args: whether arguments are checked.
-    Support: x >= loc, for a negative concentration up to loc - scale / concentration.
-    Source: Hosking & Wallis 1987, "Parameter and quantile estimation for the generalized Pareto
-    distribution".
+        loc: the threshold.
+        scale: the unit of the excess, above 0.
+        concentration: the tail index; the larger, the heavier the tail.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+    Source: Hosking & Wallis 1987, "Parameter and Quantile Estimation for the Generalized Pareto
+        Distribution".
 
-    >>> from flambeau.distributions import GeneralizedPareto
-    >>> GeneralizedPareto(0.0, 1.0, 0.5).mean
-    tensor(2.)
+    Example:
+        >>> flambeau.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {

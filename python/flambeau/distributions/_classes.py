@@ -10,23 +10,31 @@ import flambeau
 from flambeau import Tensor
 from flambeau._types.size import Size
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._trials import one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
 
+@described
 class Categorical(Distribution):
-    """One of several classes.
+    """Categorical distribution: the index of one of several classes.
+
+    Support: 0, ..., number of classes - 1.
+
+    Formula:
+        p(k) = probs_k
 
     Args:
-        probs: probabilities of the classes along the last dimension, up to a factor, or
-        logits: their logarithms, up to a term.
-        validate_args: whether arguments are checked.
-    Support: 0 .. number of classes - 1.
+        probs: the probabilities of the classes along the last dimension, 0 or more; they are normalized. Give
+            either `probs` or `logits`.
+        logits: the logarithms of the probabilities, up to a constant.
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, 0-dim ones, or values outside their range.
 
-    >>> from flambeau.distributions import Categorical
-    >>> Categorical(flambeau.tensor([1.0, 3.0])).probs
-    tensor([0.2500, 0.7500])
+    Example:
+        >>> flambeau.distributions.Categorical(flambeau.tensor([1.0, 3.0])).probs
+        tensor([0.2500, 0.7500])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -149,18 +157,25 @@ class _OfClasses(Distribution):
         return self._categorical.param_shape
 
 
+@described
 class OneHotCategorical(_OfClasses):
-    """One of several classes, as a vector with a single 1.
+    """Categorical distribution over vectors with a single 1.
+
+    Support: one-hot vectors.
+
+    Formula:
+        p(x) = prod_i probs_i^x_i
 
     Args:
-        probs: probabilities of the classes along the last dimension, up to a factor, or
-        logits: their logarithms, up to a term.
-        validate_args: whether arguments are checked.
-    Support: vectors with one 1.
+        probs: the probabilities of the classes along the last dimension, 0 or more; they are normalized. Give
+            either `probs` or `logits`.
+        logits: the logarithms of the probabilities, up to a constant.
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, 0-dim ones, or values outside their range.
 
-    >>> from flambeau.distributions import OneHotCategorical
-    >>> OneHotCategorical(flambeau.tensor([1.0, 3.0])).mode
-    tensor([0., 1.])
+    Example:
+        >>> flambeau.distributions.OneHotCategorical(flambeau.tensor([1.0, 3.0])).mode
+        tensor([0., 1.])
     """
 
     support = constraints.one_hot
@@ -206,20 +221,27 @@ class OneHotCategorical(_OfClasses):
         return self._enumerated(values, expand)
 
 
+@described
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot vectors whose gradient is that of the probabilities.
+    """One-hot categorical distribution whose ``rsample`` passes gradients on to the probabilities unchanged.
+
+    Support: one-hot vectors.
+
+    Formula:
+        rsample = sample + probs - stop_gradient(probs)
 
     Args:
-        probs: probabilities of the classes along the last dimension, up to a factor, or
-        logits: their logarithms, up to a term.
-        validate_args: whether arguments are checked.
-    Support: vectors with one 1.
-    Source: Bengio, Leonard & Courville 2013, "Estimating or propagating gradients through stochastic
-    neurons for conditional computation".
+        probs: the probabilities of the classes along the last dimension, 0 or more; they are normalized. Give
+            either `probs` or `logits`.
+        logits: the logarithms of the probabilities, up to a constant.
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, 0-dim ones, or values outside their range.
+    Source: Bengio, Leonard & Courville 2013, "Estimating or Propagating Gradients Through Stochastic Neurons
+        for Conditional Computation", section 4.
 
-    >>> from flambeau.distributions import OneHotCategoricalStraightThrough
-    >>> OneHotCategoricalStraightThrough(flambeau.ones(2)).rsample().sum()
-    tensor(1.)
+    Example:
+        >>> flambeau.distributions.OneHotCategoricalStraightThrough(flambeau.ones(2)).rsample().sum()
+        tensor(1.)
     """
 
     has_rsample = True
@@ -230,20 +252,27 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return samples + (probs - probs.detach())
 
 
+@described
 class Multinomial(_OfClasses):
-    r"""Number of occurrences of each class in independent draws: :math:`n! \prod p_i^{k_i} / k_i!`.
+    """Multinomial distribution: the number of occurrences of each class in independent draws.
+
+    Support: vectors of nonnegative integers with the sum total_count.
+
+    Formula:
+        p(k) = total_count! prod_i probs_i^k_i / k_i!
 
     Args:
-        total_count: how many draws n; one number for the whole batch.
-        probs: probabilities of the classes along the last dimension, up to a factor, or
-        logits: their logarithms, up to a term.
-        validate_args: whether arguments are checked.
-    Support: counts that add up to total_count.
-    Raises: NotImplementedError unless total_count is an int.
+        total_count: the number of draws, one int for the whole batch.
+        probs: the probabilities of the classes along the last dimension, 0 or more; they are normalized. Give
+            either `probs` or `logits`.
+        logits: the logarithms of the probabilities, up to a constant.
+        {validate_args}
+    Raises: NotImplementedError if `total_count` is not an int; ValueError for both or neither of `probs` and
+        `logits`, 0-dim ones, or values outside their range.
 
-    >>> from flambeau.distributions import Multinomial
-    >>> Multinomial(4, flambeau.ones(2)).mean
-    tensor([2., 2.])
+    Example:
+        >>> flambeau.distributions.Multinomial(4, flambeau.ones(2)).mean
+        tensor([2., 2.])
     """
 
     _kept = ("total_count",)

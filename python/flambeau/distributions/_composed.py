@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._classes import Categorical
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import _sum_rightmost
@@ -15,18 +16,23 @@ from flambeau.distributions.utils import _sum_rightmost
 D = TypeVar("D", bound=Distribution)
 
 
+@described
 class Independent(Distribution, Generic[D]):
-    """Trailing dimensions of a batch as dimensions of the event: probabilities multiply over them.
+    """Distribution that counts trailing batch dimensions of another one as event dimensions.
+
+    Formula:
+        log p(x) = sum of log p_base(x) over the trailing dimensions
 
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: number of trailing batch dimensions that become event dimensions.
-        validate_args: whether arguments are checked.
+        reinterpreted_batch_ndims: the number of trailing batch dimensions that become event dimensions.
+        {validate_args}
     Raises: ValueError if the batch has fewer dimensions.
 
-    >>> from flambeau.distributions import Independent, Normal
-    >>> Independent(Normal(flambeau.zeros(3), 1.0), 1).log_prob(flambeau.zeros(3)).shape
-    flambeau.Size([])
+    Example:
+        >>> from flambeau.distributions import Independent, Normal
+        >>> Independent(Normal(flambeau.zeros(3), 1.0), 1).log_prob(flambeau.zeros(3)).shape
+        flambeau.Size([])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -114,19 +120,25 @@ class Independent(Distribution, Generic[D]):
         return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
 
 
+@described
 class MixtureSameFamily(Distribution):
-    """One of several distributions of a family, chosen by a categorical one.
+    """Mixture of distributions of one family.
+
+    Formula:
+        p(x) = sum_k probs_k p_k(x)
 
     Args:
-        mixture_distribution: a Categorical, which chooses the component.
-        component_distribution: a distribution whose last batch dimension numbers the components.
-        validate_args: whether arguments are checked.
-    Raises: ValueError if the two do not fit.
+        mixture_distribution: the `Categorical` distribution that chooses the component.
+        component_distribution: the distribution whose last batch dimension indexes the components.
+        {validate_args}
+    Raises: ValueError for another mixture distribution, or if the batch shapes or the number of components
+        differ.
 
-    >>> from flambeau.distributions import Categorical, MixtureSameFamily, Normal
-    >>> p = MixtureSameFamily(Categorical(flambeau.ones(2)), Normal(flambeau.tensor([-1.0, 3.0]), 1.0))
-    >>> p.mean
-    tensor(1.)
+    Example:
+        >>> from flambeau.distributions import Categorical, MixtureSameFamily, Normal
+        >>> p = MixtureSameFamily(Categorical(flambeau.ones(2)), Normal(flambeau.tensor([-1.0, 3.0]), 1.0))
+        >>> p.mean
+        tensor(1.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}

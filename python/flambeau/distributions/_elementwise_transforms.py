@@ -10,6 +10,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._transform import Transform
 from flambeau.distributions.utils import _sum_rightmost
 from flambeau.nn.functional import softplus
@@ -25,8 +26,20 @@ class _Increasing(Transform):
     __hash__ = object.__hash__
 
 
+@described
 class ExpTransform(_Increasing):
-    """y = e^x."""
+    """Exponential function of each element.
+
+    Formula:
+        y = e^x
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.ExpTransform()(flambeau.zeros(2))
+        tensor([1., 1.])
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -42,12 +55,20 @@ class ExpTransform(_Increasing):
         return x
 
 
+@described
 class PowerTransform(Transform):
-    """y = x^exponent, of positive numbers.
+    """Power of each element, from positive numbers to positive numbers.
+
+    Formula:
+        y = x^exponent
 
     Args:
-        exponent: a number or a tensor, which broadcasts.
-        cache_size: 0 or 1.
+        exponent: the exponent, a number or a tensor that broadcasts with x.
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.PowerTransform(2.0)(flambeau.tensor([1.0, 3.0]))
+        tensor([1., 9.])
     """
 
     domain = constraints.positive
@@ -94,8 +115,22 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
     return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
 
 
+@described
 class SigmoidTransform(_Increasing):
-    """y = 1 / (1 + e^-x), kept away from 0 and 1."""
+    """Logistic function of each element.
+
+    The value is clamped to the open interval (0, 1), so that the inverse is finite.
+
+    Formula:
+        y = 1 / (1 + e^-x)
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.SigmoidTransform()(flambeau.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
 
     domain = constraints.real
     codomain = constraints.unit_interval
@@ -113,8 +148,20 @@ class SigmoidTransform(_Increasing):
         return -softplus(-x) - softplus(x)
 
 
+@described
 class SoftplusTransform(_Increasing):
-    """y = log(1 + e^x); the identity for large x."""
+    """Softplus function of each element; it equals x for large x.
+
+    Formula:
+        y = log(1 + e^x)
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.SoftplusTransform()(flambeau.tensor([0.0, 50.0]))
+        tensor([ 0.6931, 50.0000])
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -130,8 +177,20 @@ class SoftplusTransform(_Increasing):
         return -softplus(-x)
 
 
+@described
 class TanhTransform(_Increasing):
-    """y = tanh x."""
+    """Hyperbolic tangent of each element.
+
+    Formula:
+        y = tanh(x)
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.TanhTransform()(flambeau.zeros(2))
+        tensor([0., 0.])
+    """
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
@@ -147,8 +206,22 @@ class TanhTransform(_Increasing):
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
 
+@described
 class AbsTransform(Transform):
-    """y = |x|. The inverse returns the nonnegative x."""
+    """Absolute value.
+
+    The inverse returns the nonnegative number.
+
+    Formula:
+        y = |x|
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.AbsTransform()(flambeau.tensor([-2.0, 3.0]))
+        tensor([2., 3.])
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -165,17 +238,23 @@ class AbsTransform(Transform):
         return y
 
 
+@described
 class AffineTransform(Transform):
-    """y = loc + scale x.
+    """Affine map of each element.
+
+    Formula:
+        y = loc + scale x
 
     Args:
-        loc: a number or a tensor.
-        scale: a number or a tensor.
-        event_dim: how many dimensions form an event, over which Jacobians are summed.
-        cache_size: 0 or 1.
+        loc: the value at 0, a number or a tensor.
+        scale: the factor, a number or a tensor.
+        event_dim: the number of trailing dimensions of an event; the Jacobian determinant is multiplied over
+            them.
+        {cache_size}
 
-    >>> AffineTransform(1.0, 2.0)(flambeau.ones(2))
-    tensor([3., 3.])
+    Example:
+        >>> flambeau.distributions.AffineTransform(1.0, 2.0)(flambeau.ones(2))
+        tensor([3., 3.])
     """
 
     bijective = True
@@ -250,12 +329,21 @@ def _equal(a: Any, b: Any) -> bool:
     return bool((flambeau.as_tensor(a) == flambeau.as_tensor(b)).all())
 
 
+@described
 class CumulativeDistributionTransform(Transform):
-    """y = F(x), the distribution function.
+    """Cumulative distribution function of a distribution.
+
+    Formula:
+        y = P(X <= x)
 
     Args:
-        distribution: one of single numbers, with `cdf`, `icdf` and `log_prob`.
-        cache_size: 0 or 1.
+        distribution: a univariate distribution with ``cdf``, ``icdf`` and ``log_prob``.
+        {cache_size}
+
+    Example:
+        >>> from flambeau.distributions import CumulativeDistributionTransform, Normal
+        >>> CumulativeDistributionTransform(Normal(0.0, 1.0))(flambeau.zeros(2))
+        tensor([0.5000, 0.5000])
     """
 
     bijective = True

@@ -10,6 +10,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._types.size import Size
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._elementwise_transforms import _clipped_sigmoid
 from flambeau.distributions._transform import Transform
 from flambeau.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
@@ -20,14 +21,19 @@ def _same_kind(self: Any, other: object) -> bool:
     return type(self) is type(other)
 
 
+@described
 class ReshapeTransform(Transform):
-    """Reshape events.
+    """Reshaping of events.
 
     Args:
-        in_shape: the shape of x's events.
-        out_shape: the shape of y's, of as many elements.
-        cache_size: 0 or 1.
-    Raises: ValueError where the counts of elements differ.
+        in_shape: the shape of an event of x.
+        out_shape: the shape of an event of y, with as many elements.
+        {cache_size}
+    Raises: ValueError if the numbers of elements differ.
+
+    Example:
+        >>> flambeau.distributions.ReshapeTransform((4,), (2, 2))(flambeau.zeros(3, 4)).shape
+        flambeau.Size([3, 2, 2])
     """
 
     bijective = True
@@ -85,8 +91,22 @@ def _replaced(shape: Sequence[int], old: Size, new: Size) -> Size:
     return Size(tuple(shape[:cut]) + tuple(new))
 
 
+@described
 class SoftmaxTransform(Transform):
-    """Vectors to points of the simplex by e^x, normalised; the inverse takes logarithms."""
+    """Softmax along the last dimension; it is not injective.
+
+    The inverse returns the logarithm.
+
+    Formula:
+        y_i = e^x_i / sum_j e^x_j
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.SoftmaxTransform()(flambeau.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -108,16 +128,22 @@ class SoftmaxTransform(Transform):
     inverse_shape = forward_shape
 
 
+@described
 class StickBreakingTransform(Transform):
-    """Vectors of n numbers to points of the simplex in n + 1 dimensions.
+    """Bijection from vectors of n elements to the simplex of n + 1 elements.
 
-    Each element says which share of what is left of a stick of length 1 is broken off; zeros give equal
-    parts.
+    Element i sets the share z_i that is broken off the rest of a stick of length 1. Zeros give equal shares.
 
+    Formula:
+        y_i = z_i prod_(j < i) (1 - z_j), z_i = sigmoid(x_i - log(n - i)), i from 0
+
+    Args:
+        {cache_size}
     Source: Stan Reference Manual, "Unit simplex".
 
-    >>> StickBreakingTransform()(flambeau.zeros(3))
-    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    Example:
+        >>> flambeau.distributions.StickBreakingTransform()(flambeau.zeros(3))
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
     domain = constraints.real_vector
@@ -160,14 +186,22 @@ class StickBreakingTransform(Transform):
         return Size((*shape[:-1], shape[-1] - 1))
 
 
+@described
 class CorrCholeskyTransform(Transform):
-    r"""Vectors of D (D - 1) / 2 numbers to lower Cholesky factors of D x D correlation matrices.
+    """Map from vectors of d (d - 1) / 2 elements to Cholesky factors of d x d correlation matrices.
 
-    With partial correlations :math:`z = \tanh x`, row by row below the diagonal,
-    :math:`L_{ij} = z_{ij} \prod_{k<j} \sqrt{1 - z_{ik}^2}` and :math:`z_{ii} = 1`.
+    Formula:
+        L_ij = z_ij prod_(k < j) sqrt(1 - z_ik^2), z_ij = tanh(x_ij) below the diagonal, z_ii = 1
 
-    Source: Lewandowski, Kurowicka & Joe 2009, "Generating random correlation matrices based on vines and
-    extended onion method"; Stan Reference Manual, "Cholesky factors of correlation matrices".
+    Args:
+        {cache_size}
+    Source: Lewandowski, Kurowicka & Joe 2009, "Generating Random Correlation Matrices Based on Vines and
+        Extended Onion Method"; Stan Reference Manual, "Cholesky factors of correlation matrices".
+
+    Example:
+        >>> flambeau.distributions.transforms.CorrCholeskyTransform()(flambeau.zeros(1))
+        tensor([[1., 0.],
+                [0., 1.]])
     """
 
     domain = constraints.real_vector
@@ -216,8 +250,21 @@ class CorrCholeskyTransform(Transform):
         return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
 
+@described
 class LowerCholeskyTransform(Transform):
-    """Square matrices to lower triangular ones with a positive diagonal, by e^ of the diagonal."""
+    """Map from square matrices to lower triangular matrices with a positive diagonal.
+
+    Formula:
+        y_ij = x_ij below the diagonal, y_ii = e^x_ii, 0 above the diagonal
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.LowerCholeskyTransform()(flambeau.ones(2, 2))
+        tensor([[2.7183, 0.0000],
+                [1.0000, 2.7183]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -231,8 +278,21 @@ class LowerCholeskyTransform(Transform):
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
+@described
 class PositiveDefiniteTransform(Transform):
-    """Square matrices to positive-definite ones, the product of a Cholesky factor and its transpose."""
+    """Map from square matrices to positive definite matrices.
+
+    Formula:
+        y = L L^T, with the lower triangular L of `LowerCholeskyTransform`
+
+    Args:
+        {cache_size}
+
+    Example:
+        >>> flambeau.distributions.PositiveDefiniteTransform()(flambeau.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -267,14 +327,21 @@ class _Parts(Transform):
             raise AssertionError(f"expected size {count} in dimension {self.dim}, got {tuple(x.shape)}")
 
 
+@described
 class CatTransform(_Parts):
-    """One transform for each of the pieces along a dimension.
+    """Concatenation of transforms: applies one transform to each piece along a dimension.
 
     Args:
         tseq: the transforms.
         dim: the dimension.
-        lengths: sizes of the pieces. Default: 1 each.
-        cache_size: 0 or 1.
+        lengths: the size of each piece. None means 1 each.
+        {cache_size}
+    Raises: AssertionError if `tseq` contains anything but transforms, or `lengths` has another length.
+
+    Example:
+        >>> from flambeau.distributions import AffineTransform, CatTransform, ExpTransform
+        >>> CatTransform([ExpTransform(), AffineTransform(1.0, 2.0)], lengths=[1, 2])(flambeau.zeros(3))
+        tensor([1., 1., 1.])
     """
 
     def __init__(
@@ -342,13 +409,20 @@ class CatTransform(_Parts):
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
+@described
 class StackTransform(_Parts):
-    """One transform for each of the slices along a dimension.
+    """Stacked transforms: applies one transform to each slice along a dimension.
 
     Args:
         tseq: the transforms.
         dim: the dimension.
-        cache_size: 0 or 1.
+        {cache_size}
+    Raises: AssertionError if `tseq` contains anything but transforms.
+
+    Example:
+        >>> from flambeau.distributions import AffineTransform, ExpTransform, StackTransform
+        >>> StackTransform([ExpTransform(), AffineTransform(2.0, 2.0)])(flambeau.zeros(2))
+        tensor([1., 2.])
     """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:

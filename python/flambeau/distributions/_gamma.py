@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import broadcast_all
@@ -18,17 +19,23 @@ def _standard_gamma(concentration: Tensor) -> Tensor:
     return flambeau._standard_gamma(concentration)
 
 
+@described
 class Exponential(ExponentialFamily):
-    """Waiting times, of density rate e^(-rate x).
+    """Exponential distribution: the time between independent events.
 
-    Args:
-        rate: events in a unit of time, > 0.
-        validate_args: whether arguments are checked.
     Support: x >= 0.
 
-    >>> from flambeau.distributions import Exponential
-    >>> Exponential(4.0).mean
-    tensor(0.2500)
+    Formula:
+        p(x) = rate e^(-rate x)
+
+    Args:
+        rate: the expected number of events in a unit of time, above 0.
+        {validate_args}
+    Raises: ValueError for a rate outside its range.
+
+    Example:
+        >>> flambeau.distributions.Exponential(4.0).mean
+        tensor(0.2500)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
@@ -88,21 +95,27 @@ class Exponential(ExponentialFamily):
         return -(-x).log()
 
 
+@described
 class Gamma(ExponentialFamily):
-    r"""The gamma distribution.
+    """Gamma distribution.
 
-    .. math:: p(x) = \frac{\beta^\alpha}{\Gamma(\alpha)} x^{\alpha - 1} e^{-\beta x}
-
-    Args:
-        concentration: :math:`\alpha` > 0.
-        rate: :math:`\beta` > 0, the inverse of the scale.
-        validate_args: whether arguments are checked.
-    Support: x >= 0.
     Gradients of samples with respect to the concentration are implicit derivatives at a fixed probability.
 
-    >>> from flambeau.distributions import Gamma
-    >>> Gamma(3.0, 2.0).mean
-    tensor(1.5000)
+    Support: x >= 0.
+
+    Formula:
+        p(x) = rate^a / Gamma(a) x^(a - 1) e^(-rate x)
+
+    Args:
+        concentration: a > 0, the shape of the density.
+        rate: the inverse of the scale, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+    Source: Figurnov, Mohamed & Mnih 2018, "Implicit Reparameterization Gradients", for gradients of samples.
+
+    Example:
+        >>> flambeau.distributions.Gamma(3.0, 2.0).mean
+        tensor(1.5000)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(("concentration", "rate"), constraints.positive)
@@ -160,17 +173,23 @@ class Gamma(ExponentialFamily):
         return flambeau.lgamma(x + 1) - (x + 1) * (-y).log()
 
 
+@described
 class Chi2(Gamma):
-    """Sums of `df` squared normal numbers: gamma(df / 2, 1/2).
+    """Chi-squared distribution: the sum of `df` squared standard normal variables.
 
-    Args:
-        df: degrees of freedom, > 0.
-        validate_args: whether arguments are checked.
     Support: x >= 0.
 
-    >>> from flambeau.distributions import Chi2
-    >>> Chi2(3.0).variance
-    tensor(6.)
+    Formula:
+        p(x) = x^(df / 2 - 1) e^(-x / 2) / (2^(df / 2) Gamma(df / 2))
+
+    Args:
+        df: the degrees of freedom, above 0.
+        {validate_args}
+    Raises: ValueError for `df` outside its range.
+
+    Example:
+        >>> flambeau.distributions.Chi2(3.0).variance
+        tensor(6.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"df": constraints.positive}
@@ -190,20 +209,24 @@ class Chi2(Gamma):
         return self.concentration * 2
 
 
+@described
 class FisherSnedecor(Distribution):
-    r"""Fisher's F distribution: the ratio of two chi-squared numbers, each over its degrees of freedom.
+    """F distribution: the ratio of two chi-squared variables, each divided by its degrees of freedom.
 
-    .. math:: p(x) \propto x^{d_1/2 - 1} (1 + d_1 x / d_2)^{-(d_1 + d_2)/2}
-
-    Args:
-        df1: :math:`d_1` > 0, of the numerator.
-        df2: :math:`d_2` > 0, of the denominator.
-        validate_args: whether arguments are checked.
     Support: x > 0.
 
-    >>> from flambeau.distributions import FisherSnedecor
-    >>> FisherSnedecor(1.0, 4.0).mean
-    tensor(2.)
+    Formula:
+        p(x) proportional to x^(df1 / 2 - 1) (1 + df1 x / df2)^(-(df1 + df2) / 2)
+
+    Args:
+        df1: the degrees of freedom of the numerator, above 0.
+        df2: the degrees of freedom of the denominator, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+
+    Example:
+        >>> flambeau.distributions.FisherSnedecor(1.0, 4.0).mean
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"df1": constraints.positive, "df2": constraints.positive}
@@ -259,20 +282,23 @@ class FisherSnedecor(Distribution):
         return norm + power - (half1 + half2) * flambeau.log1p(ratio * value)
 
 
+@described
 class Dirichlet(ExponentialFamily):
-    r"""Shares of several classes, which add up to 1.
+    """Dirichlet distribution of vectors of nonnegative elements with the sum 1.
 
-    .. math:: p(x) = \frac{\Gamma(\sum\alpha_i)}{\prod\Gamma(\alpha_i)} \prod x_i^{\alpha_i - 1}
+    Support: the simplex.
+
+    Formula:
+        p(x) = Gamma(sum_i a_i) / prod_i Gamma(a_i) * prod_i x_i^(a_i - 1)
 
     Args:
-        concentration: :math:`\alpha_i` > 0 along the last dimension.
-        validate_args: whether arguments are checked.
-    Support: the simplex.
-    Raises: ValueError for a 0-dim concentration.
+        concentration: a_i > 0 along the last dimension.
+        {validate_args}
+    Raises: ValueError for a 0-dim concentration or elements outside their range.
 
-    >>> from flambeau.distributions import Dirichlet
-    >>> Dirichlet(flambeau.tensor([1.0, 3.0])).mean
-    tensor([0.2500, 0.7500])
+    Example:
+        >>> flambeau.distributions.Dirichlet(flambeau.tensor([1.0, 3.0])).mean
+        tensor([0.2500, 0.7500])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -336,20 +362,24 @@ class Dirichlet(ExponentialFamily):
         return x.lgamma().sum(-1) - flambeau.lgamma(x.sum(-1))
 
 
+@described
 class Beta(ExponentialFamily):
-    r"""The beta distribution of a share.
+    """Beta distribution on [0, 1].
 
-    .. math:: p(x) \propto x^{\alpha - 1} (1 - x)^{\beta - 1}
-
-    Args:
-        concentration1: :math:`\alpha` > 0, of x.
-        concentration0: :math:`\beta` > 0, of 1 - x.
-        validate_args: whether arguments are checked.
     Support: [0, 1].
 
-    >>> from flambeau.distributions import Beta
-    >>> Beta(1.0, 3.0).mean
-    tensor(0.2500)
+    Formula:
+        p(x) = x^(a - 1) (1 - x)^(b - 1) Gamma(a + b) / (Gamma(a) Gamma(b))
+
+    Args:
+        concentration1: a > 0, the concentration of x.
+        concentration0: b > 0, the concentration of 1 - x.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+
+    Example:
+        >>> flambeau.distributions.Beta(1.0, 3.0).mean
+        tensor(0.2500)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._gamma import Chi2
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.exp_family import ExponentialFamily
@@ -39,20 +40,24 @@ class _LocationScale(Distribution):
         return flambeau.empty(shape, dtype=self.loc.dtype, device=self.loc.device)
 
 
+@described
 class Normal(_LocationScale, ExponentialFamily):
-    r"""The normal distribution.
+    """Normal (Gaussian) distribution.
 
-    .. math:: p(x) = \frac{1}{\sigma\sqrt{2\pi}} e^{-(x - \mu)^2 / (2\sigma^2)}
+    Support: real numbers.
+
+    Formula:
+        p(x) = e^(-((x - loc) / scale)^2 / 2) / (scale sqrt(2 pi))
 
     Args:
-        loc: the mean :math:`\mu`.
-        scale: the standard deviation :math:`\sigma` > 0.
-        validate_args: whether arguments are checked.
-    Support: all numbers.
+        loc: the mean.
+        scale: the standard deviation, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
 
-    >>> from flambeau.distributions import Normal
-    >>> Normal(0.0, 2.0).variance
-    tensor(4.)
+    Example:
+        >>> flambeau.distributions.Normal(0.0, 2.0).variance
+        tensor(4.)
     """
 
     _mean_carrier_measure = 0
@@ -106,18 +111,24 @@ class Normal(_LocationScale, ExponentialFamily):
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()
 
 
+@described
 class Laplace(_LocationScale):
-    """Two exponential distributions back to back, of density e^-|z| / (2 scale), z = (x - loc) / scale.
+    """Laplace distribution: two exponential distributions, mirrored at `loc`.
+
+    Support: real numbers.
+
+    Formula:
+        p(x) = e^(-|x - loc| / scale) / (2 scale)
 
     Args:
         loc: the mean.
-        scale: the mean distance from it, > 0.
-        validate_args: whether arguments are checked.
-    Support: all numbers.
+        scale: the mean distance from `loc`, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
 
-    >>> from flambeau.distributions import Laplace
-    >>> Laplace(0.0, 1.0).cdf(flambeau.tensor(0.0))
-    tensor(0.5000)
+    Example:
+        >>> flambeau.distributions.Laplace(0.0, 1.0).cdf(flambeau.tensor(0.0))
+        tensor(0.5000)
     """
 
     @property
@@ -160,18 +171,24 @@ class Laplace(_LocationScale):
         return 1 + (2 * self.scale).log()
 
 
+@described
 class Cauchy(_LocationScale):
-    """The Cauchy distribution, of density 1 / (pi scale (1 + z^2)); it has neither mean nor variance.
+    """Cauchy distribution, which has neither mean nor variance.
+
+    Support: real numbers.
+
+    Formula:
+        p(x) = 1 / (pi scale (1 + z^2)), z = (x - loc) / scale
 
     Args:
         loc: the median.
-        scale: half the distance between the quartiles, > 0.
-        validate_args: whether arguments are checked.
-    Support: all numbers.
+        scale: half the distance between the quartiles, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
 
-    >>> from flambeau.distributions import Cauchy
-    >>> Cauchy(0.0, 1.0).cdf(flambeau.tensor(1.0))
-    tensor(0.7500)
+    Example:
+        >>> flambeau.distributions.Cauchy(0.0, 1.0).cdf(flambeau.tensor(1.0))
+        tensor(0.7500)
     """
 
     @property
@@ -205,21 +222,25 @@ class Cauchy(_LocationScale):
         return math.log(4 * math.pi) + self.scale.log()
 
 
+@described
 class StudentT(Distribution):
-    r"""Student's t distribution.
+    """Student's t distribution.
 
-    .. math:: p(x) \propto (1 + z^2 / \nu)^{-(\nu + 1) / 2}, \quad z = (x - \mu) / \sigma
+    Support: real numbers.
+
+    Formula:
+        p(x) proportional to (1 + z^2 / df)^(-(df + 1) / 2), z = (x - loc) / scale
 
     Args:
-        df: degrees of freedom :math:`\nu` > 0.
-        loc: the median :math:`\mu`.
-        scale: :math:`\sigma` > 0.
-        validate_args: whether arguments are checked.
-    Support: all numbers.
+        df: the degrees of freedom, above 0. The mean exists above 1, the variance is finite above 2.
+        loc: the median.
+        scale: the unit of the distance from `loc`, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
 
-    >>> from flambeau.distributions import StudentT
-    >>> StudentT(4.0).variance
-    tensor(2.)
+    Example:
+        >>> flambeau.distributions.StudentT(4.0).variance
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -279,21 +300,25 @@ class StudentT(Distribution):
         return self.scale.log() + more * (more.digamma() - half.digamma()) + 0.5 * self.df.log() + beta
 
 
+@described
 class VonMises(Distribution):
-    r"""The von Mises distribution of angles, in radians.
+    """Von Mises distribution of angles.
 
-    .. math:: p(x) = e^{\kappa \cos(x - \mu)} / (2 \pi I_0(\kappa))
+    Support: real numbers; samples lie in [-pi, pi).
+
+    Formula:
+        p(x) = e^(concentration cos(x - loc)) / (2 pi I_0(concentration))
 
     Args:
-        loc: the mean angle :math:`\mu`.
-        concentration: :math:`\kappa` > 0.
-        validate_args: whether arguments are checked.
-    Support: all numbers; samples lie in [-pi, pi).
-    Source: Best & Fisher 1979, "Efficient simulation of the von Mises distribution".
+        loc: the mean angle, in radians.
+        concentration: the inverse of the spread, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+    Source: Best & Fisher 1979, "Efficient Simulation of the von Mises Distribution".
 
-    >>> from flambeau.distributions import VonMises
-    >>> VonMises(flambeau.tensor(0.5), flambeau.tensor(2.0)).mean
-    tensor(0.5000)
+    Example:
+        >>> flambeau.distributions.VonMises(flambeau.tensor(0.5), flambeau.tensor(2.0)).mean
+        tensor(0.5000)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._gamma import Beta
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import _standard_normal, broadcast_all, lazy_property
@@ -37,23 +38,27 @@ def _half_log_det(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
+@described
 class MultivariateNormal(Distribution):
-    r"""Normal vectors with correlated elements.
+    """Multivariate normal distribution.
 
-    .. math:: \log p(x) = -\tfrac12 (d \log 2\pi + (x - \mu)^T \Sigma^{-1} (x - \mu)) - \log\det L
+    Support: vectors of d elements.
+
+    Formula:
+        log p(x) = -(d log(2 pi) + (x - loc)^T C^-1 (x - loc)) / 2 - log det L, C = L L^T
 
     Args:
-        loc: the mean.
-        covariance_matrix: :math:`\Sigma`; this or one of the next two.
-        precision_matrix: the inverse of the covariance.
-        scale_tril: the lower triangular L with covariance :math:`L L^T`.
-        validate_args: whether arguments are checked.
-    Support: vectors.
-    Raises: ValueError unless exactly one matrix is given.
+        loc: the mean, of shape ``(*, d)``.
+        covariance_matrix: C, positive definite, of shape ``(*, d, d)``. Give exactly one of the three
+            matrices.
+        precision_matrix: the inverse of C.
+        scale_tril: L, lower triangular with a positive diagonal; the fastest of the three.
+        {validate_args}
+    Raises: ValueError without exactly one matrix, for a 0-dim `loc`, or a matrix outside its range.
 
-    >>> from flambeau.distributions import MultivariateNormal
-    >>> MultivariateNormal(flambeau.zeros(2), flambeau.eye(2)).variance
-    tensor([1., 1.])
+    Example:
+        >>> flambeau.distributions.MultivariateNormal(flambeau.zeros(2), flambeau.eye(2)).variance
+        tensor([1., 1.])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -179,21 +184,27 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
     return (x.square() / D).sum(-1) - _batch_mahalanobis(capacitance_tril, _batch_mv(scaled, x))
 
 
+@described
 class LowRankMultivariateNormal(Distribution):
-    r"""Normal vectors of covariance :math:`W W^T + \mathrm{diag}(D)`, which is never formed.
+    """Multivariate normal distribution with a covariance matrix of low rank plus a diagonal.
+
+    The covariance matrix W W^T + diag(D) is not formed.
+
+    Support: vectors of d elements.
 
     Args:
-        loc: the mean, of shape (*, d).
-        cov_factor: W, of shape (*, d, rank).
-        cov_diag: D > 0, of shape (*, d).
-        validate_args: whether arguments are checked.
-    Support: vectors.
-    Raises: ValueError for shapes that do not fit.
-    Source: Woodbury 1950, "Inverting modified matrices".
+        loc: the mean, of shape ``(*, d)``.
+        cov_factor: W, of shape ``(*, d, rank)``.
+        cov_diag: D > 0, of shape ``(*, d)``.
+        {validate_args}
+    Raises: ValueError for shapes that do not fit or `cov_diag` outside its range.
+    See also: `MultivariateNormal`
+    Source: Woodbury 1950, "Inverting Modified Matrices".
 
-    >>> from flambeau.distributions import LowRankMultivariateNormal
-    >>> LowRankMultivariateNormal(flambeau.zeros(2), flambeau.ones(2, 1), flambeau.ones(2)).variance
-    tensor([2., 2.])
+    Example:
+        >>> from flambeau.distributions import LowRankMultivariateNormal
+        >>> LowRankMultivariateNormal(flambeau.zeros(2), flambeau.ones(2, 1), flambeau.ones(2)).variance
+        tensor([2., 2.])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -311,21 +322,26 @@ class LowRankMultivariateNormal(Distribution):
         return entropy.expand(tuple(self._batch_shape)) if self._batch_shape else entropy
 
 
+@described
 class LKJCholesky(Distribution):
-    r"""Lower Cholesky factors of correlation matrices, of density :math:`\propto \det(M)^{\eta - 1}` of M.
+    """LKJ distribution of the Cholesky factors of correlation matrices.
+
+    Support: lower triangular matrices with a positive diagonal and rows of length 1.
+
+    Formula:
+        p(M) proportional to det(M)^(concentration - 1), M = L L^T
 
     Args:
-        dim: how many rows, 2 or more.
-        concentration: :math:`\eta` > 0; 1 makes all correlation matrices equally likely.
-        validate_args: whether arguments are checked.
-    Support: lower triangular matrices with a positive diagonal and rows of length 1.
-    Raises: ValueError if `dim` is less than 2.
-    Source: Lewandowski, Kurowicka & Joe 2009, "Generating random correlation matrices based on vines and
-    extended onion method", section 3.2.
+        dim: the number of rows, 2 or more.
+        concentration: the exponent plus 1, above 0. 1 gives all correlation matrices the same density.
+        {validate_args}
+    Raises: ValueError if `dim` is below 2 or the concentration outside its range.
+    Source: Lewandowski, Kurowicka & Joe 2009, "Generating Random Correlation Matrices Based on Vines and
+        Extended Onion Method", section 3.2.
 
-    >>> from flambeau.distributions import LKJCholesky
-    >>> LKJCholesky(3, 0.5).event_shape
-    flambeau.Size([3, 3])
+    Example:
+        >>> flambeau.distributions.LKJCholesky(3, 0.5).event_shape
+        flambeau.Size([3, 3])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.positive}

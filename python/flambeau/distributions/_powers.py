@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._bounded import Uniform
 from flambeau.distributions._gamma import Exponential, Gamma
 from flambeau.distributions._transformed import TransformedDistribution
@@ -16,18 +17,24 @@ from flambeau.distributions.transforms import AffineTransform, ExpTransform, Pow
 from flambeau.distributions.utils import broadcast_all, euler_constant
 
 
+@described
 class Weibull(TransformedDistribution):
-    """Scale times an exponential number to the power of 1 / concentration: P(X > x) = e^-(x / scale)^k.
+    """Weibull distribution.
 
-    Args:
-        scale: > 0.
-        concentration: k > 0.
-        validate_args: whether arguments are checked.
     Support: x > 0.
 
-    >>> from flambeau.distributions import Weibull
-    >>> Weibull(2.0, 1.0).mean
-    tensor(2.)
+    Formula:
+        P(X > x) = e^(-(x / scale)^concentration)
+
+    Args:
+        scale: the unit of x, above 0.
+        concentration: the exponent, above 0. 1 gives the exponential distribution.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+
+    Example:
+        >>> flambeau.distributions.Weibull(2.0, 1.0).mean
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(
@@ -77,18 +84,24 @@ class Weibull(TransformedDistribution):
         return spread + flambeau.log(self.scale * self.concentration_reciprocal) + 1
 
 
+@described
 class Pareto(TransformedDistribution):
-    """Scale times e to an exponential number: P(X > x) = (scale / x)^alpha.
+    """Pareto distribution, with a tail that falls as a power.
+
+    Support: x >= scale.
+
+    Formula:
+        P(X > x) = (scale / x)^alpha
 
     Args:
-        scale: the smallest value, > 0.
-        alpha: > 0.
-        validate_args: whether arguments are checked.
-    Support: x > scale.
+        scale: the smallest value, above 0.
+        alpha: the exponent of the tail, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
 
-    >>> from flambeau.distributions import Pareto
-    >>> Pareto(1.0, 2.0).mean
-    tensor(2.)
+    Example:
+        >>> flambeau.distributions.Pareto(1.0, 2.0).mean
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(("alpha", "scale"), constraints.positive)
@@ -133,20 +146,26 @@ class Pareto(TransformedDistribution):
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
 
 
+@described
 class Kumaraswamy(TransformedDistribution):
-    """Shares of distribution function 1 - (1 - x^a)^b.
+    """Kumaraswamy distribution on [0, 1].
+
+    Support: [0, 1].
+
+    Formula:
+        P(X <= x) = 1 - (1 - x^a)^b
 
     Args:
         concentration1: a > 0.
         concentration0: b > 0.
-        validate_args: whether arguments are checked.
-    Support: [0, 1].
-    Source: Kumaraswamy 1980, "A generalized probability density function for double-bounded random
-    processes".
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+    Source: Kumaraswamy 1980, "A Generalized Probability Density Function for Double-Bounded Random
+        Processes".
 
-    >>> from flambeau.distributions import Kumaraswamy
-    >>> Kumaraswamy(1.0, 1.0).mean
-    tensor(0.5000)
+    Example:
+        >>> flambeau.distributions.Kumaraswamy(1.0, 1.0).mean
+        tensor(0.5000)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(
@@ -207,20 +226,24 @@ class Kumaraswamy(TransformedDistribution):
         return 1 - b.reciprocal() + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
 
 
+@described
 class InverseGamma(TransformedDistribution):
-    r"""One over a gamma number.
+    """Distribution of the reciprocal of a gamma variable.
 
-    .. math:: p(x) \propto x^{-\alpha - 1} e^{-\beta / x}
-
-    Args:
-        concentration: :math:`\alpha` > 0.
-        rate: :math:`\beta` > 0.
-        validate_args: whether arguments are checked.
     Support: x > 0.
 
-    >>> from flambeau.distributions import InverseGamma
-    >>> InverseGamma(3.0, 2.0).mean
-    tensor(1.)
+    Formula:
+        p(x) = rate^a / Gamma(a) x^(-a - 1) e^(-rate / x)
+
+    Args:
+        concentration: a > 0, the shape of the density.
+        rate: the scale of x, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+
+    Example:
+        >>> flambeau.distributions.InverseGamma(3.0, 2.0).mean
+        tensor(1.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = dict.fromkeys(("concentration", "rate"), constraints.positive)

@@ -13,6 +13,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._types.size import Size
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._classes import Categorical
 from flambeau.distributions._transformed import TransformedDistribution
 from flambeau.distributions._trials import _Odds, one_of
@@ -79,19 +80,27 @@ class _Relaxed(TransformedDistribution):
         return self.base_dist.probs
 
 
+@described
 class RelaxedBernoulli(_Relaxed):
-    """A number between 0 and 1 in place of a Bernoulli one.
+    """Continuous relaxation of the Bernoulli distribution, with differentiable samples in (0, 1).
 
-    Args:
-        temperature: > 0; the lower, the nearer samples come to 0 and 1.
-        probs: the probability of 1, or
-        logits: log(p / (1 - p)).
-        validate_args: whether arguments are checked.
     Support: [0, 1].
 
-    >>> from flambeau.distributions import RelaxedBernoulli
-    >>> RelaxedBernoulli(flambeau.tensor(2.0), probs=flambeau.tensor(0.5)).probs
-    tensor(0.5000)
+    Formula:
+        x = sigmoid((logits + log u - log(1 - u)) / temperature), u uniform on (0, 1)
+
+    Args:
+        temperature: above 0; the lower, the closer samples are to 0 and 1.
+        {probs}
+        {logits}
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+    Source: Maddison, Mnih & Teh 2017, "The Concrete Distribution"; Jang, Gu & Poole 2017, "Categorical
+        Reparameterization with Gumbel-Softmax".
+
+    Example:
+        >>> flambeau.distributions.RelaxedBernoulli(flambeau.tensor(2.0), probs=flambeau.tensor(0.5)).probs
+        tensor(0.5000)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -170,19 +179,29 @@ class ExpRelaxedCategorical(Distribution):
         return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
 
 
+@described
 class RelaxedOneHotCategorical(_Relaxed):
-    """A point of the simplex in place of a one-hot vector.
+    """Continuous relaxation of the one-hot categorical distribution, with differentiable samples.
 
-    Args:
-        temperature: > 0; the lower, the nearer samples come to one-hot vectors.
-        probs: probabilities of the classes along the last dimension, up to a factor, or
-        logits: their logarithms, up to a term.
-        validate_args: whether arguments are checked.
     Support: the simplex.
 
-    >>> from flambeau.distributions import RelaxedOneHotCategorical
-    >>> RelaxedOneHotCategorical(flambeau.tensor(2.0), probs=flambeau.ones(2)).event_shape
-    flambeau.Size([2])
+    Formula:
+        x = softmax((logits + g) / temperature), g_i from the standard Gumbel distribution
+
+    Args:
+        temperature: above 0; the lower, the closer samples are to one-hot vectors.
+        probs: the probabilities of the classes along the last dimension, 0 or more; they are normalized. Give
+            either `probs` or `logits`.
+        logits: the logarithms of the probabilities, up to a constant.
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+    Source: Maddison, Mnih & Teh 2017, "The Concrete Distribution"; Jang, Gu & Poole 2017, "Categorical
+        Reparameterization with Gumbel-Softmax".
+
+    Example:
+        >>> p = flambeau.distributions.RelaxedOneHotCategorical(flambeau.tensor(2.0), probs=flambeau.ones(2))
+        >>> p.event_shape
+        flambeau.Size([2])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints

@@ -9,18 +9,27 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions.utils import _sum_rightmost
 
 
+@described
 class Transform:
-    """An invertible map whose Jacobian's determinant can be computed.
+    """Base class of transforms: differentiable maps with a computable Jacobian determinant.
 
-    Subclasses give `domain`, `codomain`, `bijective`, `_call`, `_inverse` and `log_abs_det_jacobian`;
-    `forward_shape` and `inverse_shape` where shapes change.
+    A subclass defines ``domain``, ``codomain``, ``bijective``, ``_call``, ``_inverse`` and
+    ``log_abs_det_jacobian``,
+    and ``forward_shape`` and ``inverse_shape`` if shapes change. ``transform(x)`` computes the value, and
+    ``transform.inv`` is the inverse transform.
 
     Args:
-        cache_size: 0, or 1 to keep the last pair of values, so that ``t.inv(t(x)) is x``.
-    Raises: ValueError for another cache size.
+        {cache_size}
+    Raises: ValueError for another `cache_size`.
+
+    Example:
+        >>> t = flambeau.distributions.ExpTransform()
+        >>> t.inv(t(flambeau.tensor([2.0])))
+        tensor([2.])
     """
 
     bijective = False
@@ -182,12 +191,19 @@ class _InverseTransform(Transform):
         return self._base.forward_shape(shape)
 
 
+@described
 class ComposeTransform(Transform):
-    """Several transforms, one after the other.
+    """Composition of transforms.
 
     Args:
         parts: the transforms, applied from first to last.
-        cache_size: 0 or 1, for each of them.
+        {cache_size}
+    Raises: ValueError for another `cache_size`.
+
+    Example:
+        >>> from flambeau.distributions import AffineTransform, ComposeTransform, ExpTransform
+        >>> ComposeTransform([AffineTransform(0.0, 2.0), ExpTransform()])(flambeau.tensor([0.5]))
+        tensor([2.7183])
     """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
@@ -292,13 +308,24 @@ def _widened(constraint: Any, event_dim: int) -> Any:
     return constraints.independent(constraint, missing) if missing > 0 else constraint
 
 
+@described
 class IndependentTransform(Transform):
-    """A transform whose batch dimensions count as event dimensions, over which Jacobians are summed.
+    """Map that counts trailing dimensions of another one as event dimensions.
+
+    The Jacobian determinant is multiplied over them.
 
     Args:
         base_transform: the transform.
-        reinterpreted_batch_ndims: how many further dimensions form an event.
-        cache_size: 0 or 1.
+        reinterpreted_batch_ndims: the number of further trailing dimensions that belong to an event.
+        {cache_size}
+    Raises: ValueError for another `cache_size`.
+
+    Example:
+        >>> from flambeau.distributions import ExpTransform, IndependentTransform
+        >>> x = flambeau.tensor([1.0, 2.0])
+        >>> t = IndependentTransform(ExpTransform(), 1)
+        >>> t.log_abs_det_jacobian(x, t(x))
+        tensor(3.)
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._bounded import Uniform
 from flambeau.distributions._composed import Independent
 from flambeau.distributions._location import Cauchy, Normal
@@ -24,19 +25,24 @@ from flambeau.distributions.transforms import (
 from flambeau.distributions.utils import _sum_rightmost, broadcast_all, euler_constant
 
 
+@described
 class TransformedDistribution(Distribution):
-    """The distribution of transformed samples: densities are divided by the Jacobian's determinant.
+    """Distribution of transformed samples of another distribution.
+
+    Formula:
+        log p(y) = log p_base(x) - log |det dy/dx|, y = transforms(x)
 
     Args:
-        base_distribution: what the samples are drawn from.
-        transforms: one transform, or several in a list, applied from first to last.
-        validate_args: whether arguments are checked.
-    Raises: ValueError for anything else, and for a base with too few dimensions.
+        base_distribution: the distribution of x.
+        transforms: a `Transform`, or a list of them, applied from first to last.
+        {validate_args}
+    Raises: ValueError if `transforms` contains anything else, or if the base has too few dimensions for them.
 
-    >>> from flambeau.distributions import ExpTransform, Normal, TransformedDistribution
-    >>> p = TransformedDistribution(Normal(0.0, 1.0), ExpTransform())
-    >>> p.cdf(flambeau.tensor(1.0))
-    tensor(0.5000)
+    Example:
+        >>> from flambeau.distributions import ExpTransform, Normal, TransformedDistribution
+        >>> p = TransformedDistribution(Normal(0.0, 1.0), ExpTransform())
+        >>> p.cdf(flambeau.tensor(1.0))
+        tensor(0.5000)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -157,18 +163,24 @@ class _OfNormal(TransformedDistribution):
     has_rsample = True
 
 
+@described
 class LogNormal(_OfNormal):
-    """The exponential of a normal number.
+    """Distribution of the exponential of a normal variable.
 
-    Args:
-        loc: mean of the logarithm.
-        scale: standard deviation of the logarithm, > 0.
-        validate_args: whether arguments are checked.
     Support: x > 0.
 
-    >>> from flambeau.distributions import LogNormal
-    >>> LogNormal(0.0, 1.0).mode
-    tensor(0.3679)
+    Formula:
+        p(x) = e^(-((log x - loc) / scale)^2 / 2) / (x scale sqrt(2 pi))
+
+    Args:
+        loc: the mean of the logarithm.
+        scale: the standard deviation of the logarithm, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+
+    Example:
+        >>> flambeau.distributions.LogNormal(0.0, 1.0).mode
+        tensor(0.3679)
     """
 
     support = constraints.positive
@@ -208,20 +220,24 @@ class LogNormal(_OfNormal):
         return self.base_dist.entropy() + self.loc
 
 
+@described
 class LogisticNormal(_OfNormal):
-    """Normal vectors of n numbers broken into n + 1 shares.
+    """Logistic normal distribution: stick breaking of a normal vector of n elements into n + 1 shares.
+
+    Support: the simplex.
 
     Args:
-        loc: means of the normal vector, along the last dimension.
-        scale: standard deviations, > 0.
-        validate_args: whether arguments are checked.
-    Support: the simplex.
-    Source: Aitchison & Shen 1980, "Logistic-normal distributions"; with stick breaking in place of the
-    additive log-ratio.
+        loc: the means of the normal vector along the last dimension.
+        scale: the standard deviations, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
+    See also: `StickBreakingTransform`
+    Source: Aitchison & Shen 1980, "Logistic-Normal Distributions", with stick breaking instead of the
+        additive log ratio.
 
-    >>> from flambeau.distributions import LogisticNormal
-    >>> LogisticNormal(flambeau.zeros(2), flambeau.ones(2)).event_shape
-    flambeau.Size([3])
+    Example:
+        >>> flambeau.distributions.LogisticNormal(flambeau.zeros(2), flambeau.ones(2)).event_shape
+        flambeau.Size([3])
     """
 
     support = constraints.simplex
@@ -278,17 +294,23 @@ class _Half(TransformedDistribution):
         return self.base_dist.entropy() - math.log(2)
 
 
+@described
 class HalfNormal(_Half):
-    """The absolute value of a normal number of mean 0.
+    """Distribution of the absolute value of a normal variable with mean 0.
 
-    Args:
-        scale: standard deviation of the normal number, > 0.
-        validate_args: whether arguments are checked.
     Support: x >= 0.
 
-    >>> from flambeau.distributions import HalfNormal
-    >>> HalfNormal(1.0).mean
-    tensor(0.7979)
+    Formula:
+        p(x) = 2 e^(-(x / scale)^2 / 2) / (scale sqrt(2 pi))
+
+    Args:
+        scale: the standard deviation of the normal variable, above 0.
+        {validate_args}
+    Raises: ValueError for a scale outside its range.
+
+    Example:
+        >>> flambeau.distributions.HalfNormal(1.0).mean
+        tensor(0.7979)
     """
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
@@ -305,17 +327,23 @@ class HalfNormal(_Half):
         return self.scale.pow(2) * (1 - 2 / math.pi)
 
 
+@described
 class HalfCauchy(_Half):
-    """The absolute value of a Cauchy number of median 0.
+    """Distribution of the absolute value of a Cauchy variable with median 0.
 
-    Args:
-        scale: the median of the result, > 0.
-        validate_args: whether arguments are checked.
     Support: x >= 0.
 
-    >>> from flambeau.distributions import HalfCauchy
-    >>> HalfCauchy(3.0).icdf(flambeau.tensor(0.5))
-    tensor(3.)
+    Formula:
+        p(x) = 2 / (pi scale (1 + (x / scale)^2))
+
+    Args:
+        scale: the median of the result, above 0.
+        {validate_args}
+    Raises: ValueError for a scale outside its range.
+
+    Example:
+        >>> flambeau.distributions.HalfCauchy(3.0).icdf(flambeau.tensor(0.5))
+        tensor(3.)
     """
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
@@ -332,18 +360,24 @@ class HalfCauchy(_Half):
         return self.base_dist.variance
 
 
+@described
 class Gumbel(TransformedDistribution):
-    """The distribution of maxima, of distribution function e^-e^-z, z = (x - loc) / scale.
+    """Gumbel distribution of the maximum of many samples.
+
+    Support: real numbers.
+
+    Formula:
+        P(X <= x) = e^(-e^-z), z = (x - loc) / scale
 
     Args:
         loc: the mode.
-        scale: > 0.
-        validate_args: whether arguments are checked.
-    Support: all numbers.
+        scale: the unit of the distance from `loc`, above 0.
+        {validate_args}
+    Raises: ValueError for parameters outside their range.
 
-    >>> from flambeau.distributions import Gumbel
-    >>> Gumbel(0.0, 1.0).mean
-    tensor(0.5772)
+    Example:
+        >>> flambeau.distributions.Gumbel(0.0, 1.0).mean
+        tensor(0.5772)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}

@@ -10,6 +10,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._types.size import Size
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._gamma import Gamma
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.exp_family import ExponentialFamily
@@ -59,18 +60,24 @@ class _Odds(Distribution):
         return self._param.size()
 
 
+@described
 class Bernoulli(_Odds, ExponentialFamily):
-    """1 with probability `probs`, 0 otherwise.
+    """Bernoulli distribution: 1 with probability `probs`, otherwise 0.
 
-    Args:
-        probs: the probability of 1, or
-        logits: log(p / (1 - p)).
-        validate_args: whether arguments are checked.
     Support: 0 and 1.
 
-    >>> from flambeau.distributions import Bernoulli
-    >>> Bernoulli(0.25).variance
-    tensor(0.1875)
+    Formula:
+        p(k) = probs^k (1 - probs)^(1 - k)
+
+    Args:
+        {probs}
+        {logits}
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+
+    Example:
+        >>> flambeau.distributions.Bernoulli(0.25).variance
+        tensor(0.1875)
     """
 
     support = constraints.boolean
@@ -124,18 +131,24 @@ class Bernoulli(_Odds, ExponentialFamily):
         return flambeau.log1p(flambeau.exp(x))
 
 
+@described
 class Geometric(_Odds):
-    """How many failures come before the first success: (1 - p)^k p.
+    """Geometric distribution: the number of failures before the first success.
 
-    Args:
-        probs: the probability of success p > 0, or
-        logits: log(p / (1 - p)).
-        validate_args: whether arguments are checked.
     Support: 0, 1, 2, ...
 
-    >>> from flambeau.distributions import Geometric
-    >>> Geometric(0.25).mean
-    tensor(3.)
+    Formula:
+        p(k) = (1 - probs)^k probs
+
+    Args:
+        probs: the probability of success, in (0, 1]. Give either `probs` or `logits`.
+        {logits}
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+
+    Example:
+        >>> flambeau.distributions.Geometric(0.25).mean
+        tensor(3.)
     """
 
     support = constraints.nonnegative_integer
@@ -180,17 +193,23 @@ class Geometric(_Odds):
         return _binary_entropy(self.logits, self.probs) / self.probs
 
 
+@described
 class Poisson(ExponentialFamily):
-    r"""How many events of a given rate happen: :math:`\lambda^k e^{-\lambda} / k!`.
+    """Poisson distribution: the number of independent events in a unit of time.
 
-    Args:
-        rate: :math:`\lambda` >= 0.
-        validate_args: whether arguments are checked.
     Support: 0, 1, 2, ...
 
-    >>> from flambeau.distributions import Poisson
-    >>> Poisson(2.5).mode
-    tensor(2.)
+    Formula:
+        p(k) = rate^k e^-rate / k!
+
+    Args:
+        rate: the expected number of events, 0 or more.
+        {validate_args}
+    Raises: ValueError for a negative rate.
+
+    Example:
+        >>> flambeau.distributions.Poisson(2.5).mode
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.nonnegative}
@@ -240,19 +259,25 @@ def _with_counts(self: Any, total_count: Any, probs: Any, logits: Any) -> None:
     self.total_count = self.total_count.type_as(self.__dict__[name])
 
 
+@described
 class Binomial(_Odds):
-    r"""Successes in a number of trials: :math:`\binom{n}{k} p^k (1 - p)^{n - k}`.
+    """Binomial distribution: the number of successes in independent trials.
+
+    Support: 0, ..., total_count.
+
+    Formula:
+        p(k) = binom(total_count, k) probs^k (1 - probs)^(total_count - k)
 
     Args:
-        total_count: how many trials n.
-        probs: the probability of success p of each, or
-        logits: log(p / (1 - p)).
-        validate_args: whether arguments are checked.
-    Support: 0 .. total_count.
+        total_count: the number of trials, a nonnegative integer or a tensor of them.
+        {probs}
+        {logits}
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
 
-    >>> from flambeau.distributions import Binomial
-    >>> Binomial(4, flambeau.tensor(0.5)).mean
-    tensor(2.)
+    Example:
+        >>> flambeau.distributions.Binomial(4, flambeau.tensor(0.5)).mean
+        tensor(2.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -329,19 +354,25 @@ class Binomial(_Odds):
         return self._enumerated(values, expand)
 
 
+@described
 class NegativeBinomial(_Odds):
-    """Successes of probability p before `total_count` failures.
+    """Negative binomial distribution: the number of successes before `total_count` failures.
 
-    Args:
-        total_count: how many failures, >= 0; not necessarily whole.
-        probs: the probability of success p of each trial, < 1, or
-        logits: log(p / (1 - p)).
-        validate_args: whether arguments are checked.
     Support: 0, 1, 2, ...
 
-    >>> from flambeau.distributions import NegativeBinomial
-    >>> NegativeBinomial(3.0, flambeau.tensor(0.5)).mean
-    tensor(3.)
+    Formula:
+        p(k) = Gamma(total_count + k) / (k! Gamma(total_count)) (1 - probs)^total_count probs^k
+
+    Args:
+        total_count: the number of failures, 0 or more; it need not be an integer.
+        probs: the probability of success, in [0, 1). Give either `probs` or `logits`.
+        {logits}
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+
+    Example:
+        >>> flambeau.distributions.NegativeBinomial(3.0, flambeau.tensor(0.5)).mean
+        tensor(3.)
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {

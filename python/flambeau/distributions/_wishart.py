@@ -10,6 +10,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._arguments import described
 from flambeau.distributions._gamma import Chi2
 from flambeau.distributions._matrix import _half_log_det, one_matrix, root_of
 from flambeau.distributions.exp_family import ExponentialFamily
@@ -26,24 +27,28 @@ def _clamp_above_eps(x: Tensor) -> Tensor:
     return x.clamp(min=flambeau.finfo(x.dtype).eps)
 
 
+@described
 class Wishart(ExponentialFamily):
-    r"""Sums of squares and products of `df` normal vectors of one covariance matrix V.
+    """Wishart distribution: the sum of outer products of `df` normal vectors with covariance matrix V.
 
-    .. math:: p(X) \propto \det(X)^{(\nu - d - 1)/2} e^{-\mathrm{tr}(V^{-1} X) / 2}
+    Support: positive definite matrices of d rows.
+
+    Formula:
+        p(X) proportional to det(X)^((df - d - 1) / 2) e^(-trace(V^-1 X) / 2)
 
     Args:
-        df: degrees of freedom :math:`\nu` > d - 1.
-        covariance_matrix: V; this or one of the next two.
-        precision_matrix: its inverse.
-        scale_tril: its lower Cholesky factor.
-        validate_args: whether arguments are checked.
-    Support: positive-definite matrices.
-    Raises: ValueError unless exactly one matrix is given, or where df is too small.
-    Source: Smith & Hocking 1972, "Algorithm AS 53: Wishart variate generator" (Bartlett's decomposition).
+        df: the degrees of freedom, above d - 1.
+        covariance_matrix: V, positive definite, of shape ``(*, d, d)``. Give exactly one of the three
+            matrices.
+        precision_matrix: the inverse of V.
+        scale_tril: the lower Cholesky factor of V.
+        {validate_args}
+    Raises: ValueError without exactly one matrix, or if `df` is too small.
+    Source: Smith & Hocking 1972, "Algorithm AS 53: Wishart Variate Generator" (Bartlett's decomposition).
 
-    >>> from flambeau.distributions import Wishart
-    >>> Wishart(flambeau.tensor(4.0), flambeau.eye(2)).mean.diagonal()
-    tensor([4., 4.])
+    Example:
+        >>> flambeau.distributions.Wishart(flambeau.tensor(4.0), flambeau.eye(2)).mean.diagonal()
+        tensor([4., 4.])
     """
 
     support = constraints.positive_definite

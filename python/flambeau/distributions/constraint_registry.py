@@ -23,7 +23,19 @@ Factory = Callable[[Any], transforms.Transform]
 
 
 class ConstraintRegistry:
-    """Rules from kinds of constraints to transforms."""
+    """Table of rules from constraints to transforms; a call returns the transform for a constraint.
+
+    The argument of a transform is an unconstrained tensor, its value satisfies the constraint. ``biject_to``
+    holds bijections. ``transform_to`` holds maps that suit optimization and need not be injective.
+    A call raises NotImplementedError for a constraint without a rule; ``register`` adds one.
+
+    Example:
+        >>> from flambeau.distributions import biject_to, constraints, transform_to
+        >>> transform_to(constraints.simplex)(flambeau.zeros(2))
+        tensor([0.5000, 0.5000])
+        >>> biject_to(constraints.simplex)(flambeau.zeros(2))
+        tensor([0.3333, 0.3333, 0.3333])
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Factory] = {}

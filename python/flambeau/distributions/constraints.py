@@ -27,11 +27,17 @@ __all__ = [
 
 
 class Constraint:
-    """A set of values.
+    """Base class of constraints: sets of values.
+
+    A subclass defines ``check(value)``, which returns whether each event satisfies the constraint.
 
     Attributes:
-        is_discrete: whether its members can be counted.
-        event_dim: how many trailing dimensions form one member.
+        is_discrete: whether the set is countable.
+        event_dim: the number of trailing dimensions of one event.
+
+    Example:
+        >>> flambeau.distributions.constraints.positive.check(flambeau.tensor([-1.0, 2.0]))
+        tensor([False,  True])
     """
 
     is_discrete: Any = False
@@ -46,7 +52,17 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A constraint that depends on other values; `is_discrete` and `event_dim` may be known beforehand."""
+    """Constraint that depends on other values; call it to state what is known of it beforehand.
+
+    Args:
+        is_discrete: whether the set is countable, if known.
+        event_dim: the number of trailing dimensions of one event, if known.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.is_dependent(constraints.dependent)
+        True
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -80,12 +96,33 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether the set depends on other values."""
+    """Return whether a constraint depends on other values.
+
+    Args:
+        constraint: the constraint.
+    Returns: True or False.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.is_dependent(constraints.positive)
+        False
+    """
     return isinstance(constraint, _Dependent)
 
 
 class _DependentProperty(property, _Dependent):
-    """A property that gives a constraint of an object, and stands for an unknown one on its class."""
+    """Property that computes a constraint from an object, and is a dependent constraint on the class.
+
+    Args:
+        fn: the function from the object to the constraint. None makes a decorator.
+        is_discrete: whether the set is countable, if known.
+        event_dim: the number of trailing dimensions of one event, if known.
+
+    Example:
+        >>> from flambeau.distributions import Uniform, constraints
+        >>> constraints.is_dependent(Uniform.support), Uniform(0.0, 2.0).support.upper_bound
+        (True, tensor(2.))
+    """
 
     def __init__(
         self,
@@ -103,7 +140,20 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """Events over further dimensions; all their elements are in the base set."""
+    """Constraint that counts trailing dimensions of another one as event dimensions.
+
+    An event satisfies it if all its elements satisfy the base constraint.
+
+    Args:
+        base_constraint: the constraint.
+        reinterpreted_batch_ndims: the number of further trailing dimensions of an event, 0 or more.
+    Raises: AssertionError if `base_constraint` is not a `Constraint` or the number is not an int.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.independent(constraints.positive, 1).check(flambeau.tensor([[1.0, 2.0], [0.0, 1.0]]))
+        tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -137,7 +187,19 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """Events of a mixture: in the set for every component, whose dimension comes behind the batch."""
+    """Constraint on samples of a mixture: every component's support contains them.
+
+    Args:
+        base_constraint: the constraint of the component distribution, whose last batch dimension indexes the
+            components.
+    Raises: AssertionError if `base_constraint` is not a `Constraint`.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> mixture = constraints.MixtureSameFamilyConstraint(constraints.positive)
+        >>> mixture.check(flambeau.tensor([-1.0, 2.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, base_constraint: Any) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -212,7 +274,17 @@ class _UpTo(_Bounded):
 
 
 class _IntegerInterval(_Between):
-    """Integers between two bounds, inclusive."""
+    """Integers between two bounds.
+
+    Args:
+        lower_bound: the lower bound, included.
+        upper_bound: the upper bound, included.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.integer_interval(0, 5).check(flambeau.tensor([5.0, 2.5]))
+        tensor([ True, False])
+    """
 
     is_discrete = True
 
@@ -250,7 +322,16 @@ class _Real(Constraint):
 
 
 class _GreaterThan(_From):
-    """Numbers above a bound."""
+    """Numbers above a bound.
+
+    Args:
+        lower_bound: the bound, excluded.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.greater_than(0).check(flambeau.tensor([0.0, 1.0]))
+        tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is in the set."""
@@ -258,7 +339,16 @@ class _GreaterThan(_From):
 
 
 class _GreaterThanEq(_From):
-    """Numbers from a bound on."""
+    """Numbers that are at least a bound.
+
+    Args:
+        lower_bound: the bound, included.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.greater_than_eq(0).check(flambeau.tensor([0.0, -1.0]))
+        tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is in the set."""
@@ -266,7 +356,16 @@ class _GreaterThanEq(_From):
 
 
 class _LessThan(_UpTo):
-    """Numbers below a bound."""
+    """Numbers below a bound.
+
+    Args:
+        upper_bound: the bound, excluded.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.less_than(0).check(flambeau.tensor([0.0, -1.0]))
+        tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is in the set."""
@@ -274,7 +373,17 @@ class _LessThan(_UpTo):
 
 
 class _Interval(_Between):
-    """Numbers between two bounds, which belong to it."""
+    """Closed interval.
+
+    Args:
+        lower_bound: the lower bound, included.
+        upper_bound: the upper bound, included.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.interval(0, 1).check(flambeau.tensor([1.0, 1.5]))
+        tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is in the set."""
@@ -282,7 +391,17 @@ class _Interval(_Between):
 
 
 class _HalfOpenInterval(_Between):
-    """Numbers of the interval [lower bound, upper bound)."""
+    """Half-open interval.
+
+    Args:
+        lower_bound: the lower bound, included.
+        upper_bound: the upper bound, excluded.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.half_open_interval(0, 1).check(flambeau.tensor([0.0, 1.0]))
+        tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         """Whether each element is in the set."""
@@ -300,7 +419,16 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Vectors of counts that add up to no more than a bound."""
+    """Vectors of nonnegative integers whose sum is at most a bound.
+
+    Args:
+        upper_bound: the bound, included.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> constraints.multinomial(3).check(flambeau.tensor([[1.0, 2.0], [3.0, 1.0]]))
+        tensor([ True, False])
+    """
 
     is_discrete = True
     event_dim = 1
@@ -403,7 +531,21 @@ class _Several(Constraint):
 
 
 class _Cat(_Several):
-    """Constraints on successive pieces along `dim`, of the given `lengths` (default: 1 each)."""
+    """Concatenation of constraints: one constraint for each piece along a dimension.
+
+    Args:
+        cseq: the constraints.
+        dim: the dimension.
+        lengths: the size of each piece. None means 1 each.
+    Raises: AssertionError if `lengths` has another length than `cseq`, or `cseq` contains anything but
+        constraints.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> pair = constraints.cat([constraints.positive, constraints.real])
+        >>> pair.check(flambeau.tensor([-1.0, -1.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
@@ -426,7 +568,19 @@ class _Cat(_Several):
 
 
 class _Stack(_Several):
-    """Constraints on the slices along `dim`."""
+    """Stacked constraints: one constraint for each slice along a dimension.
+
+    Args:
+        cseq: the constraints.
+        dim: the dimension.
+    Raises: AssertionError if `cseq` contains anything but constraints.
+
+    Example:
+        >>> from flambeau.distributions import constraints
+        >>> pair = constraints.stack([constraints.positive, constraints.real])
+        >>> pair.check(flambeau.tensor([-1.0, -1.0]))
+        tensor([False,  True])
+    """
 
     @property
     def event_dim(self) -> int:

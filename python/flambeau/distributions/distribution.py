@@ -18,17 +18,23 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """A batch of distributions over events of one shape.
+    """Base class of distributions: a batch of distributions over events of one shape.
 
-    Subclasses name their parameters, with what they may be, in `arg_constraints`; those that an object was
-    made with are its attributes. Samples have the shape ``sample_shape + batch_shape + event_shape``.
+    A subclass names its parameters and their constraints in ``arg_constraints``, and keeps them as
+    attributes.
+    Samples have the shape ``sample_shape + batch_shape + event_shape``.
 
     Args:
-        batch_shape: how many distributions.
+        batch_shape: the shape of the batch.
         event_shape: the shape of one event.
-        validate_args: whether parameters and values are checked. Default: yes, unless Python runs
-            with ``-O`` or `set_default_validate_args` says otherwise.
-    Raises: ValueError for parameters or values outside of their sets.
+        validate_args: whether parameters and values are checked. None means the default that
+            `set_default_validate_args` sets: True, except under ``python -O``.
+    Raises: ValueError for parameters or values that do not satisfy their constraints.
+
+    Example:
+        >>> p = flambeau.distributions.Normal(flambeau.zeros(2), 1.0)
+        >>> p.batch_shape, p.event_shape, p.sample((3,)).shape
+        (flambeau.Size([2]), flambeau.Size([]), flambeau.Size([3, 2]))
     """
 
     has_rsample: Any = False

@@ -6,19 +6,35 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.distributions._arguments import described
 from flambeau.distributions.distribution import Distribution
 
 __all__ = ["ExponentialFamily"]
 
 
+@described
 class ExponentialFamily(Distribution):
-    r"""A distribution of density :math:`h(x) e^{\langle\theta, t(x)\rangle - F(\theta)}`.
+    """Base class of distributions of an exponential family.
 
-    Subclasses give the natural parameters :math:`\theta` as `_natural_params`, the log-normaliser F as
-    `_log_normalizer` and :math:`E[\log h(x)]` as `_mean_carrier_measure`. The entropy of families without
-    a formula of their own, and divergences of one family, follow from them.
+    A subclass gives the natural parameters t as ``_natural_params``, the log normalizer F as
+    ``_log_normalizer``
+    and E[log h(x)] as ``_mean_carrier_measure``. The default entropy and Kullback-Leibler divergence follow
+    from
+    them.
 
-    Source: Nielsen & Garcia 2009, "Statistical exponential families: A digest with flash cards".
+    Formula:
+        p(x) = h(x) e^(<t, s(x)> - F(t))
+
+    Args:
+        batch_shape: the shape of the batch.
+        event_shape: the shape of one event.
+        {validate_args}
+    Raises: ValueError for parameters that do not satisfy their constraints.
+    Source: Nielsen & Garcia 2009, "Statistical Exponential Families: A Digest with Flash Cards".
+
+    Example:
+        >>> isinstance(flambeau.distributions.Gamma(1.0, 1.0), flambeau.distributions.ExponentialFamily)
+        True
     """
 
     @property

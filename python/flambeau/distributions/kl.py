@@ -22,9 +22,25 @@ _KL_MEMOIZE: dict[tuple[type, type], Rule | None] = {}
 
 
 def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Callable[[Rule], Rule]:
-    """Decorate the function that computes KL(p || q) for two kinds and their subclasses.
+    """Return a decorator that registers a function as the rule of `kl_divergence` for two classes.
 
-    Raises: TypeError for anything but classes.
+    The rule also holds for subclasses that have no nearer rule.
+
+    Args:
+        type_p: the class of p.
+        type_q: the class of q.
+    Returns: the decorator of a function ``(p, q)`` that returns the divergence.
+    Raises: TypeError if an argument is not a class of distributions.
+
+    Example:
+        >>> from flambeau.distributions import Normal, kl_divergence, register_kl
+        >>> class Shifted(Normal):
+        ...     pass
+        >>> @register_kl(Shifted, Shifted)
+        ... def _(p, q):
+        ...     return flambeau.zeros(())
+        >>> kl_divergence(Shifted(0.0, 1.0), Shifted(1.0, 1.0))
+        tensor(0.)
     """
     for kind in (type_p, type_q):
         # Not only subclasses of Distribution: Pyro registers rules for classes that only behave like one.
@@ -58,13 +74,21 @@ def _dispatch_kl(type_p: type, type_q: type) -> Rule | None:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    r"""Return how much q misses of p: :math:`E_p[\log p - \log q]`, in nats.
+    """Compute the Kullback-Leibler divergence of two distributions.
 
-    Raises: NotImplementedError for kinds without a rule; `register_kl` adds one.
+    Formula:
+        KL(p || q) = E_p[log p(x) - log q(x)]
 
-    >>> from flambeau.distributions import Normal
-    >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
-    tensor(0.5000)
+    Args:
+        p: the distribution of the expectation.
+        q: the distribution that p is compared with.
+    Returns: the divergence in nats, of the broadcast batch shape of both.
+    Raises: NotImplementedError for a pair of classes without a rule; `register_kl` adds one.
+
+    Example:
+        >>> from flambeau.distributions import Normal, kl_divergence
+        >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
+        tensor(0.5000)
     """
     pair = type(p), type(q)
     if pair not in _KL_MEMOIZE:
