@@ -243,8 +243,30 @@ PyMethodDef functions[] = {{"_apply_function", apply_function, METH_VARARGS, nul
 
 }  // namespace
 
+const char context_doc[] =
+    R"(Node of a custom `Function`, which its forward and backward receive as `ctx`.
+
+``save_for_backward`` stores tensors that ``saved_tensors`` returns in backward; other attributes store
+anything else. ``needs_input_grad`` tells for each argument of forward whether backward must return its
+gradient.
+
+Example:
+    >>> class Scale(flambeau.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x, factor):
+    ...         ctx.factor = factor
+    ...         return x * factor
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         print(ctx.needs_input_grad)
+    ...         return grad * ctx.factor, None
+    >>> Scale.apply(flambeau.ones(1, requires_grad=True), 2.0).backward()
+    (True, False)
+)";
+
 void add_custom_function(PyObject* module) {
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(context_new)},
+  PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(context_doc)},
+                         {Py_tp_new, reinterpret_cast<void*>(context_new)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
                          {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
                          {Py_tp_clear, reinterpret_cast<void*>(context_clear)},

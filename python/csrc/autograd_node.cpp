@@ -350,8 +350,22 @@ PyObject* wrap_node(const intrusive_ptr<Node>& node) {
   return self;
 }
 
+const char node_doc[] =
+    R"(Node of the graph: one recorded operation, the ``grad_fn`` of its outputs.
+
+``next_functions`` holds the nodes that receive its gradients, with the number of the output. Attributes
+named ``_saved_<name>`` give what the operation saved for backward.
+
+Example:
+    >>> x = flambeau.ones(1, requires_grad=True)
+    >>> node = (x * x).exp().grad_fn
+    >>> node.name(), node.next_functions[0][0].name()
+    ('ExpBackward0', 'MulBackward0')
+)";
+
 void add_node_type(PyObject* module) {
-  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+  PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(node_doc)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                          {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
                          {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                          {Py_tp_call, reinterpret_cast<void*>(call)},

@@ -14,34 +14,74 @@ from flambeau._loading.lazy import attributes
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the stream of random numbers at a seed; the numbers are PyTorch's.
+    """Set the seed of the default generator; it then yields the same numbers as PyTorch's.
 
     Args:
-        seed: any integer of 64 bits; negative ones count from 2**64.
+        seed: an integer of 64 bits; a negative one counts from 2**64.
     Returns: the default generator.
+
+    Example:
+        >>> _ = flambeau.random.manual_seed(0)
+        >>> flambeau.rand(2)
+        tensor([0.4963, 0.7682])
     """
     return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
-    """Start the stream at a seed from the system, and return it."""
+    """Set the default generator to a seed from the operating system.
+
+    Returns: the seed.
+
+    Example:
+        >>> flambeau.random.seed() == flambeau.random.initial_seed()
+        True
+    """
     value = int.from_bytes(os.urandom(8), "little")
     default_generator.manual_seed(value)
     return value
 
 
 def initial_seed() -> int:
-    """Return the seed that the stream was started at."""
+    """Return the seed that the default generator was set to last.
+
+    Returns: the seed.
+
+    Example:
+        >>> _ = flambeau.manual_seed(7)
+        >>> flambeau.random.initial_seed()
+        7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """Return the generator's position as a tensor of bytes."""
+    """Return the state of the default generator.
+
+    Returns: a tensor of bytes, for `set_rng_state`.
+
+    Example:
+        >>> flambeau.random.get_rng_state().dtype
+        flambeau.uint8
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Continue from a position that `get_rng_state` returned."""
+    """Set the state of the default generator.
+
+    Args:
+        new_state: a state that `get_rng_state` returned.
+    Returns: None.
+    Raises: RuntimeError for a tensor that is no such state.
+
+    Example:
+        >>> state = flambeau.random.get_rng_state()
+        >>> first = flambeau.rand(2)
+        >>> flambeau.random.set_rng_state(state)
+        >>> bool((flambeau.rand(2) == first).all())
+        True
+    """
     default_generator.set_state(new_state)
 
 
@@ -53,7 +93,23 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cuda",
 ) -> Iterator[None]:
-    """Restore the generator's position at the end of the block; that of the host is the only one."""
+    """Restore the state of the default generator at the end of a block.
+
+    Args:
+        devices: no effect; the default generator is the only one.
+        enabled: whether to restore the state.
+        _caller: no effect.
+        _devices_kw: no effect.
+        device_type: no effect.
+    Returns: a context manager.
+
+    Example:
+        >>> before = flambeau.random.get_rng_state()
+        >>> with flambeau.random.fork_rng():
+        ...     _ = flambeau.rand(3)
+        >>> bool((flambeau.random.get_rng_state() == before).all())
+        True
+    """
     state = get_rng_state() if enabled else None
     try:
         yield
@@ -63,9 +119,13 @@ def fork_rng(
 
 
 def thread_safe_generator() -> Generator | None:
-    """Return the calling thread's own generator in a DataLoader whose workers are threads, else None.
+    """Return the calling thread's generator in a `DataLoader` whose workers are threads.
 
-    Workers are processes here, so that the default generator is theirs alone.
+    Returns: None: workers are processes in flambeau, and each has its own default generator.
+
+    Example:
+        >>> flambeau.random.thread_safe_generator() is None
+        True
     """
     return None
 

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 
+import flambeau
 import pytest
 
 MODULES = [
@@ -23,5 +24,5 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
-    failed, _ = doctest.testmod(importlib.import_module(name))
+    failed, _ = doctest.testmod(importlib.import_module(name), extraglobs={"flambeau": flambeau})
     assert failed == 0

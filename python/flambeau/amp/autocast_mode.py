@@ -14,10 +14,15 @@ _LOWER = {"cpu": (_C.bfloat16, _C.float16), "cuda": (_C.float16, _C.bfloat16)}
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether a device type has autocast: "cpu" and "cuda" have.
+    """Return whether a device type has autocast; "cpu" and "cuda" have.
 
-    >>> is_autocast_available("cpu")
-    True
+    Args:
+        device_type: the device type.
+    Returns: True or False.
+
+    Example:
+        >>> flambeau.amp.is_autocast_available("cpu")
+        True
     """
     return _C._is_autocast_available(device_type)
 
@@ -43,27 +48,28 @@ def _is_possible(device: str, fast: dtype | None) -> bool:
 
 
 class autocast:
-    """Within the region, operators of a device cast floating point arguments to the dtype that suits them.
+    """Context manager and decorator in which operators cast floating arguments to the dtype that suits them.
 
-    Products and convolutions compute in `dtype`; operators that need more precision compute in float32.
+    Matrix products and convolutions compute in `dtype`; operators that need more precision compute in
+    float32.
     Arguments in float64 keep their dtype. Casts of float32 leaves that require gradients are cached until
-    the outermost region ends. As a decorator, it runs a function in a region. The state is per thread.
+    the outermost region ends. The state belongs to the thread.
 
     Args:
-        device_type: "cpu" or "cuda".
-        dtype: the lower precision; default bfloat16 on the CPU and float16 on CUDA.
+        device_type: the device type whose operators cast: "cpu" or "cuda".
+        dtype: the lower precision. None means bfloat16 on the CPU and float16 on CUDA.
         enabled: whether operators cast; False disables autocast within an outer region.
-        cache_enabled: whether casts are cached. Default: the setting outside of the region.
-    Raises: ValueError if `device_type` is not a string, RuntimeError if the device has no autocast.
+        cache_enabled: whether casts are cached. None means the setting outside of the region.
+    Raises: ValueError if `device_type` is not a string, RuntimeError if the device type has no autocast.
 
-    >>> import flambeau as fb
-    >>> x = fb.ones(2, 2)
-    >>> with autocast("cpu"):
-    ...     y = x @ x
-    ...     with autocast("cpu", enabled=False):
-    ...         z = x @ x
-    >>> y.dtype, z.dtype
-    (flambeau.bfloat16, flambeau.float32)
+    Example:
+        >>> x = flambeau.ones(2, 2)
+        >>> with flambeau.amp.autocast("cpu"):
+        ...     y = x @ x
+        ...     with flambeau.amp.autocast("cpu", enabled=False):
+        ...         z = x @ x
+        >>> y.dtype, z.dtype
+        (flambeau.bfloat16, flambeau.float32)
     """
 
     def __init__(
@@ -129,13 +135,27 @@ def _cast(value: Any, device_type: str, to: dtype) -> Any:
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: dtype | None = None
 ) -> Any:
-    """Decorate the ``forward`` of a custom Function, so that it works under autocast.
+    """Decorate the ``forward`` of a `Function` so that it works under autocast.
 
     Args:
-        fwd: the function; None: returns the decorator.
+        fwd: the function. None makes a decorator.
         device_type: the device type whose autocast state is used.
-        cast_inputs: dtype to which inputs are cast within a region, where `fwd` then runs without autocast.
+        cast_inputs: the dtype to which floating inputs are cast within a region, where `fwd` then runs
+            without autocast. None leaves the inputs and autocast as they are.
+    Returns: the decorated function.
     Raises: ValueError if `device_type` is not a string.
+    See also: `custom_bwd`
+
+    Example:
+        >>> class Product(flambeau.autograd.Function):
+        ...     @staticmethod
+        ...     @flambeau.amp.custom_fwd(device_type="cpu", cast_inputs=flambeau.float32)
+        ...     def forward(ctx, a, b):
+        ...         return a @ b
+        >>> half = flambeau.ones(2, 2, dtype=flambeau.bfloat16)
+        >>> with flambeau.autocast("cpu"):
+        ...     Product.apply(half, half).dtype
+        flambeau.float32
     """
     _named(device_type)
     if fwd is None:
@@ -156,12 +176,34 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorate the ``backward`` of a custom Function, so that it runs in the autocast state of its forward.
+    """Decorate the ``backward`` of a `Function` so that it runs in the autocast state of its forward.
 
     Args:
-        bwd: the function; None: returns the decorator.
+        bwd: the function. None makes a decorator.
         device_type: the device type whose autocast state is used.
+    Returns: the decorated function.
     Raises: ValueError if `device_type` is not a string.
+    See also: `custom_fwd`
+
+    Example:
+        >>> class Product(flambeau.autograd.Function):
+        ...     @staticmethod
+        ...     @flambeau.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, a, b):
+        ...         ctx.save_for_backward(a, b)
+        ...         return a @ b
+        ...     @staticmethod
+        ...     @flambeau.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, grad):
+        ...         a, b = ctx.saved_tensors
+        ...         return grad @ b.T, a.T @ grad
+        >>> a = flambeau.ones(2, 2, requires_grad=True)
+        >>> with flambeau.autocast("cpu"):
+        ...     loss = Product.apply(a, flambeau.ones(2, 2)).sum()
+        >>> loss.backward()
+        >>> a.grad
+        tensor([[2., 2.],
+                [2., 2.]])
     """
     _named(device_type)
     if bwd is None:

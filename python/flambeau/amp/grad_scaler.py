@@ -27,28 +27,32 @@ def _new_state() -> dict[str, Any]:
 
 
 class GradScaler:
-    """Multiplies losses by a factor, divides gradients by it, and skips steps whose gradients overflow.
+    """Scales losses so that float16 gradients do not underflow, and skips steps whose gradients overflow.
 
-    The factor grows after `growth_interval` steps without infinite gradients and shrinks after each with one.
+    The scale grows after `growth_interval` successive steps with finite gradients, and shrinks after each
+    step with
+    an infinite or NaN gradient.
 
     Args:
-        device: "cuda" (disabled without it) or "cpu".
-        init_scale: the initial factor.
-        growth_factor: multiplies the factor to grow it, > 1.
-        backoff_factor: multiplies the factor to shrink it, < 1.
-        growth_interval: number of successive finite steps after which the factor grows.
-        enabled: False makes scaling the identity and `step` the optimizer's own.
+        device: the device type: "cuda", which disables the scaler without it, or "cpu".
+        init_scale: the initial scale.
+        growth_factor: the factor by which the scale grows, above 1.
+        backoff_factor: the factor by which the scale shrinks, below 1.
+        growth_interval: the number of successive finite steps after which the scale grows.
+        enabled: False makes `scale` the identity and `step` the optimizer's own.
+    Raises: AssertionError for factors outside their range.
 
-    >>> import flambeau as fb
-    >>> w = fb.ones(1, requires_grad=True)
-    >>> scaler, optimizer = GradScaler("cpu", init_scale=8.0), fb.optim.SGD([w], lr=0.5)
-    >>> scaler.scale(w.sum()).backward()
-    >>> w.grad
-    tensor([8.])
-    >>> scaler.step(optimizer)
-    >>> scaler.update()
-    >>> w.tolist()
-    [0.5]
+    Example:
+        >>> w = flambeau.ones(1, requires_grad=True)
+        >>> scaler = flambeau.amp.GradScaler("cpu", init_scale=8.0)
+        >>> optimizer = flambeau.optim.SGD([w], lr=0.5)
+        >>> scaler.scale(w.sum()).backward()
+        >>> w.grad
+        tensor([8.])
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> w.tolist()
+        [0.5]
     """
 
     def __init__(

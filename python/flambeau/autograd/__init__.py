@@ -75,16 +75,25 @@ def backward(
     grad_variables: _Gradients = None,
     inputs: _Tensors | None = None,
 ) -> None:
-    """Add the gradients of the sum of tensors to the ``.grad`` of the leaves that they depend on.
+    """Add the gradients of the sum of tensors to the ``grad`` of the leaves that they depend on.
 
     Args:
-        tensors: what is differentiated.
-        grad_tensors: weights, one per tensor and of its shape; None: one, for a tensor of one element.
-        retain_graph: keep what the graph saved, for a further pass; default: as create_graph.
-        create_graph: record the pass itself, so that gradients can be differentiated.
-        grad_variables: the old name of grad_tensors.
-        inputs: the only tensors whose ``.grad`` changes; default: all leaves.
-    Raises: RuntimeError if a tensor has no graph, its graph was freed, or a weight does not fit.
+        tensors: the tensor, or tensors, to differentiate.
+        grad_tensors: the weight of each tensor, of its shape. None means 1 and needs a tensor of one element.
+        retain_graph: whether to keep what the graph saved, for another backward pass. None means
+            `create_graph`.
+        create_graph: whether to record the pass itself, so that the gradients can be differentiated.
+        grad_variables: deprecated alias of `grad_tensors`.
+        inputs: the tensors whose ``grad`` changes. None means all leaves.
+    Returns: None.
+    Raises: RuntimeError if a tensor does not require a gradient, the graph was freed, a weight does not fit,
+        or `inputs` is empty.
+
+    Example:
+        >>> x = flambeau.tensor([1.0, 2.0], requires_grad=True)
+        >>> flambeau.autograd.backward(x * x, grad_tensors=flambeau.ones(2))
+        >>> x.grad
+        tensor([2., 4.])
     """
     if grad_variables is not None:
         if grad_tensors is not None:
@@ -117,19 +126,31 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of the sum of outputs with respect to inputs; no ``.grad`` changes.
+    """Return the gradients of the sum of outputs with respect to inputs, without changing any ``grad``.
 
     Args:
-        outputs: what is differentiated: tensors, or places in the graph (GradientEdge).
-        inputs: with respect to what: tensors, or places in the graph; a dictionary gives a dictionary.
-        grad_outputs: weights, one per output and of its shape; None: one, for an output of one element.
-        retain_graph: keep what the graph saved, for a further pass; default: as create_graph.
-        create_graph: record the pass itself, so that the results can be differentiated.
-        only_inputs: of PyTorch's first versions; other gradients are never touched.
-        allow_unused: give None for an input that no output depends on, rather than fail.
-        is_grads_batched: weights have a leading dimension, and so have the results.
-        materialize_grads: give zeros, not None, for an input that no output depends on.
-    Raises: RuntimeError if an output has no graph, its graph was freed, or an input is unused.
+        outputs: the tensors, or graph edges (`autograd.graph.GradientEdge`), to differentiate.
+        inputs: the tensors, or graph edges, with respect to which to differentiate. A dict gives a dict.
+        grad_outputs: the weight of each output, of its shape. None means 1 and needs an output of one
+            element.
+        retain_graph: whether to keep what the graph saved, for another backward pass. None means
+            `create_graph`.
+        create_graph: whether to record the pass itself, so that the results can be differentiated.
+        only_inputs: no effect; deprecated.
+        allow_unused: whether an input that no output depends on gives None instead of an error. None means
+            `materialize_grads`.
+        is_grads_batched: whether the weights, and so the results, have an additional leading dimension.
+        materialize_grads: whether an input that no output depends on gives zeros.
+    Returns: a tuple with one gradient per input.
+    Shape: each gradient has the shape of its input.
+    Raises: RuntimeError if an output does not require a gradient, the graph was freed, an input is unused, or
+        `inputs` is empty; ValueError if `materialize_grads` is True and `allow_unused` is False.
+    See also: `func.grad`
+
+    Example:
+        >>> x = flambeau.tensor(3.0, requires_grad=True)
+        >>> flambeau.autograd.grad(x * x, x)
+        (tensor(6.),)
     """
     if not only_inputs:
         warnings.warn("grad: only_inputs has no effect; leave it out", FutureWarning, stacklevel=2)
@@ -235,7 +256,18 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """The old name of a tensor that may require a gradient: ``Variable(t)`` is ``t`` itself."""
+    """Old name of a tensor that may require a gradient; a call returns the tensor itself.
+
+    Args:
+        data: the tensor.
+        requires_grad: whether to record operations on it.
+        volatile: no effect; deprecated.
+    Returns: `data`, or a view of it that requires a gradient.
+
+    Example:
+        >>> flambeau.autograd.Variable(flambeau.ones(2), requires_grad=True)
+        tensor([1., 1.], requires_grad=True)
+    """
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         """Return a tensor over the same data."""

@@ -127,13 +127,18 @@ class _Walk:
 
 @dataclass
 class Drawing:
-    """A graph, to be looked at: ``print`` it, ``save`` it, or show it in a notebook.
+    """Picture of a graph, which `draw` returns; ``print`` shows it as text, notebooks as a picture.
 
-    Attributes:
+    Args:
         source: the graph in graphviz's language.
-        text: the graph as an indented list.
-        nodes: how many nodes are drawn.
-        left_out: how many more there are.
+        text: the graph as indented text.
+        nodes: the number of nodes shown.
+        left_out: the number of nodes left out.
+
+    Example:
+        >>> x = flambeau.ones(3, requires_grad=True)
+        >>> flambeau.autograd.graph.draw(x.exp().sum()).nodes
+        3
     """
 
     source: str
@@ -183,23 +188,26 @@ def draw(
     format: str | None = None,
     limit: int = 200,
 ) -> Drawing:
-    """Draw the operations that made a tensor, from its leaves down to it.
+    """Draw the recorded operations that computed a tensor, from its leaves to the tensor itself.
 
     Args:
-        output: a tensor with a graph, such as a loss, or several.
-        params: names of leaves: a module, or a dict from names to tensors.
-        file: where to write the picture; its suffix says the format (svg, png, pdf, dot, txt).
-        format: the format, where the suffix does not say it.
-        limit: how many nodes to draw, nearest to the output first; of more there is a note and a warning.
-    Raises: RuntimeError if the tensor has no graph.
+        output: a tensor with a graph, such as a loss, or several of them.
+        params: the names of leaves: a module, or a dict from names to tensors. None shows no names.
+        file: the file to write the picture to. Its suffix selects the format: svg, png, pdf, dot or txt.
+        format: the format, where the suffix does not give it.
+        limit: the largest number of nodes, 1 or more; those nearest to the output are drawn, with a warning
+            if some are left out.
+    Returns: the picture.
+    Raises: RuntimeError if the tensor has no graph, ValueError for a limit below 1, TypeError for other
+        `params`.
 
-    >>> import flambeau as fb
-    >>> w = fb.ones(3, requires_grad=True)
-    >>> print(fb.autograd.graph.draw((w * 2).exp().sum(), {"w": w}))
-    Sum            scalar  float32
-    └─ Exp         3  float32
-       └─ Mul      3  float32
-          └─ w     3  float32
+    Example:
+        >>> w = flambeau.ones(3, requires_grad=True)
+        >>> print(flambeau.autograd.graph.draw((w * 2).exp().sum(), {"w": w}))
+        Sum            scalar  float32
+        └─ Exp         3  float32
+           └─ Mul      3  float32
+              └─ w     3  float32
     """
     if limit < 1:
         raise ValueError(f"draw: expected a limit of at least 1, got {limit}")

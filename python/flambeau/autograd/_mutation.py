@@ -74,20 +74,22 @@ class _Mutations:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
-    """Let tensors that a graph has saved be changed in place: they are copied just before.
+    """Allow in-place changes of tensors that the graph has saved, by copying them just before the change.
 
-    Forward and backward passes must both lie in the block, which cannot be nested. Yields an object whose
-    ``clear()`` forgets what was saved.
+    Forward and backward pass must both run in the block. Blocks do not nest.
 
-    >>> import flambeau as fb
-    >>> with fb.autograd.graph.allow_mutation_on_saved_tensors():
-    ...     x = fb.ones(2, requires_grad=True)
-    ...     y = x.clone()
-    ...     loss = (y**2).sum()
-    ...     _ = y.zero_()
-    ...     loss.backward()
-    >>> x.grad
-    tensor([2., 2.])
+    Returns: a context manager. It yields an object whose ``clear()`` drops all saved tensors.
+    Raises: RuntimeError for a block within another.
+
+    Example:
+        >>> with flambeau.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     x = flambeau.ones(2, requires_grad=True)
+        ...     y = x.clone()
+        ...     loss = (y**2).sum()
+        ...     _ = y.zero_()
+        ...     loss.backward()
+        >>> x.grad
+        tensor([2., 2.])
     """
     if _active:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
@@ -106,6 +108,17 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Say that memory was changed by other means than operators, so that saved tensors are found stale."""
+    """Report a change of a tensor's memory that no operator made; backward then detects stale saved tensors.
+
+    Args:
+        tensor: the tensor, or several.
+    Returns: None.
+
+    Example:
+        >>> x = flambeau.zeros(1)
+        >>> flambeau.autograd.graph.increment_version(x)
+        >>> x._version
+        1
+    """
     for item in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C._increment_version(item)

@@ -11,17 +11,20 @@ from flambeau._C import Tensor
 
 
 class saved_tensors_hooks:
-    """A block in which tensors kept for backward pass through a pair of functions.
+    """Context manager that replaces each tensor saved for backward by the value of a function.
 
     Args:
-        pack_hook: called with each tensor that is saved; what it returns is kept instead.
-        unpack_hook: called with that when backward needs the tensor; returns an equal one.
+        pack_hook: the function of a tensor to save; its value is stored instead.
+        unpack_hook: the function of the stored value; it returns an equal tensor, which backward uses.
 
-    >>> import flambeau as fb
-    >>> x = fb.tensor([3.0], requires_grad=True)
-    >>> with fb.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), lambda v: fb.tensor(v)):
-    ...     y = x.sin().exp()
-    >>> y.backward()
+    Example:
+        >>> x = flambeau.tensor([3.0], requires_grad=True)
+        >>> hooks = flambeau.autograd.graph.saved_tensors_hooks
+        >>> with hooks(lambda t: t.tolist(), lambda values: flambeau.tensor(values)):
+        ...     y = x * x
+        >>> y.backward()
+        >>> x.grad
+        tensor([6.])
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -36,11 +39,19 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A block in which tensors kept for backward wait in the host's memory.
+    """Context manager that stores tensors saved for backward in the memory of the host.
 
     Args:
-        pin_memory: accepted for PyTorch's programs; the host's memory needs no pinning here.
-        device_type: accepted for PyTorch's programs.
+        pin_memory: no effect.
+        device_type: no effect.
+
+    Example:
+        >>> x = flambeau.tensor([3.0], requires_grad=True)
+        >>> with flambeau.autograd.graph.save_on_cpu():
+        ...     y = x * x
+        >>> y.backward()
+        >>> x.grad
+        tensor([6.])
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -49,7 +60,17 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Make saved_tensors_hooks raise a RuntimeError with this message within the block."""
+    """Make `saved_tensors_hooks` raise a RuntimeError inside a block.
+
+    Args:
+        error_message: the message of the error.
+    Returns: a context manager.
+
+    Example:
+        >>> with flambeau.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+        ...     print("hooks are disabled")
+        hooks are disabled
+    """
     previous = _C._disable_saved_tensors_hooks(error_message)
     try:
         yield

@@ -10,11 +10,16 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode: at once, and back at the end of the block if it is one.
+    """Setting of anomaly mode; takes effect at once, and until the end of the block as a context manager.
 
     Args:
-        mode: whether backward says where in the forward pass a failing node was made.
-        check_nan: whether a backward that returns NaN is a failure.
+        mode: whether backward reports where the forward pass made a failing node.
+        check_nan: whether a node that returns NaN in backward counts as failing.
+
+    Example:
+        >>> with flambeau.autograd.set_detect_anomaly(True, check_nan=False):
+        ...     flambeau.is_anomaly_enabled(), flambeau.is_anomaly_check_nan_enabled()
+        (True, False)
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -34,7 +39,19 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 class detect_anomaly:
-    """A block in anomaly mode. It slows every operation down: for debugging only."""
+    """Context manager for anomaly mode: backward reports where the forward pass made a failing node.
+
+    It slows every operation down and is meant for debugging.
+
+    Args:
+        check_nan: whether a node that returns NaN in backward counts as failing.
+
+    Example:
+        >>> x = flambeau.tensor(-1.0, requires_grad=True)
+        >>> with flambeau.autograd.detect_anomaly():
+        ...     print(flambeau.is_anomaly_enabled())
+        True
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan

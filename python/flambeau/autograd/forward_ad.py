@@ -29,7 +29,16 @@ _current_level = -1
 
 
 def enter_dual_level() -> int:
-    """Enter a level of forward mode; levels do not nest. Returns its number."""
+    """Enter the level of forward mode; levels do not nest.
+
+    Returns: the number of the level, for `exit_dual_level`.
+    Raises: RuntimeError if a level was entered already.
+
+    Example:
+        >>> import flambeau.autograd.forward_ad as fwAD
+        >>> level = fwAD.enter_dual_level()
+        >>> fwAD.exit_dual_level(level=level)
+    """
     global _current_level
     level: int = _C._enter_dual_level()
     _current_level = level
@@ -37,9 +46,17 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Leave the level: all tangents of it are gone.
+    """Leave the level of forward mode and delete its tangents.
 
-    Raises: RuntimeError if it was not entered.
+    Args:
+        level: the number that `enter_dual_level` returned. None means the level that was entered last.
+    Returns: None.
+    Raises: RuntimeError if the level was not entered.
+
+    Example:
+        >>> import flambeau.autograd.forward_ad as fwAD
+        >>> _ = fwAD.enter_dual_level()
+        >>> fwAD.exit_dual_level()
     """
     global _current_level
     leaving = _current_level if level is None else level
@@ -52,7 +69,15 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level(_Decorator):
-    """A block in which tensors may have tangents."""
+    """Context manager in which tensors can have tangents for forward mode.
+
+    Example:
+        >>> import flambeau.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(flambeau.tensor(3.0), flambeau.tensor(1.0))
+        ...     fwAD.unpack_dual(x * x).tangent
+        tensor(6.)
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -62,25 +87,59 @@ class dual_level(_Decorator):
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its tangent; None where it has none."""
+    """Named tuple of a value and its tangent, which `unpack_dual` returns.
+
+    Args:
+        primal: the value.
+        tangent: the tangent, or None.
+
+    Example:
+        >>> import flambeau.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     value, tangent = fwAD.unpack_dual(flambeau.ones(2))
+        >>> value, tangent
+        (tensor([1., 1.]), None)
+    """
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """Return the value with a tangent of the same shape and dtype.
+    """Return a view of a tensor with a tangent for forward mode.
 
+    Args:
+        tensor: the value, of a floating or complex dtype.
+        tangent: the tangent, of the same shape and dtype.
+        level: the number of the level. None means the level that was entered last.
+    Returns: the dual tensor.
     Raises: RuntimeError outside of a level, or if shapes or dtypes differ.
+
+    Example:
+        >>> import flambeau.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(flambeau.tensor(0.0), flambeau.tensor(2.0))
+        ...     fwAD.unpack_dual(x.sin()).tangent
+        tensor(2.)
     """
     _check_level(level, "make_dual")
     return _C._make_dual(tensor, tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the value without its tangent, and the tangent.
+    """Split a dual tensor into its value and its tangent.
 
+    Args:
+        tensor: the tensor.
+        level: the number of the level. None means the level that was entered last.
+    Returns: a pair `primal` and `tangent`; the tangent is None for a tensor without one.
     Raises: RuntimeError for a level that was not entered.
+
+    Example:
+        >>> import flambeau.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     fwAD.unpack_dual(flambeau.ones(2)).tangent is None
+        True
     """
     place = _current_level if level is None else level
     if place < 0:

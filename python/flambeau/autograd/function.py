@@ -35,26 +35,34 @@ def _refuse_both(ctx: Any, *grad_outputs: Any) -> Any:
 
 
 class Function(metaclass=FunctionMeta):
-    """Base of operations whose derivative is written by hand.
+    """Base class of differentiable operations with a handwritten backward; call one with ``apply``.
 
-    A subclass defines two static methods. ``forward(ctx, *args)`` computes the outputs; what
-    ``backward`` needs goes to ``ctx.save_for_backward``. ``backward(ctx, *grad_outputs)`` returns one
-    gradient per argument of ``forward``, None for those that have none. Where ``setup_context(ctx,
-    inputs, output)`` is defined as well, ``forward`` takes no ``ctx``. ``jvp(ctx, *tangents)`` serves
-    forward mode. The operation is called by ``apply``.
+    A subclass defines static methods. ``forward(ctx, *args)`` computes the outputs and passes tensors that
+    backward
+    needs to ``ctx.save_for_backward``. ``backward(ctx, *grad_outputs)`` returns one gradient per argument of
+    ``forward``, or None. A subclass that also defines ``setup_context(ctx, inputs, output)`` defines
+    ``forward``
+    without ``ctx``. ``jvp(ctx, *tangents)`` supports forward mode, ``vmap(info, in_dims, *args)`` supports
+    `vmap`.
 
-    >>> import flambeau as fb
-    >>> class Double(fb.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         return x * 2
-    ...     @staticmethod
-    ...     def backward(ctx, grad):
-    ...         return grad * 2
-    >>> x = fb.tensor([1.0], requires_grad=True)
-    >>> Double.apply(x).backward()
-    >>> x.grad
-    tensor([2.])
+    Args:
+        *args: no effect; the operation is called by ``apply``, and instances serve no purpose.
+        **kwargs: no effect.
+    Raises: NotImplementedError if a subclass lacks ``forward`` or ``backward``, RuntimeError if the number or
+        the shapes of the gradients do not fit the arguments.
+
+    Example:
+        >>> class Double(flambeau.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = flambeau.tensor([1.0], requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor([2.])
     """
 
     _sets_up_context = False
@@ -176,9 +184,27 @@ class NestedIOFunction(Function):
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a backward whose result must not be differentiated again.
+    """Decorate the backward of a `Function` whose gradients must not be differentiated again.
 
-    It runs without recording; a double backward through its results raises a RuntimeError.
+    The backward runs without recording.
+
+    Args:
+        function: the static method ``backward(ctx, *grad_outputs)``.
+    Returns: the decorated function; differentiating its results raises a RuntimeError.
+
+    Example:
+        >>> class Square(flambeau.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     @flambeau.autograd.function.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return 2 * ctx.saved_tensors[0] * grad
+        >>> x = flambeau.tensor(3.0, requires_grad=True)
+        >>> flambeau.autograd.grad(Square.apply(x), x)
+        (tensor(6.),)
     """
 
     @functools.wraps(function)

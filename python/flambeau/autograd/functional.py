@@ -128,14 +128,20 @@ _OF_INPUT = "its input has"
 def vjp(
     func: _Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs and the product of a vector with the Jacobian.
+    """Compute the outputs of a function and the product of a vector with its Jacobian.
 
     Args:
-        func: takes tensors, returns one tensor or a tuple.
-        inputs: its arguments.
-        v: the vector, shaped like the outputs; None for an output of one element.
-        create_graph: make the results differentiable.
-        strict: fail, rather than give zeros, if an output does not depend on an input.
+        func: the function from tensors to a tensor or a tuple of tensors.
+        inputs: its argument, or a tuple of arguments.
+        v: the vector, in the form of the outputs. None means 1 and needs an output of one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error instead of giving zeros.
+    Returns: the outputs, and the product in the form of the inputs.
+    Raises: RuntimeError if `v` does not fit the outputs, TypeError for inputs or outputs that are no tensors.
+
+    Example:
+        >>> flambeau.autograd.functional.vjp(lambda x: x**2, flambeau.tensor([1.0, 2.0]), flambeau.ones(2))
+        (tensor([1., 4.]), tensor([2., 4.]))
     """
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vjp")
@@ -154,11 +160,21 @@ def vjp(
 def jvp(
     func: _Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs and the product of the Jacobian with a vector.
+    """Compute the outputs of a function and the product of its Jacobian with a vector, in reverse mode twice.
 
-    It is the derivative of a vector-Jacobian product with respect to that vector.
+    Args:
+        func: the function from tensors to a tensor or a tuple of tensors.
+        inputs: its argument, or a tuple of arguments.
+        v: the vector, in the form of the inputs. None means 1 and needs an input of one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error instead of giving zeros.
+    Returns: the outputs, and the product in the form of the outputs.
+    Raises: RuntimeError if `v` does not fit the inputs, TypeError for inputs or outputs that are no tensors.
+    See also: `func.jvp`, which needs one forward pass only.
 
-    Args: as of vjp; v is shaped like the inputs.
+    Example:
+        >>> flambeau.autograd.functional.jvp(lambda x: x**2, flambeau.tensor([1.0, 2.0]), flambeau.ones(2))
+        (tensor([1., 4.]), tensor([2., 4.]))
     """
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
@@ -196,7 +212,23 @@ def _slopes(output: Tensor, xs: tuple[Tensor, ...], strict: bool) -> tuple[Tenso
 def vhp(
     func: _Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the value of a scalar function and the product of a vector with its Hessian."""
+    """Compute the value of a scalar function and the product of a vector with its Hessian.
+
+    Args:
+        func: the function from tensors to a tensor of one element.
+        inputs: its argument, or a tuple of arguments.
+        v: the vector, in the form of the inputs. None means 1 and needs an input of one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error instead of giving zeros.
+    Returns: the value, and the product in the form of the inputs.
+    Raises: RuntimeError if the output is no scalar or `v` does not fit, TypeError for inputs or outputs that
+        are no tensors.
+
+    Example:
+        >>> x = flambeau.tensor([1.0, 2.0])
+        >>> flambeau.autograd.functional.vhp(lambda x: (x**3).sum(), x, flambeau.ones(2))
+        (tensor(9.), tensor([ 6., 12.]))
+    """
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
         vectors = _vectors(v, given, is_tuple, "vhp", _OF_INPUT)
@@ -211,7 +243,26 @@ def vhp(
 def hvp(
     func: _Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the value of a scalar function and the product of its Hessian with a vector."""
+    """Compute the value of a scalar function and the product of its Hessian with a vector.
+
+    The Hessian is symmetric where the second derivatives are continuous; `autograd.functional.vhp` is faster
+    then.
+
+    Args:
+        func: the function from tensors to a tensor of one element.
+        inputs: its argument, or a tuple of arguments.
+        v: the vector, in the form of the inputs. None means 1 and needs an input of one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input is an error instead of giving zeros.
+    Returns: the value, and the product in the form of the inputs.
+    Raises: RuntimeError if the output is no scalar or `v` does not fit, TypeError for inputs or outputs that
+        are no tensors.
+
+    Example:
+        >>> x = flambeau.tensor([1.0, 2.0])
+        >>> flambeau.autograd.functional.hvp(lambda x: (x**3).sum(), x, flambeau.ones(2))
+        (tensor(9.), tensor([ 6., 12.]))
+    """
     with flambeau.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "hvp")
         vectors = _vectors(v, given, is_tuple, "hvp", _OF_INPUT)
@@ -233,17 +284,26 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the derivatives of all outputs with respect to all inputs.
+    """Compute the Jacobian of a function: the derivatives of all outputs with respect to all inputs.
 
     Args:
-        func: takes tensors, returns one tensor or a tuple.
-        inputs: its arguments.
-        create_graph: make the result differentiable.
-        strict: fail, rather than give zeros, if an output does not depend on an input.
-        vectorize: compute all rows (or columns) in one pass under vmap, rather than one after the other.
-        strategy: "reverse-mode" takes a pass per output element, "forward-mode" one per input element.
-    Shape: of output ``(*m)`` and input ``(*n)``: ``(*m, *n)``; tuples nest as outputs, then inputs.
-    Raises: RuntimeError and NotImplementedError for options that exclude each other.
+        func: the function from tensors to a tensor or a tuple of tensors.
+        inputs: its argument, or a tuple of arguments.
+        create_graph: whether the result can be differentiated.
+        strict: whether an output that does not depend on an input is an error instead of giving zeros.
+        vectorize: whether to compute all rows (or columns) in one pass under `vmap` instead of one by one.
+        strategy: "reverse-mode" takes one pass per output element, "forward-mode" one per input element and
+            needs `vectorize`.
+    Returns: the Jacobian; tuples nest by outputs, then by inputs.
+    Shape: ``(*m, *n)`` for an output ``(*m)`` and an input ``(*n)``.
+    Raises: RuntimeError and NotImplementedError for options that exclude each other, TypeError for inputs or
+        outputs that are no tensors.
+    See also: `func.jacrev`, `func.jacfwd`
+
+    Example:
+        >>> flambeau.autograd.functional.jacobian(lambda x: x**2, flambeau.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     _check_options(create_graph, strict, vectorize, strategy)
     if strategy == "forward-mode":
@@ -341,15 +401,26 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the second derivatives of a scalar function.
+    """Compute the Hessian of a scalar function: its second derivatives.
 
-    Args: as of jacobian; outer_jacobian_strategy is the strategy of the outer of two Jacobians.
-    Shape: of inputs ``(*n)`` and ``(*m)``: ``(*n, *m)``; tuples nest by inputs twice.
+    Args:
+        func: the function from tensors to a tensor of one element.
+        inputs: its argument, or a tuple of arguments.
+        create_graph: whether the result can be differentiated.
+        strict: whether an output that does not depend on an input is an error instead of giving zeros.
+        vectorize: whether to compute all rows in one pass under `vmap` instead of one by one.
+        outer_jacobian_strategy: the `strategy` of the outer one of the two Jacobians; see
+            `autograd.functional.jacobian`.
+    Returns: the Hessian; tuples nest by inputs twice.
+    Shape: ``(*n, *m)`` for inputs ``(*n)`` and ``(*m)``.
+    Raises: RuntimeError if the output is no scalar; RuntimeError and NotImplementedError for options that
+        exclude each other.
+    See also: `func.hessian`
 
-    >>> import flambeau as fb
-    >>> fb.autograd.functional.hessian(lambda x: (x ** 3).sum(), fb.tensor([1.0, 2.0]))
-    tensor([[ 6.,  0.],
-            [ 0., 12.]])
+    Example:
+        >>> flambeau.autograd.functional.hessian(lambda x: (x**3).sum(), flambeau.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     is_tuple, _ = _as_tuple(inputs, "inputs", "hessian")
     forward = outer_jacobian_strategy == "forward-mode"

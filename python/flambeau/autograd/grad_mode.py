@@ -95,13 +95,19 @@ class _SetsModes(_Decorator):
 
 
 class no_grad(_SetsModes):
-    """Record nothing within the block: results do not require gradients.
+    """Context manager and decorator that disables recording: results do not require gradients.
 
-    >>> import flambeau as fb
-    >>> x = fb.tensor([1.0], requires_grad=True)
-    >>> with fb.no_grad():
-    ...     (x * 2).requires_grad
-    False
+    The mode belongs to the thread.
+
+    Args:
+        orig_func: the function to decorate, where the decorator is written without parentheses.
+    See also: `inference_mode`, `enable_grad`
+
+    Example:
+        >>> x = flambeau.tensor([1.0], requires_grad=True)
+        >>> with flambeau.no_grad():
+        ...     (x * 2).requires_grad
+        False
     """
 
     _off = _GRAD
@@ -113,7 +119,17 @@ class no_grad(_SetsModes):
 
 
 class enable_grad(_SetsModes):
-    """Record again, within a block where recording is off."""
+    """Context manager and decorator that enables recording inside a block where it is disabled.
+
+    Args:
+        orig_func: the function to decorate, where the decorator is written without parentheses.
+
+    Example:
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> with flambeau.no_grad(), flambeau.enable_grad():
+        ...     (x * 2).requires_grad
+        True
+    """
 
     _on = _GRAD
 
@@ -124,10 +140,16 @@ class enable_grad(_SetsModes):
 
 
 class set_grad_enabled(_Decorator):
-    """Switch recording on or off: at once, and back at the end of the block if it is one.
+    """Setting of recording; takes effect at once, and until the end of the block as a context manager.
 
     Args:
         mode: whether to record.
+
+    Example:
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> with flambeau.set_grad_enabled(False):
+        ...     (x * 2).requires_grad
+        False
     """
 
     def __init__(self, mode: bool) -> None:
@@ -152,13 +174,19 @@ class set_grad_enabled(_Decorator):
 
 
 class inference_mode(_Decorator):
-    """Record nothing, and let nothing that is made here be recorded later.
+    """Context manager and decorator that disables recording, also for later uses of the tensors made inside.
 
-    Tensors made within the block are inference tensors: they know neither views nor versions, which
-    makes them cheaper than those of ``no_grad``.
+    Tensors made inside are inference tensors: they track neither views nor versions and cost less than those
+    made under `no_grad`. Autograd refuses to save them later.
 
     Args:
-        mode: False switches inference mode off within a block where it is on.
+        mode: whether inference mode is on; or the function to decorate, without parentheses.
+
+    Example:
+        >>> with flambeau.inference_mode():
+        ...     y = flambeau.ones(1) * 2
+        >>> y.is_inference()
+        True
     """
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -185,7 +213,16 @@ class inference_mode(_Decorator):
 
 
 class set_multithreading_enabled(_Decorator):
-    """Accepted for PyTorch's programs; the engine always runs in the calling thread."""
+    """Setting without effect, accepted for PyTorch's programs: backward always runs in the calling thread.
+
+    Args:
+        mode: no effect.
+
+    Example:
+        >>> with flambeau.autograd.set_multithreading_enabled(False):
+        ...     print("one thread")
+        one thread
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
@@ -202,12 +239,17 @@ class set_multithreading_enabled(_Decorator):
 
 
 class enforce_grad_layout_policy(_Decorator):
-    """Whether an accumulated gradient must have the strides of its tensor; here it has them always.
-
-    False permits other strides and does not ask for them, so that it changes nothing.
+    """Setting without effect, accepted for PyTorch's programs: gradients have the strides of their tensor.
 
     Args:
-        enable: whether it must.
+        enable: whether accumulated gradients must have the strides of their tensor. False permits other
+            strides.
+
+    Example:
+        >>> from flambeau.autograd.grad_mode import enforce_grad_layout_policy
+        >>> with enforce_grad_layout_policy(True):
+        ...     print("strides agree")
+        strides agree
     """
 
     def __init__(self, enable: bool = True) -> None:

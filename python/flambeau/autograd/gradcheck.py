@@ -29,7 +29,13 @@ _Function = Callable[..., Any]
 
 
 class GradcheckError(RuntimeError):
-    """A derivative is not what finite differences say."""
+    """Exception of `gradcheck` and `gradgradcheck`: a derivative differs from finite differences.
+
+    Example:
+        >>> from flambeau.autograd.gradcheck import GradcheckError
+        >>> issubclass(GradcheckError, RuntimeError)
+        True
+    """
 
 
 class _NoGradient(Function):
@@ -287,26 +293,37 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare gradients with finite differences.
+    """Compare the gradients of a function with finite differences.
+
+    Formula:
+        |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x - eps)) / (2 eps)
 
     Args:
-        func: takes the inputs, returns a tensor or several.
-        inputs: arguments; those that require a gradient, in float64 or complex128, are checked.
-        eps: step of the differences.
-        atol: absolute tolerance.
-        rtol: relative tolerance.
-        raise_exception: whether a mismatch raises GradcheckError or gives False.
-        nondet_tol: by how much two runs of the same backward may differ.
-        check_undefined_grad: check that backward copes with absent gradients.
-        check_grad_dtypes: check that gradients have the dtype of their inputs.
-        check_batched_grad: check gradients of batches, under vmap, against those of each entry.
-        check_batched_forward_grad: the same of forward mode.
-        check_forward_ad: check forward mode.
-        check_backward_ad: check reverse mode.
-        fast_mode: compare along one random direction only: quicker, and may miss a mistake.
-        masked: of sparse inputs, check the elements that have entries alone; otherwise all elements.
-    Raises: GradcheckError for a mismatch, AssertionError for options that exclude each other, ValueError
-        if no input requires a gradient.
+        func: the function from the inputs to a tensor or a tuple of tensors.
+        inputs: the arguments. Those that require a gradient are checked; they should be float64 or
+            complex128.
+        eps: the step of the differences.
+        atol: the absolute tolerance.
+        rtol: the relative tolerance.
+        raise_exception: whether a mismatch raises GradcheckError instead of giving False.
+        nondet_tol: the largest difference between two runs of the same backward.
+        check_undefined_grad: whether to check that backward accepts absent gradients.
+        check_grad_dtypes: whether to check that gradients have the dtype of their inputs.
+        check_batched_grad: whether to compare batched gradients, under `vmap`, with those of each entry.
+        check_batched_forward_grad: whether to do the same for forward mode.
+        check_forward_ad: whether to check forward mode.
+        check_backward_ad: whether to check reverse mode.
+        fast_mode: whether to compare along one random direction only, which is faster and may miss a
+            mismatch.
+        masked: whether to check only the elements of sparse inputs that have entries. None means False.
+    Returns: whether all derivatives agree.
+    Raises: GradcheckError for a mismatch, AssertionError for options that exclude each other, ValueError if
+        no input requires a gradient.
+
+    Example:
+        >>> x = flambeau.tensor([0.5, 2.0], dtype=flambeau.float64, requires_grad=True)
+        >>> flambeau.autograd.gradcheck(flambeau.sin, (x,))
+        True
     """
     _check_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
@@ -343,18 +360,26 @@ def gradgradcheck(
     check_rev_over_rev: bool = True,
     **options: Any,
 ) -> bool:
-    """Compare second derivatives with finite differences of the gradients.
+    """Compare the second derivatives of a function with finite differences of its gradients.
 
     Args:
-        func: as for gradcheck.
-        inputs: as for gradcheck.
-        grad_outputs: weights of the outputs; random by default. They are inputs of the check as well.
-        gen_non_contig_grad_outputs: make the random weights strided.
-        check_undefined_grad: check that double backward copes with absent gradients.
-        check_fwd_over_rev: check forward mode through the backward pass.
-        check_rev_over_rev: check double backward.
-        **options: as for gradcheck.
-    Raises: as gradcheck.
+        func: the function from the inputs to a tensor or a tuple of tensors.
+        inputs: the arguments. Those that require a gradient are checked; they should be float64 or
+            complex128.
+        grad_outputs: the weights of the outputs, which are checked as inputs too. None means random ones.
+        gen_non_contig_grad_outputs: whether the random weights are non-contiguous.
+        check_undefined_grad: whether to check that double backward accepts absent gradients.
+        check_fwd_over_rev: whether to check forward mode of the backward pass.
+        check_rev_over_rev: whether to check double backward.
+        **options: further options of `gradcheck`, such as `eps`, `atol` and `rtol`.
+    Returns: whether all derivatives agree.
+    Raises: GradcheckError for a mismatch, AssertionError for options that exclude each other, ValueError if
+        no input requires a gradient.
+
+    Example:
+        >>> x = flambeau.tensor([0.5, 2.0], dtype=flambeau.float64, requires_grad=True)
+        >>> flambeau.autograd.gradgradcheck(flambeau.sin, (x,))
+        True
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("gradgradcheck: expected check_fwd_over_rev or check_rev_over_rev, got neither")

@@ -53,16 +53,35 @@ Node._input_metadata = property(
 
 
 class GradientEdge(NamedTuple):
-    """The place in the graph to which a tensor's gradient goes."""
+    """Edge of the graph that carries the gradient of a tensor.
+
+    Args:
+        node: the node that receives the gradient.
+        output_nr: the number of the node's output that the tensor is.
+
+    Example:
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> edge = flambeau.autograd.graph.get_gradient_edge(x * 2)
+        >>> edge.node.name(), edge.output_nr
+        ('MulBackward0', 0)
+    """
 
     node: Node
     output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Return the place to which the tensor's gradient goes.
+    """Return the edge of the graph that carries the gradient of a tensor.
 
+    Args:
+        tensor: a tensor that requires a gradient.
+    Returns: the edge, which `autograd.grad` accepts in place of the tensor.
     Raises: RuntimeError if the tensor does not require a gradient.
+
+    Example:
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> flambeau.autograd.graph.get_gradient_edge(x * 2).node.name()
+        'MulBackward0'
     """
     if not tensor.requires_grad:
         raise RuntimeError("get_gradient_edge: the tensor does not require gradients")
@@ -93,12 +112,22 @@ class _Handles:
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
 ) -> _Handles:
-    """Call a function with the gradients of several tensors.
+    """Call a function with the gradients of several tensors during backward.
 
     Args:
-        tensors: those whose gradients are awaited.
-        fn: gets a list with one gradient (or None) per tensor; with mode "any", the first gradient.
-        mode: "all": call once all that a backward pass will compute are there; "any": at the first.
+        tensors: the tensors.
+        fn: the function. In mode "all" it receives a list with a gradient, or None, per tensor; in mode "any"
+            the first gradient.
+        mode: "all" calls the function once the pass has computed all gradients that it computes, "any" at the
+            first one.
+    Returns: a handle whose ``remove()`` unregisters the hook.
+    Raises: ValueError for another mode.
+
+    Example:
+        >>> x, y = (flambeau.ones(1, requires_grad=True) for _ in range(2))
+        >>> handle = flambeau.autograd.graph.register_multi_grad_hook((x, y), print)
+        >>> (2 * x + 3 * y).backward()
+        [tensor([2.]), tensor([3.])]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"mode: expected 'all' or 'any', got {mode!r}")

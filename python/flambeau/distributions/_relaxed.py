@@ -22,15 +22,24 @@ from flambeau.distributions.transforms import ExpTransform, SigmoidTransform
 from flambeau.distributions.utils import broadcast_all, clamp_probs
 
 
+@described
 class LogitRelaxedBernoulli(_Odds):
-    """The log-odds of a relaxed Bernoulli number.
+    """Distribution of the log odds of a `RelaxedBernoulli` variable.
+
+    Support: real numbers.
 
     Args:
-        temperature: > 0; the lower, the nearer samples come to 0 and 1.
-        probs: the probability of 1, or
-        logits: log(p / (1 - p)).
-        validate_args: whether arguments are checked.
-    Support: all numbers.
+        temperature: above 0; the lower, the closer samples of `RelaxedBernoulli` are to 0 and 1.
+        {probs}
+        {logits}
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+    Source: Maddison, Mnih & Teh 2017, "The Concrete Distribution".
+
+    Example:
+        >>> from flambeau.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+        >>> LogitRelaxedBernoulli(flambeau.tensor(2.0), probs=flambeau.tensor(0.5)).probs
+        tensor(0.5000)
     """
 
     support = constraints.real
@@ -117,15 +126,26 @@ class RelaxedBernoulli(_Relaxed):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
 
+@described
 class ExpRelaxedCategorical(Distribution):
-    """The logarithms of a relaxed one-hot vector.
+    """Distribution of the logarithms of a `RelaxedOneHotCategorical` variable.
+
+    Support: vectors whose exponentials have the sum 1.
 
     Args:
-        temperature: > 0; the lower, the nearer samples come to one-hot vectors.
-        probs: probabilities of the classes along the last dimension, up to a factor, or
-        logits: their logarithms, up to a term.
-        validate_args: whether arguments are checked.
-    Support: vectors of numbers whose exponentials add up to 1.
+        temperature: above 0; the lower, the closer samples of `RelaxedOneHotCategorical` are to one-hot
+            vectors.
+        probs: the probabilities of the classes along the last dimension, 0 or more; they are normalized. Give
+            either `probs` or `logits`.
+        logits: the logarithms of the probabilities, up to a constant.
+        {validate_args}
+    Raises: ValueError for both or neither of `probs` and `logits`, or values outside their range.
+    Source: Maddison, Mnih & Teh 2017, "The Concrete Distribution".
+
+    Example:
+        >>> from flambeau.distributions.relaxed_categorical import ExpRelaxedCategorical
+        >>> ExpRelaxedCategorical(flambeau.tensor(2.0), probs=flambeau.ones(2)).event_shape
+        flambeau.Size([2])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints

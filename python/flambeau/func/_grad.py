@@ -50,19 +50,20 @@ def _scalar(output: Any) -> Tensor:
 def grad_and_value(
     func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
-    """Return a function that gives the gradient of func and its value.
+    """Return a function that computes the gradient of another one together with its value.
 
     Args:
-        func: returns one number as a tensor; with has_aux a pair of it and a tree of tensors.
-        argnums: which positional arguments to differentiate: a place, or a tuple of places.
-        has_aux: whether func returns more than its value; the result is then
-            ``(gradient, (value, aux))``.
-    Shape: each gradient is shaped as its argument; a tuple of argnums gives a tuple.
-    Raises: RuntimeError unless func returns a scalar tensor and argnums fit the arguments.
+        func: the function, which returns a scalar tensor; with `has_aux` a pair of it and a tree of tensors.
+        argnums: the index of the positional argument to differentiate, or a tuple of indices.
+        has_aux: whether `func` returns a pair; the new function then returns ``(gradient, (value, aux))``.
+    Returns: the function, which returns ``(gradient, value)``.
+    Shape: each gradient has the shape of its argument.
+    Raises: RuntimeError (from the new function) if `func` does not return a scalar tensor or `argnums` does
+        not fit.
 
-    >>> import flambeau as fb
-    >>> fb.func.grad_and_value(lambda x: x ** 3)(fb.tensor(2.0))
-    (tensor(12.), tensor(8.))
+    Example:
+        >>> flambeau.func.grad_and_value(lambda x: x**3)(flambeau.tensor(2.0))
+        (tensor(12.), tensor(8.))
     """
 
     @functools.wraps(func)
@@ -84,22 +85,26 @@ def grad_and_value(
 
 
 def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that gives the gradient of func.
+    """Return a function that computes the gradient of another one.
 
     Args:
-        func: returns one number as a tensor; with has_aux a pair of it and a tree of tensors.
-        argnums: which positional arguments to differentiate: a place, or a tuple of places.
-        has_aux: whether func returns more than its value; the result is then ``(gradient, aux)``.
-    Shape: each gradient is shaped as its argument; a tuple of argnums gives a tuple.
-    Raises: RuntimeError unless func returns a scalar tensor and argnums fit the arguments.
+        func: the function, which returns a scalar tensor; with `has_aux` a pair of it and a tree of tensors.
+        argnums: the index of the positional argument to differentiate, or a tuple of indices.
+        has_aux: whether `func` returns a pair; the new function then returns ``(gradient, aux)``.
+    Returns: the function, which takes the arguments of `func`. A tuple of `argnums` makes it return a tuple.
+    Shape: each gradient has the shape of its argument.
+    Raises: RuntimeError (from the new function) if `func` does not return a scalar tensor or `argnums` does
+        not fit.
+    See also: `func.vjp`, `autograd.grad`
 
-    >>> import flambeau as fb
-    >>> from flambeau.func import grad, vmap
-    >>> grad(grad(fb.sin))(fb.tensor(1.0)) + fb.sin(fb.tensor(1.0))
-    tensor(0.)
-    >>> vmap(grad(lambda w, x: (w * x).sum().square()), in_dims=(None, 0))(fb.ones(2), fb.eye(2))
-    tensor([[2., 0.],
-            [0., 2.]])
+    Example:
+        >>> from flambeau.func import grad, vmap
+        >>> grad(lambda x: x**3)(flambeau.tensor(2.0))
+        tensor(12.)
+        >>> per_row = vmap(grad(lambda w, x: (w * x).sum().square()), in_dims=(None, 0))
+        >>> per_row(flambeau.ones(2), flambeau.eye(2))
+        tensor([[2., 0.],
+                [0., 2.]])
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -148,19 +153,20 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) ->
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the outputs of func and a function that multiplies vectors with its Jacobian.
+    """Return the outputs of a function and a function that multiplies vectors by its Jacobian from the left.
 
     Args:
-        func: takes trees of tensors and returns one; with has_aux a pair of such and an aux tree.
-        primals: its arguments; all of them are differentiated.
-        has_aux: whether func returns a pair; a third result is then the aux tree.
-    Shape: vjp_fn takes one tree shaped as the outputs, and returns a tuple shaped as the primals.
-    Raises: RuntimeError if func returns anything but tensors, or cotangents do not match its outputs.
+        func: the function, from trees of tensors to a tree of tensors; with `has_aux` to a pair of two trees.
+        *primals: the arguments of `func`; all of them are differentiated.
+        has_aux: whether `func` returns a pair; a third result is then the auxiliary tree.
+    Returns: ``(outputs, vjp_fn)`` or ``(outputs, vjp_fn, aux)``. ``vjp_fn(cotangents)`` returns a tuple.
+    Shape: cotangents have the shapes of the outputs, the results of ``vjp_fn`` those of the primals.
+    Raises: RuntimeError if `func` returns anything but tensors, or cotangents do not match its outputs.
 
-    >>> import flambeau as fb
-    >>> output, vjp_fn = fb.func.vjp(lambda x, y: x * y, fb.tensor(2.0), fb.tensor(3.0))
-    >>> vjp_fn(fb.tensor(1.0))
-    (tensor(3.), tensor(2.))
+    Example:
+        >>> output, vjp_fn = flambeau.func.vjp(lambda x, y: x * y, flambeau.tensor(2.0), flambeau.tensor(3.0))
+        >>> vjp_fn(flambeau.tensor(1.0))
+        (tensor(3.), tensor(2.))
     """
     return vjp_of(func, primals, has_aux)
 

@@ -71,22 +71,26 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """Return a function that gives the Jacobian of func by reverse mode.
+    """Return a function that computes the Jacobian of another one by reverse mode.
 
-    func runs once; all rows come from one batched backward pass, or from one per chunk.
+    `func` runs once. One batched backward pass computes all rows, or one pass per chunk.
 
     Args:
-        func: takes and returns trees of real tensors; with has_aux it returns a pair.
-        argnums: which positional arguments to differentiate: a place, or a tuple of places.
-        has_aux: whether func returns a pair; the result is then ``(jacobian, aux)``.
-        chunk_size: how many rows are computed at once, to save memory; 1 does without vmap.
-    Shape: of output ``(*m)`` and argument ``(*n)``: ``(*m, *n)``; trees nest as outputs, then arguments.
-    Raises: ValueError for a chunk_size below 1, RuntimeError for complex numbers and argnums out of range.
+        func: the function, from trees of real tensors to a tree of real tensors; with `has_aux` to a pair.
+        argnums: the index of the positional argument to differentiate, or a tuple of indices.
+        has_aux: whether `func` returns a pair; the new function then returns ``(jacobian, aux)``.
+        chunk_size: the number of rows that are computed at once; smaller numbers need less memory. None means
+            all, 1 does not use `vmap`.
+        _preallocate_and_copy: no effect.
+    Returns: the function; trees nest by outputs, then by arguments.
+    Shape: ``(*m, *n)`` for an output ``(*m)`` and an argument ``(*n)``.
+    Raises: ValueError for a `chunk_size` below 1; RuntimeError (from the new function) for complex tensors or
+        `argnums` out of range.
 
-    >>> import flambeau as fb
-    >>> fb.func.jacrev(lambda x: x ** 2)(fb.tensor([1.0, 2.0]))
-    tensor([[2., 0.],
-            [0., 4.]])
+    Example:
+        >>> flambeau.func.jacrev(lambda x: x**2)(flambeau.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: expected chunk_size > 0")
@@ -125,22 +129,25 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """Return a function that gives the Jacobian of func by forward mode.
+    """Return a function that computes the Jacobian of another one by forward mode.
 
-    All columns come from one batched forward pass: cheaper than jacrev where outputs outnumber inputs.
+    One batched forward pass computes all columns, so that it is faster than `func.jacrev` where there are
+    more
+    outputs than inputs.
 
     Args:
-        func: takes and returns trees of real tensors; with has_aux it returns a pair.
-        argnums: which positional arguments to differentiate: a place, or a tuple of places.
-        has_aux: whether func returns a pair; the result is then ``(jacobian, aux)``.
-        randomness: what random operators may do, as of vmap.
-    Shape: of output ``(*m)`` and argument ``(*n)``: ``(*m, *n)``; trees nest as outputs, then arguments.
-    Raises: RuntimeError for complex numbers and argnums out of range.
+        func: the function, from trees of real tensors to a tree of real tensors; with `has_aux` to a pair.
+        argnums: the index of the positional argument to differentiate, or a tuple of indices.
+        has_aux: whether `func` returns a pair; the new function then returns ``(jacobian, aux)``.
+        randomness: what random operators do: "error", "different" or "same"; see `func.vmap`.
+    Returns: the function; trees nest by outputs, then by arguments.
+    Shape: ``(*m, *n)`` for an output ``(*m)`` and an argument ``(*n)``.
+    Raises: RuntimeError (from the new function) for complex tensors or `argnums` out of range.
 
-    >>> import flambeau as fb
-    >>> fb.func.jacfwd(lambda x: x ** 2)(fb.tensor([1.0, 2.0]))
-    tensor([[2., 0.],
-            [0., 4.]])
+    Example:
+        >>> flambeau.func.jacfwd(lambda x: x**2)(flambeau.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
 
     @functools.wraps(func)
@@ -178,18 +185,18 @@ def _split_columns(columns: Tensor, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def hessian(func: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
-    """Return a function that gives the second derivatives of func: forward over reverse mode.
+    """Return a function that computes the Hessian of another one, by forward mode of reverse mode.
 
     Args:
-        func: takes and returns trees of real tensors.
-        argnums: which positional arguments to differentiate: a place, or a tuple of places.
-    Shape: of output ``(*m)`` and argument ``(*n)``: ``(*m, *n, *n)``; trees nest as outputs, then
-        arguments twice.
-    Raises: as jacrev and jacfwd.
+        func: the function, from trees of real tensors to a tree of real tensors.
+        argnums: the index of the positional argument to differentiate, or a tuple of indices.
+    Returns: the function; trees nest by outputs, then twice by arguments.
+    Shape: ``(*m, *n, *n)`` for an output ``(*m)`` and an argument ``(*n)``.
+    Raises: RuntimeError (from the new function) for complex tensors or `argnums` out of range.
 
-    >>> import flambeau as fb
-    >>> fb.func.hessian(lambda x: (x ** 3).sum())(fb.tensor([1.0, 2.0]))
-    tensor([[ 6.,  0.],
-            [ 0., 12.]])
+    Example:
+        >>> flambeau.func.hessian(lambda x: (x**3).sum())(flambeau.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)

@@ -65,21 +65,22 @@ def jvp_of(
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """Return the outputs of func and the product of its Jacobian with a vector, in one forward pass.
+    """Return the outputs of a function and the product of its Jacobian with a vector, in one forward pass.
 
     Args:
-        func: takes trees of tensors and returns one; with has_aux a pair of such and an aux tree.
-        primals: a tuple of its arguments.
-        tangents: the vector: a tuple shaped as the primals.
-        strict: fail, rather than give zeros, for an output that depends on no input.
-        has_aux: whether func returns a pair; a third result is then the aux tree.
-    Shape: the product is shaped as the outputs.
-    Raises: RuntimeError if primals are no tuple, tangents have another shape, or func returns anything
-        but tensors.
+        func: the function, from trees of tensors to a tree of tensors; with `has_aux` to a pair of two trees.
+        primals: a tuple of the arguments of `func`.
+        tangents: the vector: a tuple in the form of `primals`.
+        strict: whether an output that depends on no input is an error instead of giving zeros.
+        has_aux: whether `func` returns a pair; a third result is then the auxiliary tree.
+    Returns: ``(outputs, product)`` or ``(outputs, product, aux)``.
+    Shape: the product has the shapes of the outputs.
+    Raises: RuntimeError if `primals` is no tuple, tangents have other shapes, or `func` returns anything but
+        tensors.
 
-    >>> import flambeau as fb
-    >>> fb.func.jvp(lambda x: x ** 2, (fb.tensor(3.0),), (fb.tensor(1.0),))
-    (tensor(9.), tensor(6.))
+    Example:
+        >>> flambeau.func.jvp(lambda x: x**2, (flambeau.tensor(3.0),), (flambeau.tensor(1.0),))
+        (tensor(9.), tensor(6.))
     """
     return jvp_of(func, primals, tangents, strict, has_aux)
 
@@ -99,21 +100,23 @@ def _check_tangents(tangents: tuple[Any, ...], primals: list[Tensor], spec: Any)
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """Return the outputs of func and its derivative at these primals, a linear function of tangents.
+    """Return the outputs of a function and its derivative at the given arguments.
 
-    func runs once. The product of a vector with its Jacobian is recorded, and as that is linear in the
-    vector, transposing the record gives the product of the Jacobian with a tangent, without func.
+    The derivative is a linear function of tangents.
+
+    `func` runs once: the derivative is evaluated from a record of its operations.
 
     Args:
-        func: takes trees of tensors and returns one.
-        primals: where it is linearized.
-    Shape: ``jvp_fn(*tangents)`` takes tangents shaped as the primals, and returns what the outputs are.
-    Raises: RuntimeError if func returns anything but tensors, or tangents do not match the primals.
+        func: the function, from trees of tensors to a tree of tensors.
+        *primals: the arguments at which it is linearized.
+    Returns: ``(outputs, jvp_fn)``; ``jvp_fn(*tangents)`` returns a tree in the form of the outputs.
+    Shape: tangents have the shapes of the primals.
+    Raises: RuntimeError if `func` returns anything but tensors, or tangents do not match the primals.
 
-    >>> import flambeau as fb
-    >>> output, jvp_fn = fb.func.linearize(fb.sin, fb.zeros(2))
-    >>> jvp_fn(fb.tensor([1.0, 2.0]))
-    tensor([1., 2.])
+    Example:
+        >>> output, jvp_fn = flambeau.func.linearize(flambeau.sin, flambeau.zeros(2))
+        >>> jvp_fn(flambeau.tensor([1.0, 2.0]))
+        tensor([1., 2.])
     """
     flat, spec = tree_flatten(primals)
     output, vjp_fn = vjp_of(func, primals, False)

@@ -127,17 +127,23 @@ def checked_aux(aux: Any, layer: Layer) -> Any:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """Return what stands behind a tensor inside of transforms, to look at; the tensor itself outside.
+    """Return the tensor inside the wrapper of a transform, for inspection.
+
+    Outside of transforms it is the tensor itself.
 
     Args:
-        tensor: any tensor.
-        recurse: whether to take off the wrappers of all layers, or of the innermost.
+        tensor: the tensor.
+        recurse: whether to remove the wrappers of all transforms instead of only the innermost one.
+    Returns: the tensor inside.
 
-    >>> import flambeau as fb
-    >>> shapes = []
-    >>> doubled = fb.vmap(lambda x: shapes.append(fb.func.debug_unwrap(x).shape) or x * 2)(fb.ones(3, 2))
-    >>> shapes
-    [flambeau.Size([3, 2])]
+    Example:
+        >>> shapes = []
+        >>> def double(x):
+        ...     shapes.append(flambeau.func.debug_unwrap(x).shape)
+        ...     return x * 2
+        >>> doubled = flambeau.vmap(double)(flambeau.ones(3, 2))
+        >>> shapes
+        [flambeau.Size([3, 2])]
     """
     level = _C._wrapper_level(tensor)
     while level:

@@ -137,24 +137,28 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in the places of its parameters and buffers.
+    """Call a module with other tensors in place of its parameters and buffers.
+
+    A buffer that the module replaces during the call is replaced in the dict that gave it. The module itself
+    is
+    unchanged afterwards.
 
     Args:
-        module: what is called; it is itself again afterwards. A buffer that it replaces during the call
-            keeps its new value where none was given; else the new value is in the dict that gave one.
-        parameter_and_buffer_dicts: tensors by dotted name, or several such dicts.
+        module: the module.
+        parameter_and_buffer_dicts: a dict of tensors by dotted name, or several of them.
         args: the positional arguments: a tuple, or the only one.
         kwargs: the keyword arguments.
-        tie_weights: whether what is given for one name holds for all names of the same tensor.
-        strict: whether all names must be given, and no others.
-    Raises: ValueError if dicts share a name or tied names get different tensors, TypeError for values
-        that are no tensors, RuntimeError under strict.
+        tie_weights: whether a tensor given for one name replaces all names of the same parameter.
+        strict: whether exactly the names of the module must be given.
+    Returns: what the module returns.
+    Raises: ValueError if dicts share a name or tied names get different tensors, TypeError for values that
+        are no tensors, RuntimeError for names that `strict` does not allow.
 
-    >>> import flambeau as fb
-    >>> layer = fb.nn.Linear(2, 1)
-    >>> weights = {"weight": fb.ones(1, 2), "bias": fb.zeros(1)}
-    >>> fb.func.functional_call(layer, weights, fb.tensor([[1.0, 2.0]]))
-    tensor([[3.]])
+    Example:
+        >>> layer = flambeau.nn.Linear(2, 1)
+        >>> weights = {"weight": flambeau.ones(1, 2), "bias": flambeau.zeros(1)}
+        >>> flambeau.func.functional_call(layer, weights, flambeau.tensor([[1.0, 2.0]]))
+        tensor([[3.]])
     """
     given = _one_dict(parameter_and_buffer_dicts)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -170,20 +174,21 @@ def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Stack the parameters and buffers of models of one kind, for `functional_call` under `vmap`.
+    """Stack the parameters and buffers of several models, for `functional_call` under `vmap`.
 
     Args:
-        models: modules of the same class, mode and sizes.
-    Returns: two dicts of new leaves: parameters and buffers, by dotted name.
-    Shape: of a parameter ``(*n)``: ``(len(models), *n)``.
+        models: modules of one class, mode and size.
+    Returns: two dicts of new leaves by dotted name: parameters and buffers.
+    Shape: ``(len(models), *n)`` for a parameter ``(*n)``.
     Raises: RuntimeError if there are no models or they differ.
 
-    >>> import flambeau as fb
-    >>> models = [fb.nn.Linear(2, 3) for _ in range(4)]
-    >>> params, buffers = fb.func.stack_module_state(models)
-    >>> call = lambda p, b, x: fb.func.functional_call(models[0], (p, b), x)
-    >>> fb.vmap(call, in_dims=(0, 0, None))(params, buffers, fb.ones(5, 2)).shape
-    flambeau.Size([4, 5, 3])
+    Example:
+        >>> models = [flambeau.nn.Linear(2, 3) for _ in range(4)]
+        >>> params, buffers = flambeau.func.stack_module_state(models)
+        >>> def call(p, b, x):
+        ...     return flambeau.func.functional_call(models[0], (p, b), x)
+        >>> flambeau.vmap(call, in_dims=(0, 0, None))(params, buffers, flambeau.ones(5, 2)).shape
+        flambeau.Size([4, 5, 3])
     """
     if not len(models):
         raise RuntimeError("stack_module_state: expected one model or more")
@@ -201,12 +206,18 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Make all batch norms of a module use the batch's own statistics, so that vmap can map them.
+    """Replace the running statistics of all batch normalization layers by the statistics of each batch.
 
-    Running statistics are one tensor for all examples, which a mapped example cannot update.
+    Running statistics are shared by all examples, so that `vmap` over examples cannot update them.
 
     Args:
-        root: changed in place, and returned.
+        root: the module, which is changed in place.
+    Returns: `root`.
+
+    Example:
+        >>> layer = flambeau.func.replace_all_batch_norm_modules_(flambeau.nn.BatchNorm1d(2))
+        >>> layer.running_mean is None, layer.track_running_stats
+        (True, False)
     """
     for module in root.modules():
         if getattr(module, "track_running_stats", False) and "running_mean" in module._buffers:

@@ -173,26 +173,28 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that applies func to every entry of a dimension of its arguments, at once.
+    """Return a function that applies another one to all entries of a dimension of its arguments at once.
 
     Args:
-        func: takes tensors without the mapped dimension, in any containers, and returns such.
-        in_dims: the mapped dimension of each positional argument, nested like them (a prefix will do);
-            None where an argument serves all entries. Keyword arguments always serve all.
-        out_dims: where the mapped dimension stands in each output; None for an output that has none.
-        randomness: "error": random operators raise; "different": each entry has random numbers of its
-            own; "same": all entries share theirs.
-        chunk_size: how many entries are computed at once; None: all of them.
-    Shape: an argument ``(..., B, ...)`` with B at its in_dim; an output with B at its out_dim.
-    Raises: ValueError for dimensions that do not fit the arguments, sizes that differ, and outputs that
-        are no tensors; RuntimeError for an unknown randomness, and by operators that read values.
+        func: the function, from tensors without the mapped dimension, in any containers, to such tensors.
+        in_dims: the mapped dimension of each positional argument: one int, or a tree that is a prefix of the
+            arguments; None where an argument is shared by all entries. Keyword arguments are shared too.
+        out_dims: the place of the mapped dimension in each output; None for an output that does not have it.
+        randomness: what random operators do: "error" raises, "different" draws numbers for each entry, "same"
+            shares them.
+        chunk_size: the number of entries that are computed at once. None means all.
+    Returns: the function, which takes the arguments of `func` with the mapped dimension.
+    Shape: size B at `in_dims` of the mapped arguments, and at `out_dims` of the outputs.
+    Raises: ValueError for a `chunk_size` below 1, and (from the new function) for dimensions that do not fit,
+        sizes that differ, or outputs that are no tensors; RuntimeError for another `randomness`, and from
+        operators that read values.
 
-    >>> import flambeau as fb
-    >>> a, b = fb.ones(5, 3), fb.arange(15.0).reshape(5, 3)
-    >>> fb.vmap(fb.dot)(a, b)
-    tensor([ 3., 12., 21., 30., 39.])
-    >>> fb.vmap(fb.dot, in_dims=(None, 0))(a[0], b).shape
-    flambeau.Size([5])
+    Example:
+        >>> a, b = flambeau.ones(5, 3), flambeau.arange(15.0).reshape(5, 3)
+        >>> flambeau.vmap(flambeau.dot)(a, b)
+        tensor([ 3., 12., 21., 30., 39.])
+        >>> flambeau.vmap(flambeau.dot, in_dims=(None, 0))(a[0], b).shape
+        flambeau.Size([5])
     """
     if randomness not in _RANDOMNESS:
         raise RuntimeError(f"randomness: expected 'different', 'error' or 'same', got {randomness}")

@@ -87,18 +87,29 @@ def save(
 ) -> None:
     """Write an object with tensors to a file that `load` and PyTorch can read.
 
-    A file is replaced as a whole: if the process is killed meanwhile, or the disk is full, the old one stays.
-    Pipes, devices and files that are open already are written directly.
+    A file is replaced atomically: the old file remains if the process ends or the disk is full. Pipes,
+    devices and
+    open files are written directly.
 
     Args:
-        obj: a tensor, a storage, a state_dict, or nested containers of them.
+        obj: a tensor, a storage, a state dict, or nested containers of them.
         f: a path, or a file open for writing.
-        pickle_module: accepted for compatibility.
-        pickle_protocol: accepted for compatibility; the format fixes it.
-        _use_new_zipfile_serialization: False: write the format of PyTorch before 1.6; a file may
-            hold several, one after the other.
-        _disable_byteorder_record: leave out that bytes are in little-endian order.
+        pickle_module: no effect.
+        pickle_protocol: no effect; the format determines it.
+        _use_new_zipfile_serialization: False writes the format of PyTorch before 1.6; a file may hold several
+            objects in it, one after the other.
+        _disable_byteorder_record: whether to omit the record of the byte order, which is little-endian.
+    Returns: None.
     Raises: RuntimeError if the file cannot be written.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> flambeau.save(flambeau.ones(2), file)
+        >>> file.seek(0)
+        0
+        >>> flambeau.load(file)
+        tensor([1., 1.])
     """
     if not _use_new_zipfile_serialization:
         with _target(f) as write:
@@ -274,18 +285,30 @@ def load(
 
     Args:
         f: a path, or a file open for reading.
-        map_location: a device for all tensors; or a dict from devices in the file to devices; or a function
-            of a storage and its device in the file that returns a storage, or None for the default.
-            Default: the CPU.
-        pickle_module: whose Unpickler reads the object; such files are trusted.
-        weights_only: refuse everything but tensors and plain containers; other pickles can run any code.
-            Default: True, unless pickle_module is given. In the environment TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
-            has the last word, and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 makes False the default.
-        mmap: leave the values in the file, which is read where they are used and must not change meanwhile;
-            they are not checked against the file's checksums. What is written to them stays in memory.
-        pickle_load_args: of the unpickler of trusted files, such as `encoding`.
-    Raises: UnpicklingError for names that are not allowed and for other formats; EOFError for nothing;
-        RuntimeError for a damaged archive, or one of compressed records.
+        map_location: where tensors go: a device; a dict from devices in the file to devices; or a function
+            from a storage and its device in the file to a storage, or None for the default place. None means
+            the CPU.
+        pickle_module: the module whose Unpickler reads the object; such files are trusted.
+        weights_only: whether to refuse everything but tensors and plain containers. A file that is trusted
+            can run any code. None means True without `pickle_module`. The environment variable
+            TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 forces True, TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 makes False the
+            default.
+        mmap: whether values stay in the file, which is read when they are used and must not change meanwhile.
+            Checksums are not verified, and changes of the tensors stay in memory. None means False.
+        **pickle_load_args: options of the unpickler of trusted files, such as `encoding`.
+    Returns: the object.
+    Raises: UnpicklingError for names that are not allowed and for other formats; EOFError for an empty file;
+        RuntimeError for a damaged archive, or one with compressed records; ValueError if `mmap` is True and
+        `f` is not a path.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> flambeau.save({"weight": flambeau.ones(2)}, file)
+        >>> file.seek(0)
+        0
+        >>> flambeau.load(file)
+        {'weight': tensor([1., 1.])}
     """
     if mmap and not isinstance(f, str | os.PathLike):
         raise ValueError(f"load: f must be a file path for mmap=True, got {type(f).__name__}")
@@ -374,11 +397,20 @@ def _is_little_endian(archive: Reader, root: str) -> bool:
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
-    """Return the names in a file that `load` would refuse under ``weights_only=True``.
+    """Return the names in a file that ``load(weights_only=True)`` would refuse.
 
     Args:
         f: a path, or a file open for reading, of the format that `save` writes by default.
+    Returns: a list of dotted names.
     Raises: ValueError for another format.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> flambeau.save(flambeau.ones(2), file)
+        >>> _ = file.seek(0)
+        >>> flambeau.serialization.get_unsafe_globals_in_checkpoint(file)
+        []
     """
     with contextlib.ExitStack() as stack:
         file: Any = f

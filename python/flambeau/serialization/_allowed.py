@@ -307,29 +307,62 @@ def _named(entry: Any) -> tuple[tuple[str, str], Any]:
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Let `load` accept these classes and functions in files that are not trusted otherwise.
+    """Allow classes and functions in files that ``load(weights_only=True)`` reads.
 
     Args:
-        safe_globals: classes, functions, or pairs of one and the name that files call it.
+        safe_globals: classes, functions, or pairs of one of them and its name in files.
+    Returns: None.
+    See also: `safe_globals`, `get_unsafe_globals_in_checkpoint`
+
+    Example:
+        >>> from collections import Counter
+        >>> flambeau.serialization.add_safe_globals([Counter])
+        >>> Counter in flambeau.serialization.get_safe_globals()
+        True
     """
     _safe.update(_named(entry) for entry in safe_globals)
 
 
 def get_safe_globals() -> list[Any]:
-    """Return what `add_safe_globals` has added."""
+    """Return the classes and functions that `add_safe_globals` has added.
+
+    Returns: a list.
+
+    Example:
+        >>> from collections import Counter
+        >>> with flambeau.serialization.safe_globals([Counter]):
+        ...     Counter in flambeau.serialization.get_safe_globals()
+        True
+    """
     return [t if (m, n) == _named(t)[0] else (t, f"{m}.{n}") for (m, n), t in _safe.items()]
 
 
 def clear_safe_globals() -> None:
-    """Take back what `add_safe_globals` has added."""
+    """Remove all classes and functions that `add_safe_globals` has added.
+
+    Returns: None.
+
+    Example:
+        >>> from collections import Counter
+        >>> flambeau.serialization.add_safe_globals([Counter])
+        >>> flambeau.serialization.clear_safe_globals()
+        >>> Counter in flambeau.serialization.get_safe_globals()
+        False
+    """
     _safe.clear()
 
 
 class safe_globals:
-    """`add_safe_globals` for a block.
+    """Context manager that allows classes and functions, as `add_safe_globals` does, in a block.
 
     Args:
-        safe_globals: as there.
+        safe_globals: classes, functions, or pairs of one of them and its name in files.
+
+    Example:
+        >>> from collections import Counter
+        >>> with flambeau.serialization.safe_globals([Counter]):
+        ...     Counter in flambeau.serialization.get_safe_globals()
+        True
     """
 
     def __init__(self, safe_globals: list[Any]) -> None:

@@ -8,7 +8,12 @@ from typing import Any
 
 
 class LoadEndianness(Enum):
-    """Order of bytes in files that do not name it."""
+    """Byte orders of files that do not state one, for `set_default_load_endianness`.
+
+    Example:
+        >>> [order.name for order in flambeau.serialization.LoadEndianness]
+        ['NATIVE', 'LITTLE', 'BIG']
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -16,7 +21,12 @@ class LoadEndianness(Enum):
 
 
 class SourceChangeWarning(Warning):
-    """Said where a module's source differs from the one that was saved with it."""
+    """Warning that the source of a module differs from the source that was saved with it.
+
+    Example:
+        >>> issubclass(flambeau.serialization.SourceChangeWarning, Warning)
+        True
+    """
 
 
 _endianness: LoadEndianness | None = None
@@ -25,16 +35,26 @@ _mapping = mmap.MAP_PRIVATE
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """Return the order of bytes that `load` takes for files that name none; None: the format's, little."""
+    """Return the byte order that `load` assumes for files that state none.
+
+    Returns: a `LoadEndianness`, or None for the format's default, little-endian.
+
+    Example:
+        >>> flambeau.serialization.get_default_load_endianness()
+    """
     return _endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Choose the order of bytes of files that name none.
+    """Set the byte order that `load` assumes for files that state none.
 
     Args:
-        endianness: None: the format's default, which is little-endian.
-    Raises: TypeError for another kind of value.
+        endianness: the byte order. None means the format's default, little-endian.
+    Returns: None.
+    Raises: TypeError if it is not a `LoadEndianness`.
+
+    Example:
+        >>> flambeau.serialization.set_default_load_endianness(None)
     """
     global _endianness
     if not isinstance(endianness, LoadEndianness | None):
@@ -43,33 +63,59 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def get_crc32_options() -> bool:
-    """Return whether `save` computes checksums of what it writes."""
+    """Return whether `save` computes checksums.
+
+    Returns: True or False.
+
+    Example:
+        >>> flambeau.serialization.get_crc32_options()
+        True
+    """
     return _checksums
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Choose whether `save` computes checksums (CRC32) of what it writes.
+    """Set whether `save` computes checksums (CRC32) of what it writes.
 
     Args:
-        compute_crc32: False: files have zeros in their place, which zip programs refuse.
+        compute_crc32: False writes zeros in place of the checksums, which is faster; zip programs reject such
+            files.
+    Returns: None.
+
+    Example:
+        >>> flambeau.serialization.set_crc32_options(True)
     """
     global _checksums
     _checksums = compute_crc32
 
 
 def get_default_mmap_options() -> int:
-    """Return the flag of `mmap` under which ``load(mmap=True)`` maps files."""
+    """Return the flag with which ``load(mmap=True)`` maps files.
+
+    Returns: ``mmap.MAP_PRIVATE`` or ``mmap.MAP_SHARED``.
+
+    Example:
+        >>> import mmap
+        >>> flambeau.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+        True
+    """
     return _mapping
 
 
 class set_default_mmap_options:
-    """Choose how ``load(mmap=True)`` maps files: at once, and back at the end of the block if it is one.
+    """Setting of how ``load(mmap=True)`` maps files, at once and, as a context manager, for a block.
 
     Args:
-        flags: ``mmap.MAP_PRIVATE``: what is written to the tensors stays in memory. ``mmap.MAP_SHARED``: it
-            is written to the file, which must be writable. Its checksums stay those of the old values, so
-            that only ``load(mmap=True)`` reads it again.
+        flags: ``mmap.MAP_PRIVATE`` keeps changes of the tensors in memory. ``mmap.MAP_SHARED`` writes them to
+            the file, which must be writable; its checksums remain those of the old values, so only
+            ``load(mmap=True)`` reads it again.
     Raises: ValueError for other flags.
+
+    Example:
+        >>> import mmap
+        >>> with flambeau.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+        ...     flambeau.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+        True
     """
 
     def __init__(self, flags: int) -> None:
@@ -87,10 +133,20 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """Within the block `save` leaves zeros for the bytes of storages, and `load` does not read them.
+    """Context manager in which `save` writes zeros for the bytes of storages, and `load` does not read them.
 
     Args:
-        materialize_fake_tensors: accepted for compatibility.
+        materialize_fake_tensors: no effect.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> with flambeau.serialization.skip_data():
+        ...     flambeau.save(flambeau.ones(2), file)
+        >>> file.seek(0)
+        0
+        >>> flambeau.load(file)
+        tensor([0., 0.])
     """
 
     active = False

@@ -25,21 +25,33 @@ _packages: list[tuple[int, Tagger, Deserializer]] = [(_OWN, _tag, _restore)]
 
 
 def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
-    """Add a way to name the place of a storage in files, and to restore the storage there.
+    """Register functions that name the place of a storage in files and restore the storage there.
 
     Args:
-        priority: lower numbers are asked first; the devices of this package have 10.
-        tagger: gives a storage's name, or None for another one's storage.
-        deserializer: gives the storage to use in place of a storage on the CPU and its name, or None.
+        priority: the rank among registered functions; lower numbers are asked first. flambeau's own have 10.
+        tagger: the function from a storage to the name of its place, or to None if it does not know it.
+        deserializer: the function from a storage on the CPU and a name to the storage in that place, or to
+            None.
+    Returns: None.
+
+    Example:
+        >>> flambeau.serialization.register_package(50, lambda storage: None, lambda storage, name: None)
     """
     _packages.append((priority, tagger, deserializer))
     _packages.sort(key=lambda package: package[0])
 
 
 def location_tag(storage: Any) -> str:
-    """Return the name that a storage's place has in files.
+    """Return the name that the place of a storage has in files.
 
+    Args:
+        storage: the storage.
+    Returns: the name, such as "cpu".
     Raises: RuntimeError if no registered function knows the storage.
+
+    Example:
+        >>> flambeau.serialization.location_tag(flambeau.zeros(2).untyped_storage())
+        'cpu'
     """
     for _, tagger, _ in _packages:
         if location := tagger(storage):
@@ -48,9 +60,19 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """Return the storage in the place that a file names.
+    """Return a storage in the place that a file names.
 
+    Args:
+        storage: the storage on the CPU.
+        location: the name, such as "cpu".
+    Returns: the storage in that place.
     Raises: RuntimeError if no registered function knows the place.
+    See also: `register_package`
+
+    Example:
+        >>> storage = flambeau.zeros(2).untyped_storage()
+        >>> flambeau.serialization.default_restore_location(storage, "cpu").nbytes()
+        8
     """
     for _, _, deserializer in _packages:
         found = deserializer(storage, location)

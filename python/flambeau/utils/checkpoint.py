@@ -39,7 +39,18 @@ _early_stop: bool | None = None
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Override the `debug` of every checkpoint made within the block; None leaves them theirs."""
+    """Override `debug` of every `checkpoint` inside a block.
+
+    Args:
+        enabled: the value for all. None leaves each call its own.
+    Returns: a context manager.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+        >>> with set_checkpoint_debug_enabled(True):
+        ...     checkpoint(flambeau.sin, flambeau.zeros(1), use_reentrant=False)
+        tensor([0.])
+    """
     global _debug
     previous, _debug = _debug, enabled
     try:
@@ -50,7 +61,18 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool | None) -> Iterator[None]:
-    """Override the `early_stop` of every checkpoint made within the block."""
+    """Override `early_stop` of every `checkpoint` inside a block.
+
+    Args:
+        enable: the value for all. None leaves each call its own.
+    Returns: a context manager.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+        >>> with set_checkpoint_early_stop(False):
+        ...     checkpoint(flambeau.sin, flambeau.zeros(1), use_reentrant=False)
+        tensor([0.])
+    """
     global _early_stop
     previous, _early_stop = _early_stop, enable
     try:
@@ -60,7 +82,15 @@ def set_checkpoint_early_stop(enable: bool | None) -> Iterator[None]:
 
 
 def noop_context_fn() -> _Contexts:
-    """Return two contexts that do nothing."""
+    """Return two context managers without effect, the default of `context_fn` in `checkpoint`.
+
+    Returns: a pair of context managers.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import noop_context_fn
+        >>> len(noop_context_fn())
+        2
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -75,28 +105,34 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call a function without keeping what its gradient needs; backward calls it a second time.
+    """Call a function without storing what its gradient needs; backward calls the function a second time.
 
     Args:
-        function: computes the same from the same arguments whenever it is called.
-        args: its arguments; gradients flow to the tensors among them.
-        use_reentrant: False: the graph is recorded as ever, tensors that it saves are recomputed (to be
-            preferred: it serves ``autograd.grad``, keywords and nesting). True: nothing is recorded, and
-            a pass of its own runs within the backward pass. To be given; None warns and means True.
-        context_fn: returns the contexts of the first and the second call (not reentrant only).
-        determinism_check: "default" compares shape, dtype and device of what both calls save; "none".
-        debug: name in an error where both calls saved the tensor that differs (not reentrant only).
-        early_stop: end the second call as soon as it has made all that is needed (not reentrant only).
-        preserve_rng_state: give the second call the random numbers of the first.
-        kwargs: keyword arguments of the function (not reentrant only).
-    Raises: CheckpointError in backward if the second call does not save what the first did.
+        function: the function, which must compute the same values in both calls.
+        *args: its positional arguments; gradients flow to the tensors among them.
+        use_reentrant: False records the graph and recomputes the tensors that it saves; it supports
+            `autograd.grad`, keyword arguments and nesting, and is preferable. True records nothing and runs a
+            backward pass inside the outer one. None means True, with a warning.
+        context_fn: the function that returns the contexts of the first and the second call. Only without
+            `use_reentrant`.
+        determinism_check: "default" compares shape, dtype and device of the tensors that both calls save,
+            "none" does not.
+        debug: whether an error names the operators that saved the tensors that differ. Only without
+            `use_reentrant`.
+        early_stop: whether the second call ends as soon as it has computed all tensors that are needed. Only
+            without `use_reentrant`.
+        preserve_rng_state: whether the second call draws the same random numbers as the first.
+        **kwargs: its keyword arguments. Only without `use_reentrant`.
+    Returns: what the function returns.
+    Raises: ValueError for arguments that `use_reentrant` excludes; CheckpointError (in backward) if the
+        second call saves other tensors.
 
-    >>> import flambeau as fb
-    >>> from flambeau.utils.checkpoint import checkpoint
-    >>> x = fb.tensor([0.5], requires_grad=True)
-    >>> checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False).backward()
-    >>> bool(fb.allclose(x.grad, (x.sin().exp() * x.cos()).detach()))
-    True
+    Example:
+        >>> from flambeau.utils.checkpoint import checkpoint
+        >>> x = flambeau.tensor([0.5], requires_grad=True)
+        >>> checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False).backward()
+        >>> bool(flambeau.allclose(x.grad, (x.sin().exp() * x.cos()).detach()))
+        True
     """
     if use_reentrant is None:
         warnings.warn(
@@ -158,7 +194,17 @@ def _detached(value: Any) -> Any:
 
 
 class CheckpointFunction(Function):
-    """The reentrant form: records one node, whose backward runs the function and a pass through it."""
+    """Function behind ``checkpoint(use_reentrant=True)``: one node, whose backward runs the function again.
+
+    Args:
+        *args: no effect; `checkpoint` calls ``apply``.
+        **kwargs: no effect.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import CheckpointFunction
+        >>> issubclass(CheckpointFunction, flambeau.autograd.Function)
+        True
+    """
 
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -207,14 +253,23 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Call functions one after the other, in segments that are checkpointed; the last one is not.
+    """Call functions one after the other in segments, each of them under `checkpoint` except the last one.
 
     Args:
-        functions: an nn.Sequential, or a list of functions of one argument.
-        segments: into how many to divide them.
-        input: the argument of the first.
-        use_reentrant: as for `checkpoint`.
-        kwargs: ``preserve_rng_state``.
+        functions: an `nn.Sequential`, or a list of functions of one argument.
+        segments: the number of segments.
+        input: the argument of the first function.
+        use_reentrant: as for `checkpoint`: False is preferable, None means True with a warning.
+        **kwargs: ``preserve_rng_state``, as for `checkpoint`.
+    Returns: what the last function returns.
+    Raises: ValueError for other keyword arguments.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import checkpoint_sequential
+        >>> x = flambeau.tensor([0.0], requires_grad=True)
+        >>> checkpoint_sequential([flambeau.sin, flambeau.exp], 2, x, use_reentrant=False).backward()
+        >>> x.grad
+        tensor([1.])
     """
     if use_reentrant is None:
         warnings.warn(

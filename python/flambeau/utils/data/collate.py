@@ -30,7 +30,17 @@ def _like(model: Any, entries: dict[Any, Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Turn arrays and numbers of NumPy into tensors, within mappings, tuples and lists too; keep all else."""
+    """Convert arrays and numbers of NumPy to tensors, also inside mappings, tuples and lists.
+
+    Args:
+        data: the sample; anything else stays as it is.
+    Returns: the sample with tensors.
+
+    Example:
+        >>> import numpy
+        >>> flambeau.utils.data.default_convert([numpy.zeros(2), "text"])
+        [tensor([0., 0.], dtype=flambeau.float64), 'text']
+    """
     if isinstance(data, Tensor | str | bytes):
         return data
     if type(data).__module__ == "numpy":
@@ -125,10 +135,20 @@ default_collate_fn_map: Table = {
 
 
 def default_collate(batch: list[Any]) -> Any:
-    """Stack tensors and arrays along a new first dimension, turn numbers into a tensor, keep strings;
-    mappings, named tuples, tuples and lists are collated entry by entry.
+    """Combine samples into a batch.
 
-    Raises: TypeError for anything else, RuntimeError if samples differ in shape or length.
+    Tensors and arrays are stacked along a new dimension 0, numbers become a tensor, strings a list. Mappings,
+    named
+    tuples, tuples and lists are combined entry by entry.
+
+    Args:
+        batch: the list of samples, all of one structure.
+    Returns: the batch.
+    Raises: TypeError for samples of another type, RuntimeError if samples differ in shape or length.
+
+    Example:
+        >>> flambeau.utils.data.default_collate([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
+        {'x': tensor([1., 2.], dtype=flambeau.float64), 'name': ['a', 'b']}
     """
     np: Any = sys.modules.get("numpy")  # without it no sample can be an array
     if np is not None and np.ndarray not in default_collate_fn_map:

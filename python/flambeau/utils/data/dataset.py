@@ -17,7 +17,21 @@ Sample = TypeVar("Sample", covariant=True)
 
 
 class Dataset(Generic[Sample]):
-    """Samples by index: subclasses define ``__getitem__`` and, for most samplers, ``__len__``."""
+    """Base class of data sets with samples by index.
+
+    A subclass defines ``__getitem__`` and, for most samplers, ``__len__``. It can define ``__getitems__``,
+    which
+    returns the samples of a list of indices. ``a + b`` is a `ConcatDataset`.
+
+    Example:
+        >>> class Squares(flambeau.utils.data.Dataset):
+        ...     def __len__(self):
+        ...         return 4
+        ...     def __getitem__(self, index):
+        ...         return index * index
+        >>> list(flambeau.utils.data.DataLoader(Squares(), batch_size=2))
+        [tensor([0, 1]), tensor([4, 9])]
+    """
 
     def __getitem__(self, index: Any) -> Sample:
         raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
@@ -27,7 +41,19 @@ class Dataset(Generic[Sample]):
 
 
 class IterableDataset(Dataset[Sample]):
-    """Samples as a stream: subclasses define ``__iter__``."""
+    """Base class of data sets that are streams of samples.
+
+    A subclass defines ``__iter__``. In a `DataLoader` with workers each worker iterates over the whole data
+    set,
+    unless ``__iter__`` divides the samples by `get_worker_info`. ``a + b`` is a `ChainDataset`.
+
+    Example:
+        >>> class Count(flambeau.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(3))
+        >>> list(flambeau.utils.data.DataLoader(Count(), batch_size=2))
+        [tensor([0, 1]), tensor([2])]
+    """
 
     def __iter__(self) -> Iterator[Sample]:
         raise TypeError(f"{type(self).__name__} must define __iter__")
@@ -37,7 +63,17 @@ class IterableDataset(Dataset[Sample]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Sample i is the tuple of the i-th entries of tensors with equal first size."""
+    """Data set of rows of tensors: sample i is the tuple of row i of each tensor.
+
+    Args:
+        *tensors: the tensors, of equal size in dimension 0.
+    Raises: AssertionError if the sizes differ.
+
+    Example:
+        >>> data = flambeau.utils.data.TensorDataset(flambeau.tensor([1.0, 2.0]), flambeau.tensor([0, 1]))
+        >>> data[1]
+        (tensor(2.), tensor(1))
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         if any(tensor.size(0) != tensors[0].size(0) for tensor in tensors):
@@ -52,7 +88,16 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class Subset(Dataset[Any]):
-    """The samples of another data set at `indices`."""
+    """Data set of the samples of another one at the given indices.
+
+    Args:
+        dataset: the other data set.
+        indices: the indices, in order.
+
+    Example:
+        >>> list(flambeau.utils.data.Subset("abcd", [3, 0]))
+        ['d', 'a']
+    """
 
     def __init__(self, dataset: Dataset[Any], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -74,7 +119,17 @@ class Subset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """Data sets one after the other."""
+    """Concatenation of data sets.
+
+    Args:
+        datasets: the data sets, each with a length.
+    Raises: AssertionError without data sets, or for an `IterableDataset`.
+
+    Example:
+        >>> data = flambeau.utils.data.ConcatDataset(["ab", "cd"])
+        >>> len(data), data[2]
+        (4, 'c')
+    """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets = list(datasets)
@@ -108,7 +163,18 @@ class ConcatDataset(Dataset[Any]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable data sets one after the other."""
+    """Concatenation of streams of samples.
+
+    Args:
+        datasets: the data sets, each an `IterableDataset`.
+
+    Example:
+        >>> class Count(flambeau.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(2))
+        >>> list(flambeau.utils.data.ChainDataset([Count(), Count()]))
+        [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         super().__init__()
@@ -131,7 +197,18 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples of several data sets side by side: tuples, or dictionaries of data sets given by name."""
+    """Data set whose samples combine the samples of several others at one index.
+
+    Args:
+        *args: the data sets; samples are then tuples.
+        **kwargs: the data sets by name; samples are then dicts.
+    Raises: ValueError without data sets, with both kinds of arguments, or if the lengths differ.
+
+    Example:
+        >>> data = flambeau.utils.data.StackDataset(image="ab", label=[0, 1])
+        >>> data[1]
+        {'image': 'b', 'label': 1}
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
@@ -170,9 +247,20 @@ class StackDataset(Dataset[Any]):
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
-    """Split at random into parts of the given sizes, or of fractions that add up to 1.
+    """Split a data set at random into subsets.
 
-    Rounding leaves are dealt one by one to the first parts.
+    Args:
+        dataset: the data set, with a length.
+        lengths: the size of each subset, or fractions with the sum 1. Samples that remain after rounding down
+            go one by one to the first subsets.
+        generator: the source of random numbers. None means the default generator.
+    Returns: a list of `Subset`.
+    Raises: ValueError if `lengths` do not fit the data set.
+
+    Example:
+        >>> parts = flambeau.utils.data.random_split(range(10), [0.75, 0.25])
+        >>> [len(part) for part in parts]
+        [8, 2]
     """
     total = len(dataset)
     if math.isclose(sum(lengths), 1.0) and sum(lengths) <= 1.0 + 1e-9:

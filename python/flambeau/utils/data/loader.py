@@ -64,30 +64,45 @@ _FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persisten
 
 
 class DataLoader(Generic[Sample]):
-    """Iterate over batches.
+    """Iterable over batches of a data set, optionally read by worker processes.
+
+    An exception in a worker is raised by ``next()`` with its type, if the type can be made in this process,
+    and with
+    the worker's traceback in the message or a note; the next call continues with the next batch. A worker
+    that
+    dies raises RuntimeError. Workers end with the iterator, or with the loader if they are persistent, and
+    always with the process that
+    started them.
 
     Args:
-        dataset: a `Dataset` (indexed) or `IterableDataset` (streamed).
-        batch_size: samples per batch; None yields samples one by one, not collated.
-        shuffle: visit in a new random order each time.
-        sampler: order of indices; excludes `shuffle`.
-        batch_sampler: lists of indices; excludes batch_size, shuffle, sampler and drop_last.
-        num_workers: processes that fetch samples; 0: this one.
-        collate_fn: makes a batch of a list of samples; `default_collate` by default.
-        pin_memory: accepted; without an accelerator there is nothing to pin.
-        drop_last: leave out a last batch that is shorter.
-        timeout: seconds to wait for a worker's batch; 0 waits for ever.
-        worker_init_fn: called in each worker with its number.
-        generator: source of the random order and of the workers' seeds.
-        prefetch_factor: batches that each worker prepares ahead.
-        persistent_workers: keep the workers from one pass to the next.
-        pin_memory_device: as `pin_memory`.
-        in_order: batches come in the order of the sampler; False: as workers have them ready.
+        dataset: a `Dataset` (by index) or an `IterableDataset` (a stream).
+        batch_size: the number of samples in a batch. None yields samples one by one, without collating them.
+        shuffle: whether to read in a new random order at each pass. None means False.
+        sampler: the sampler of indices. It excludes `shuffle`.
+        batch_sampler: the sampler of lists of indices. It excludes `batch_size`, `shuffle`, `sampler` and
+            `drop_last`.
+        num_workers: the number of worker processes. 0 reads in this process.
+        collate_fn: the function that makes a batch of a list of samples. None means `default_collate`.
+        pin_memory: no effect without an accelerator.
+        drop_last: whether to drop the last batch if it is shorter.
+        timeout: the seconds to wait for a batch of a worker. 0 waits without limit.
+        worker_init_fn: a function that each worker calls with its number when it starts.
+        multiprocessing_context: how workers start: a context of `multiprocessing`, or its name. None means
+            the default.
+        generator: the source of the random order and of the seeds of workers. None means the default
+            generator.
+        prefetch_factor: the number of batches that each worker prepares in advance. None means 2 with
+            workers.
+        persistent_workers: whether workers continue after a pass.
+        pin_memory_device: no effect.
+        in_order: whether batches come in the order of the sampler, instead of the order in which workers
+            finish.
+    Raises: ValueError for arguments out of range or that exclude each other.
 
-    An exception of a worker is raised by ``next()``, as the same type where it can be made here, with the
-    worker's traceback in its text or as a note; the next call goes on with the next batch. A worker that
-    dies raises RuntimeError at once. Workers end with the iterator, or with the loader if they are
-    persistent, and with the process that started them however that ends.
+    Example:
+        >>> loader = flambeau.utils.data.DataLoader([1.0, 2.0, 3.0], batch_size=2)
+        >>> list(loader)
+        [tensor([1., 2.], dtype=flambeau.float64), tensor([3.], dtype=flambeau.float64)]
     """
 
     def __init__(

@@ -13,14 +13,32 @@ Index = TypeVar("Index", covariant=True)
 
 
 class Sampler(Generic[Index]):
-    """Yields indices; subclasses define ``__iter__`` and, if they know it, ``__len__``."""
+    """Base class of samplers, which yield indices of a data set.
+
+    A subclass defines ``__iter__`` and, if it knows it, ``__len__``.
+
+    Example:
+        >>> class Reversed(flambeau.utils.data.Sampler):
+        ...     def __iter__(self):
+        ...         return iter([2, 1, 0])
+        >>> list(flambeau.utils.data.DataLoader("abc", sampler=Reversed(), batch_size=3))
+        [['c', 'b', 'a']]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ..."""
+    """Sampler of all indices in ascending order.
+
+    Args:
+        data_source: the data set, with a length.
+
+    Example:
+        >>> list(flambeau.utils.data.SequentialSampler("abc"))
+        [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -43,7 +61,20 @@ def _seeded(generator: Generator | None) -> Generator:
 
 
 class RandomSampler(Sampler[int]):
-    """All indices in random order, or `num_samples` drawn with replacement."""
+    """Sampler of indices in random order.
+
+    Args:
+        data_source: the data set, with a length.
+        replacement: whether an index may be drawn again.
+        num_samples: the number of indices, above 0. None means the length of `data_source`.
+        generator: the source of random numbers. None means a generator that the default generator seeds at
+            each pass.
+    Raises: TypeError if `replacement` is not a bool, ValueError for another `num_samples`.
+
+    Example:
+        >>> sorted(flambeau.utils.data.RandomSampler("abc"))
+        [0, 1, 2]
+    """
 
     def __init__(
         self,
@@ -87,7 +118,16 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """Sampler of the given indices in random order.
+
+    Args:
+        indices: the indices.
+        generator: the source of random numbers. None means the default generator.
+
+    Example:
+        >>> sorted(flambeau.utils.data.SubsetRandomSampler([4, 7]))
+        [4, 7]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -102,7 +142,18 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` indices of another sampler; the last may be shorter or is dropped."""
+    """Sampler of lists of indices, which another sampler yields.
+
+    Args:
+        sampler: the other sampler.
+        batch_size: the length of the lists, above 0.
+        drop_last: whether to drop the last list if it is shorter.
+    Raises: ValueError for another `batch_size` or `drop_last`.
+
+    Example:
+        >>> list(flambeau.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
@@ -129,14 +180,18 @@ class BatchSampler(Sampler[list[int]]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices drawn with the given weights, with or without replacement.
+    """Sampler of indices drawn with the given weights.
 
     Args:
-        weights: one per index, not negative; they need not sum to 1.
-        num_samples: how many indices one pass yields.
+        weights: the weight of each index, 0 or more; they need not have the sum 1.
+        num_samples: the number of indices in a pass, above 0.
         replacement: whether an index may be drawn again.
-        generator: draws the numbers; None: the default generator.
-    Raises: ValueError for other counts or flags, and for weights that are no vector.
+        generator: the source of random numbers. None means the default generator.
+    Raises: ValueError for another `num_samples` or `replacement`, or weights that are no vector.
+
+    Example:
+        >>> list(flambeau.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
+        [1, 1, 1]
     """
 
     def __init__(
@@ -169,18 +224,26 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class DistributedSampler(Sampler[Any]):
-    """The part of a data set that one of several processes visits.
+    """Sampler of the share of a data set that one of several processes reads.
 
-    Every process makes the same permutation of seed and epoch, and takes each `num_replicas`-th index of it.
+    All processes make the same permutation from the seed and the epoch, and each takes every
+    `num_replicas`-th
+    index of it.
 
     Args:
-        dataset: the data set.
-        num_replicas: how many processes there are.
-        rank: which of them this is.
-        shuffle: permute the indices, anew after each `set_epoch`.
-        seed: of the permutation; the same in all processes.
-        drop_last: leave out what cannot be shared evenly, instead of repeating the first indices.
-    Raises: ValueError for a rank that is not below num_replicas.
+        dataset: the data set, with a length.
+        num_replicas: the number of processes. None asks the process group, which flambeau does not have.
+        rank: the number of this process, from 0. None asks the process group.
+        shuffle: whether to permute the indices; call ``set_epoch`` before each pass for a new permutation.
+        seed: the seed of the permutation, equal in all processes.
+        drop_last: whether to drop the indices that cannot be shared evenly instead of repeating the first
+            ones.
+    Raises: ValueError without `num_replicas` or `rank`, or for a rank out of range.
+
+    Example:
+        >>> data = flambeau.utils.data
+        >>> list(data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+        [1, 3, 0]
     """
 
     def __init__(

@@ -35,7 +35,14 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return this process's `WorkerInfo`, or None outside of workers."""
+    """Return what a worker process of a `DataLoader` knows of itself.
+
+    Returns: in a worker an object with `id` (from 0), `num_workers`, `seed` and `dataset`; elsewhere None.
+
+    Example:
+        >>> flambeau.utils.data.get_worker_info() is None
+        True
+    """
     return _info
 
 
