@@ -14,16 +14,17 @@ Value = TypeVar("Value")
 
 
 class Future(Generic[Value]):
-    """A value, or an exception, that is set once; callbacks are called when it is.
+    """Value, or exception, that is set once, with callbacks that are called then.
 
     Args:
-        devices: accepted for compatibility.
+        devices: no effect.
 
-    >>> future = Future()
-    >>> doubled = future.then(lambda f: 2 * f.value())
-    >>> future.set_result(21)
-    >>> doubled.wait()
-    42
+    Example:
+        >>> future = flambeau.futures.Future()
+        >>> doubled = future.then(lambda f: 2 * f.value())
+        >>> future.set_result(21)
+        >>> doubled.wait()
+        42
     """
 
     def __init__(self, *, devices: Any = None) -> None:
@@ -105,7 +106,20 @@ class Future(Generic[Value]):
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a future of the list of futures: it is done when they all are."""
+    """Return a future of a list of futures; it is done when all of them are.
+
+    Args:
+        futures: the futures.
+    Returns: a future whose value is the list of futures.
+
+    Example:
+        >>> a, b = flambeau.futures.Future(), flambeau.futures.Future()
+        >>> both = flambeau.futures.collect_all([a, b])
+        >>> a.set_result(1)
+        >>> b.set_result(2)
+        >>> [future.wait() for future in both.wait()]
+        [1, 2]
+    """
     every: Future[list[Future[Any]]] = Future()
     left = len(futures)
     lock = threading.Lock()
@@ -126,7 +140,19 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
-    """Wait for all futures and return their values; the first exception in the list is raised."""
+    """Return the values of all futures, after waiting for them.
+
+    Args:
+        futures: the futures.
+    Returns: a list of their values.
+    Raises: the first exception in the list, if a future has one.
+
+    Example:
+        >>> a = flambeau.futures.Future()
+        >>> a.set_result(1)
+        >>> flambeau.futures.wait_all([a])
+        [1]
+    """
     return [future.wait() for future in collect_all(futures).wait()]
 
 

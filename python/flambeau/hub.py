@@ -51,12 +51,31 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """Return the folder of files: what `set_dir` set, or ``$TORCH_HOME/hub``, or one in the cache."""
+    """Return the folder of downloaded files.
+
+    Returns: the folder that `set_dir` set, or ``$TORCH_HOME/hub``, or a folder in the user's cache.
+
+    Example:
+        >>> flambeau.hub.get_dir().endswith("hub")
+        True
+    """
     return _chosen if _chosen is not None else str(Path(_get_torch_home()) / "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Set the folder that `get_dir` returns."""
+    """Set the folder of downloaded files.
+
+    Args:
+        d: the path of the folder.
+    Returns: None.
+
+    Example:
+        >>> before = flambeau.hub.get_dir()
+        >>> flambeau.hub.set_dir("/tmp/models/hub")
+        >>> flambeau.hub.get_dir()
+        '/tmp/models/hub'
+        >>> flambeau.hub.set_dir(before)
+    """
     global _chosen
     _chosen = os.path.expanduser(d)  # noqa: PTH111  (may be any path-like)
 
@@ -167,16 +186,23 @@ def load(
 def download_url_to_file(
     url: str, dst: str | os.PathLike[str], hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Copy the contents of an address to a file, which is complete or not there at all.
+    """Copy the contents of an address to a file, which is either complete or does not exist.
 
     Args:
-        url: of any scheme that urllib knows, ``file://`` included.
-        dst: the file.
-        hash_prefix: the first digits of the SHA-256 that the contents must have.
-        progress: whether to show the share that has arrived, if stderr is a terminal.
+        url: the address, of any scheme of `urllib`, also ``file://``.
+        dst: the path of the file.
+        hash_prefix: the first digits of the SHA-256 hash that the contents must have. None does not check it.
+        progress: whether to show the progress, if stderr is a terminal.
+    Returns: None.
+    Raises: RuntimeError if the contents have another hash.
 
-    Raises:
-        RuntimeError: if the contents have another hash.
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a").write_text("text")
+        >>> flambeau.hub.download_url_to_file((folder / "a").as_uri(), str(folder / "b"), progress=False)
+        >>> (folder / "b").read_text()
+        'text'
     """
     target = Path(dst).expanduser()
     answer = urlopen(Request(url, headers={"User-Agent": "torch.hub"}))
@@ -228,16 +254,27 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> Any:
-    """Load what `torch.save` wrote at an address; a file that is in the cache is not read again.
+    """Load an object that `save` wrote at an address; a file in the cache is not downloaded again.
 
     Args:
-        url: the address; ``file://`` works.
-        model_dir: the cache; ``checkpoints`` below `get_dir` by default.
-        map_location: as of `load`.
-        progress: as of `download_url_to_file`.
-        check_hash: whether the name, such as ``name-0123abcd.pth``, says the first digits of the SHA-256.
-        file_name: the name in the cache; the address's by default.
-        weights_only: as of `load`.
+        url: the address.
+        model_dir: the folder of the cache. None means ``checkpoints`` in `get_dir`.
+        map_location: where tensors go; see `flambeau.load`.
+        progress: whether to show the progress, if stderr is a terminal.
+        check_hash: whether the name of the file, such as ``name-0123abcd.pth``, contains the first digits of
+            its SHA-256 hash, which is then checked.
+        file_name: the name in the cache. None means the name in the address.
+        weights_only: whether to refuse everything but tensors and plain containers; see `flambeau.load`.
+    Returns: the object.
+    Raises: RuntimeError if the contents have another hash.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> flambeau.save({"weight": flambeau.ones(2)}, folder / "model.pth")
+        >>> url = (folder / "model.pth").as_uri()
+        >>> flambeau.hub.load_state_dict_from_url(url, model_dir=str(folder), progress=False)
+        {'weight': tensor([1., 1.])}
     """
     from flambeau import load
 

@@ -79,19 +79,24 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Any = None) 
 
 
 def handle_torch_function(public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the result of a call from the current mode, or from the first argument that overrides it.
+    """Return the result of a call from the active mode, or from the first argument that overrides it.
 
     Args:
-        public_api: the function that was called, which overrides receive.
+        public_api: the called function, which overrides receive.
         relevant_args: the arguments that may override it.
-        args: its positional arguments.
-        kwargs: its keywords.
-    Raises: TypeError if all of them return NotImplemented.
+        *args: the positional arguments of the call.
+        **kwargs: the keyword arguments of the call.
+    Returns: the result.
+    Raises: TypeError if all overrides return NotImplemented.
 
-    >>> def double(x):
-    ...     if has_torch_function_unary(x):
-    ...         return handle_torch_function(double, (x,), x)
-    ...     return x + x
+    Example:
+        >>> from flambeau.overrides import handle_torch_function, has_torch_function_unary
+        >>> def double(x):
+        ...     if has_torch_function_unary(x):
+        ...         return handle_torch_function(double, (x,), x)
+        ...     return x + x
+        >>> double(flambeau.ones(2))
+        tensor([2., 2.])
     """
     return _C._call_overrides(public_api, tuple(relevant_args), args, kwargs, True)
 
@@ -99,11 +104,18 @@ def handle_torch_function(public_api: Any, relevant_args: Iterable[Any], *args: 
 def wrap_torch_function(
     dispatcher: Callable[_P, Iterable[Any]],
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Make a function overridable by those of its arguments that `dispatcher` returns.
+    """Decorate a function so that its arguments can override it.
 
-    >>> @wrap_torch_function(lambda x: (x,))
-    ... def double(x):
-    ...     return x + x
+    Args:
+        dispatcher: the function from the same arguments to those that may override it.
+    Returns: the decorator.
+
+    Example:
+        >>> @flambeau.overrides.wrap_torch_function(lambda x: (x,))
+        ... def double(x):
+        ...     return x + x
+        >>> double(flambeau.ones(2))
+        tensor([2., 2.])
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -122,7 +134,20 @@ def wrap_torch_function(
 def redispatch_function(
     func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
-    """Call a function without its check for overrides; functions that it calls check again."""
+    """Call a function without checking its arguments for overrides; functions inside it check again.
+
+    Args:
+        func: the function.
+        types: no effect.
+        args: its positional arguments.
+        kwargs: its keyword arguments. None means none.
+    Returns: what the function returns.
+
+    Example:
+        >>> from flambeau.overrides import redispatch_function
+        >>> redispatch_function(flambeau.add, (), (flambeau.ones(2), 1), None)
+        tensor([2., 2.])
+    """
     _C._set_skip_next_torch_function(True)
     try:
         return func(*args, **(kwargs or {}))
@@ -131,16 +156,28 @@ def redispatch_function(
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether an object is a tensor or overrides functions of tensors.
+    """Return whether an object is a tensor or overrides functions of tensors.
 
-    >>> is_tensor_like(3.0)
-    False
+    Args:
+        inp: the object.
+    Returns: True or False.
+
+    Example:
+        >>> flambeau.overrides.is_tensor_like(3.0)
+        False
     """
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def get_default_nowrap_functions() -> set[Any]:
-    """Return the functions whose results Tensor's own __torch_function__ leaves in their class."""
+    """Return the functions whose results the default ``__torch_function__`` does not convert to the subclass.
+
+    Returns: a set.
+
+    Example:
+        >>> isinstance(flambeau.overrides.get_default_nowrap_functions(), set)
+        True
+    """
     from flambeau._object.tensor import NOT_CONVERTED
 
     return set(NOT_CONVERTED)
@@ -148,9 +185,15 @@ def get_default_nowrap_functions() -> set[Any]:
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Within an override, let the calls of the block be dispatched from the start.
+    """Allow dispatch from the start for the calls of a block, inside an override.
 
-    No state of the dispatcher is set aside while an override runs, so the block starts with a full one.
+    flambeau removes no state while an override runs, so that this changes nothing.
+
+    Returns: a context manager.
+
+    Example:
+        >>> hasattr(flambeau.overrides.enable_reentrant_dispatch(), "__enter__")
+        True
     """
     yield
 
@@ -159,10 +202,20 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 
 class TorchFunctionMode:
-    """Sees every call of a public function in a ``with`` block, also those of plain tensors and factories.
+    """Context manager whose ``__torch_function__`` receives every call of a public function in the block.
 
-    While the mode's ``__torch_function__`` runs, the mode is out of force; the next one outside it sees what
-    is called. Modes nest, and one can be entered again while it is in force.
+    It also receives calls with plain tensors, and of factories. While it runs, the mode is inactive and the
+    next outer mode receives its calls. Modes nest, and an active mode can be entered again.
+
+    Example:
+        >>> class Log(flambeau.overrides.TorchFunctionMode):
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         print(func.__name__)
+        ...         return func(*args, **(kwargs or {}))
+        >>> with Log():
+        ...     x = flambeau.sin(flambeau.zeros(1))
+        zeros
+        sin
     """
 
     def __torch_function__(
@@ -184,7 +237,13 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that calls the functions."""
+    """Mode that calls each function unchanged; the base of modes that override few functions.
+
+    Example:
+        >>> with flambeau.overrides.BaseTorchFunctionMode():
+        ...     flambeau.ones(2) + 1
+        tensor([2., 2.])
+    """
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

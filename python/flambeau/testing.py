@@ -41,23 +41,29 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raise AssertionError unless |actual - expected| <= atol + rtol |expected| everywhere.
+    """Check that values are close, elementwise.
+
+    Formula:
+        |actual - expected| <= atol + rtol |expected|
 
     Args:
-        actual: a tensor, a number, or a sequence or mapping of such.
+        actual: a tensor, a number, or a sequence or mapping of them.
         expected: the same structure.
-        allow_subclasses: whether classes of tensors may differ.
-        rtol: relative bound; by default what the dtypes' precision justifies, the larger of both.
-        atol: absolute bound; given together with `rtol`.
+        allow_subclasses: whether the classes of tensors may differ.
+        rtol: the relative tolerance. None means a default for the dtypes, the larger one of both.
+        atol: the absolute tolerance, given together with `rtol`. None means a default for the dtypes.
         equal_nan: whether NaN equals NaN.
         check_device: whether devices must be equal.
-        check_dtype: whether dtypes must be equal; if not, values are compared in the promoted one.
+        check_dtype: whether dtypes must be equal. If not, values are compared in the promoted dtype.
         check_layout: whether layouts must be equal.
         check_stride: whether strides must be equal.
-        msg: the error's text, or a function of the generated one.
+        msg: the message of the error, or a function from the generated message to it.
+    Returns: None.
+    Raises: AssertionError if they differ, ValueError if only one tolerance is given, TypeError for other
+        types.
 
-    Raises: AssertionError where they differ; ValueError if only one tolerance is given; TypeError for
-        other types.
+    Example:
+        >>> flambeau.testing.assert_close(flambeau.tensor([1.0]), flambeau.tensor([1.0 + 1e-7]))
     """
     if (rtol is None) != (atol is None):
         missing = "atol" if atol is None else "rtol"
@@ -115,7 +121,23 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """Compare values after a conversion of `expected` to the dtype of `actual`; use `assert_close`."""
+    """Check that values are close after a conversion of `expected` to the dtype of `actual`.
+
+    Deprecated in favor of `assert_close`.
+
+    Args:
+        actual: a tensor, a number, or a sequence of them.
+        expected: the same structure.
+        rtol: the relative tolerance. None means a default for the dtypes.
+        atol: the absolute tolerance. None means a default for the dtypes.
+        equal_nan: whether NaN equals NaN.
+        msg: the message of the error. An empty one means a generated message.
+    Returns: None.
+    Raises: AssertionError if values differ.
+
+    Example:
+        >>> flambeau.testing.assert_allclose(flambeau.ones(2), flambeau.ones(2))
+    """
     warnings.warn("assert_allclose() is deprecated: use assert_close()", FutureWarning, stacklevel=2)
     here = actual if isinstance(actual, Tensor) else fb.tensor(actual)
     there = fb.as_tensor(expected, dtype=here.dtype)
@@ -233,20 +255,26 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a tensor of random values in [low, high).
+    """Create a tensor of random values in [low, high).
 
     Args:
-        shape: sizes, one by one or as one sequence.
-        dtype: any.
-        device: where the tensor lies.
-        low: by default -9, and 0 for unsigned integers and bool.
-        high: by default 9, and 2 for bool.
-        requires_grad: for floating and complex dtypes.
-        noncontiguous: every other element of a larger tensor.
-        memory_format: layout of the result; not together with `noncontiguous`.
-        exclude_zero: 0 becomes the smallest positive number of the dtype, 1 for integers.
+        *shape: the sizes, one by one or as one sequence.
+        dtype: the dtype.
+        device: the device.
+        low: the lower bound. None means -9, or 0 for unsigned integers and bool.
+        high: the upper bound. None means 9, or 2 for bool.
+        requires_grad: whether to record operations on the tensor; for floating and complex dtypes only.
+        noncontiguous: whether the tensor is every other element of a larger one.
+        exclude_zero: whether 0 is replaced by the smallest positive number of the dtype, or 1 for integers.
+        memory_format: the order of elements in memory; it excludes `noncontiguous`.
+    Returns: the tensor.
+    Raises: ValueError if `low` is not below `high`, for gradients of integers, or options that exclude each
+        other.
 
-    Raises: ValueError if low >= high, or for gradients of integers.
+    Example:
+        >>> flambeau.testing.make_tensor(2, 3, dtype=flambeau.int64, device="cpu", low=0, high=1)
+        tensor([[0, 0, 0],
+                [0, 0, 0]])
     """
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     ends = (0, 2) if dtype == fb.bool else (-9, 9) if dtype.is_signed else (0, 9)

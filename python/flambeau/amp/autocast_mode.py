@@ -51,9 +51,8 @@ class autocast:
     """Context manager and decorator in which operators cast floating arguments to the dtype that suits them.
 
     Matrix products and convolutions compute in `dtype`; operators that need more precision compute in
-    float32.
-    Arguments in float64 keep their dtype. Casts of float32 leaves that require gradients are cached until
-    the outermost region ends. The state belongs to the thread.
+    float32. Arguments in float64 keep their dtype. Casts of float32 leaves that require gradients are cached
+    until the outermost region ends. The state belongs to the thread.
 
     Args:
         device_type: the device type whose operators cast: "cpu" or "cuda".

@@ -30,8 +30,7 @@ class GradScaler:
     """Scales losses so that float16 gradients do not underflow, and skips steps whose gradients overflow.
 
     The scale grows after `growth_interval` successive steps with finite gradients, and shrinks after each
-    step with
-    an infinite or NaN gradient.
+    step with an infinite or NaN gradient.
 
     Args:
         device: the device type: "cuda", which disables the scaler without it, or "cpu".

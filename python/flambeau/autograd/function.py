@@ -38,12 +38,10 @@ class Function(metaclass=FunctionMeta):
     """Base class of differentiable operations with a handwritten backward; call one with ``apply``.
 
     A subclass defines static methods. ``forward(ctx, *args)`` computes the outputs and passes tensors that
-    backward
-    needs to ``ctx.save_for_backward``. ``backward(ctx, *grad_outputs)`` returns one gradient per argument of
-    ``forward``, or None. A subclass that also defines ``setup_context(ctx, inputs, output)`` defines
-    ``forward``
-    without ``ctx``. ``jvp(ctx, *tangents)`` supports forward mode, ``vmap(info, in_dims, *args)`` supports
-    `vmap`.
+    backward needs to ``ctx.save_for_backward``. ``backward(ctx, *grad_outputs)`` returns one gradient per
+    argument of ``forward``, or None. A subclass that also defines ``setup_context(ctx, inputs, output)``
+    defines ``forward`` without ``ctx``. ``jvp(ctx, *tangents)`` supports forward mode, ``vmap(info, in_dims,
+    *args)`` supports `vmap`.
 
     Args:
         *args: no effect; the operation is called by ``apply``, and instances serve no purpose.

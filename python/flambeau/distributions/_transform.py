@@ -18,9 +18,8 @@ class Transform:
     """Base class of transforms: differentiable maps with a computable Jacobian determinant.
 
     A subclass defines ``domain``, ``codomain``, ``bijective``, ``_call``, ``_inverse`` and
-    ``log_abs_det_jacobian``,
-    and ``forward_shape`` and ``inverse_shape`` if shapes change. ``transform(x)`` computes the value, and
-    ``transform.inv`` is the inverse transform.
+    ``log_abs_det_jacobian``, and ``forward_shape`` and ``inverse_shape`` if shapes change. ``transform(x)``
+    computes the value, and ``transform.inv`` is the inverse transform.
 
     Args:
         {cache_size}

@@ -26,8 +26,8 @@ class ConstraintRegistry:
     """Table of rules from constraints to transforms; a call returns the transform for a constraint.
 
     The argument of a transform is an unconstrained tensor, its value satisfies the constraint. ``biject_to``
-    holds bijections. ``transform_to`` holds maps that suit optimization and need not be injective.
-    A call raises NotImplementedError for a constraint without a rule; ``register`` adds one.
+    holds bijections. ``transform_to`` holds maps that suit optimization and need not be injective. A call
+    raises NotImplementedError for a constraint without a rule; ``register`` adds one.
 
     Example:
         >>> from flambeau.distributions import biject_to, constraints, transform_to

@@ -21,8 +21,7 @@ class Distribution:
     """Base class of distributions: a batch of distributions over events of one shape.
 
     A subclass names its parameters and their constraints in ``arg_constraints``, and keeps them as
-    attributes.
-    Samples have the shape ``sample_shape + batch_shape + event_shape``.
+    attributes. Samples have the shape ``sample_shape + batch_shape + event_shape``.
 
     Args:
         batch_shape: the shape of the batch.

@@ -17,10 +17,8 @@ class ExponentialFamily(Distribution):
     """Base class of distributions of an exponential family.
 
     A subclass gives the natural parameters t as ``_natural_params``, the log normalizer F as
-    ``_log_normalizer``
-    and E[log h(x)] as ``_mean_carrier_measure``. The default entropy and Kullback-Leibler divergence follow
-    from
-    them.
+    ``_log_normalizer`` and E[log h(x)] as ``_mean_carrier_measure``. The default entropy and Kullback-Leibler
+    divergence follow from them.
 
     Formula:
         p(x) = h(x) e^(<t, s(x)> - F(t))

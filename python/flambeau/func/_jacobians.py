@@ -132,8 +132,7 @@ def jacfwd(
     """Return a function that computes the Jacobian of another one by forward mode.
 
     One batched forward pass computes all columns, so that it is faster than `func.jacrev` where there are
-    more
-    outputs than inputs.
+    more outputs than inputs.
 
     Args:
         func: the function, from trees of real tensors to a tree of real tensors; with `has_aux` to a pair.

@@ -140,8 +140,7 @@ def functional_call(
     """Call a module with other tensors in place of its parameters and buffers.
 
     A buffer that the module replaces during the call is replaced in the dict that gave it. The module itself
-    is
-    unchanged afterwards.
+    is unchanged afterwards.
 
     Args:
         module: the module.

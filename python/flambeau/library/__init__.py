@@ -49,21 +49,23 @@ Function = Callable[..., Any]
 
 
 class Library:
-    """The definitions that a program adds to one namespace; they are removed when it is collected.
+    """Definitions that a program adds to a namespace; they are removed with the object.
 
     Args:
         ns: the namespace.
-        kind: "DEF" for the one library that defines a namespace, "FRAGMENT" for one that adds to it, "IMPL"
-            for kernels of operators that exist.
-        dispatch_key: the default of `impl`.
+        kind: "DEF" defines a namespace, "FRAGMENT" adds operators to one, "IMPL" adds kernels to operators
+            that exist.
+        dispatch_key: the default dispatch key of ``impl``.
+    Raises: ValueError for another kind or a reserved namespace, RuntimeError if the namespace is defined
+        already.
 
-    >>> import flambeau
-    >>> library = Library("shop", "DEF")
-    >>> library.define("twice(Tensor x) -> Tensor")
-    'twice'
-    >>> library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
-    >>> flambeau.ops.shop.twice(flambeau.ones(2))
-    tensor([2., 2.])
+    Example:
+        >>> library = flambeau.library.Library("docs_shop", "DEF")
+        >>> library.define("twice(Tensor x) -> Tensor")
+        'twice'
+        >>> library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+        >>> flambeau.ops.docs_shop.twice(flambeau.ones(2))
+        tensor([2., 2.])
     """
 
     _owners: dict[str, Library] = {}  # noqa: RUF012

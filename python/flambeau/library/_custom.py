@@ -16,13 +16,20 @@ DeviceTypes = str | Sequence[str] | None
 
 
 class CustomOpDef:
-    """An operator that `custom_op` made; calling it calls the operator.
+    """Operator that `custom_op` made; a call runs it.
 
     Args:
-        namespace: of the operator.
-        name: of the operator.
-        schema: with its name.
+        namespace: the namespace of the operator.
+        name: the name of the operator.
+        schema: the schema, with the name.
         function: the kernel.
+
+    Example:
+        >>> @flambeau.library.custom_op("docs::halve", mutates_args=())
+        ... def halve(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x / 2
+        >>> halve(flambeau.ones(2))
+        tensor([0.5000, 0.5000])
     """
 
     def __init__(self, namespace: str, name: str, schema: str, function: Function) -> None:
@@ -124,22 +131,25 @@ def custom_op(
     schema: str | None = None,
     tags: Sequence[Any] | None = None,
 ) -> Any:
-    """Make an operator of a function.
+    """Decorate a function to make it an operator.
 
     Args:
-        name: ``namespace::name``.
-        fn: the function; without it, a decorator is returned.
-        mutates_args: names of the tensors that it writes to, or "unknown".
-        device_types: which devices the function serves; default: all.
-        schema: ``(Tensor x, ...) -> Tensor``; default: read from the annotations (`infer_schema`).
-        tags: accepted for compatibility.
+        name: the name, ``namespace::name``.
+        fn: the function. None makes a decorator.
+        mutates_args: the names of the tensors that the function writes to, or "unknown".
+        device_types: the device types of the function. None means all.
+        schema: the schema, ``(Tensor x, ...) -> Tensor``. None derives it from the annotations, as
+            `infer_schema` does.
+        tags: no effect.
+    Returns: the operator, a `CustomOpDef`.
+    Raises: ValueError for another form of name, or annotations that do not determine a schema.
 
-    >>> import flambeau
-    >>> @custom_op("shop::area", mutates_args=())
-    ... def area(width: flambeau.Tensor, height: float) -> flambeau.Tensor:
-    ...     return width * height
-    >>> area(flambeau.ones(2), 3.0)
-    tensor([3., 3.])
+    Example:
+        >>> @flambeau.library.custom_op("docs::area", mutates_args=())
+        ... def area(width: flambeau.Tensor, height: float) -> flambeau.Tensor:
+        ...     return width * height
+        >>> area(flambeau.ones(2), 3.0)
+        tensor([3., 3.])
     """
     space, mark, base = name.partition("::")
     if not mark or not space.isidentifier() or not base.isidentifier():

@@ -115,22 +115,22 @@ def infer_schema(
     op_name: str | None = None,
     tags: Any = (),
 ) -> str:
-    """Return the schema that follows from the annotations of a function.
+    """Return the schema that the annotations of a function determine.
 
     Args:
-        prototype_function: every argument and the result are annotated with Tensor, int, float, bool, str,
-            complex, device, dtype, a number, a list or Sequence of these, or an optional of them.
+        prototype_function: the function. Each argument and the result is annotated with Tensor, int, float,
+            bool, str, complex, device, dtype, a number, a list or Sequence of these, or an optional of them.
         mutates_args: the names of the tensors that it writes to, or "unknown" for all of them.
-        op_name: what stands before the arguments; default: nothing.
-        tags: accepted; they ask nothing of a schema.
+        op_name: the name before the arguments. None omits it.
+        tags: no effect.
+    Returns: the schema, a string.
+    Raises: ValueError if an annotation is missing or is no type of a schema, or for names that are no
+        arguments.
 
-    Raises:
-        ValueError: an annotation is missing or names no type of a schema.
-
-    >>> import flambeau
-    >>> def scale(x: flambeau.Tensor, by: float = 2.0) -> flambeau.Tensor: ...
-    >>> infer_schema(scale, mutates_args=())
-    '(Tensor x, float by=2.0) -> Tensor'
+    Example:
+        >>> def scale(x: flambeau.Tensor, by: float = 2.0) -> flambeau.Tensor: ...
+        >>> flambeau.library.infer_schema(scale, mutates_args=())
+        '(Tensor x, float by=2.0) -> Tensor'
     """
     signature = inspect.signature(prototype_function)
     hints = typing.get_type_hints(prototype_function)

@@ -25,8 +25,7 @@ class LRScheduler:
     """Base class of schedulers: sets the learning rate of each group of an optimizer at each epoch.
 
     Call ``step()`` once per epoch, after the optimizer's step. A subclass defines ``get_lr``, which returns
-    the
-    rates of the groups at ``self.last_epoch``, computed from the rates in use or from ``self.base_lrs``.
+    the rates of the groups at ``self.last_epoch``, computed from the rates in use or from ``self.base_lrs``.
 
     Args:
         {optimizer}

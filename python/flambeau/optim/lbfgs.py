@@ -120,8 +120,7 @@ class LBFGS(Optimizer):
     """Limited-memory BFGS: quasi-Newton steps from the last changes of parameters and gradients.
 
     The loss must be deterministic. Call ``step(closure)`` with a function that clears the gradients, computes
-    the
-    loss, calls ``backward`` and returns the loss.
+    the loss, calls ``backward`` and returns the loss.
 
     Args:
         params: the parameters, in one group only.

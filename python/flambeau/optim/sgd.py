@@ -180,8 +180,7 @@ class Rprop(RuleOptimizer):
     """Resilient propagation: steps by the sign of the gradient, with a step size per element.
 
     The step size grows while an element's gradient keeps its sign and shrinks when the sign changes; an
-    element
-    whose sign changed is not moved in that step.
+    element whose sign changed is not moved in that step.
 
     Args:
         {params}

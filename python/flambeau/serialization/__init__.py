@@ -88,8 +88,7 @@ def save(
     """Write an object with tensors to a file that `load` and PyTorch can read.
 
     A file is replaced atomically: the old file remains if the process ends or the disk is full. Pipes,
-    devices and
-    open files are written directly.
+    devices and open files are written directly.
 
     Args:
         obj: a tensor, a storage, a state dict, or nested containers of them.

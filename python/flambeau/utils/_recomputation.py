@@ -23,7 +23,13 @@ Metadata = dict[str, Any]
 
 
 class CheckpointError(RuntimeError):
-    """A recomputation did not give what the forward pass had given."""
+    """Exception in backward: the second call of a checkpointed function saved other tensors than the first.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import CheckpointError
+        >>> issubclass(CheckpointError, RuntimeError)
+        True
+    """
 
 
 class _EnoughError(Exception):

@@ -14,9 +14,14 @@ from flambeau.autograd._mutation import written_arguments
 
 
 class CheckpointPolicy(enum.Enum):
-    """What becomes of an operator's results: kept (perhaps in the host's memory), or computed again.
+    """Choices of a policy for an operator's results: save them, save them on the CPU, or recompute them.
 
-    ``MUST_`` is final; ``PREFER_`` may be overruled by what compiles the program.
+    ``MUST_`` is final; a compiler may overrule ``PREFER_``.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import CheckpointPolicy
+        >>> CheckpointPolicy.MUST_SAVE.name
+        'MUST_SAVE'
     """
 
     MUST_SAVE = 0
@@ -38,7 +43,17 @@ _OFFLOADED = (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFF
 
 @dataclass
 class SelectiveCheckpointContext:
-    """What a policy is told. It is asked in the forward pass only: ``is_recompute`` is False."""
+    """First argument of a policy.
+
+    Args:
+        is_recompute: whether the second call runs. flambeau asks the policy in the first call only, with
+            False.
+
+    Example:
+        >>> from flambeau.utils.checkpoint import SelectiveCheckpointContext
+        >>> SelectiveCheckpointContext(is_recompute=False).is_recompute
+        False
+    """
 
     is_recompute: bool
 
@@ -133,19 +148,23 @@ class _Giving(_Mode):
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[_Keeping, _Giving]:
-    """Return the contexts of a checkpoint that computes only some operators again.
+    """Return the contexts of a checkpoint that saves the results of some operators and recomputes the others.
 
     Args:
-        policy_fn_or_list: ``policy(ctx, op, *args)`` returns a CheckpointPolicy (or a bool: save) for an
-            operator such as ``ops.aten.mm.default``; or a list of the operators whose results are kept.
-        allow_cache_entry_mutation: whether what is kept may be changed in place meanwhile.
+        policy_fn_or_list: a function ``policy(ctx, op, *args)`` that returns a `CheckpointPolicy`, or a bool
+            (whether to save), for an operator such as ``ops.aten.mm.default``; or a list of the operators
+            whose results are saved.
+        allow_cache_entry_mutation: whether saved results may be changed in place before backward.
+    Returns: the pair of contexts that `context_fn` of `checkpoint` returns.
+    Raises: TypeError for another policy, ValueError for a list of anything but operators with their overload.
 
-    >>> import functools
-    >>> import flambeau as fb
-    >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-    >>> contexts = functools.partial(create_selective_checkpoint_contexts, [fb.ops.aten.mm.default])
-    >>> x = fb.ones(2, 2, requires_grad=True)
-    >>> checkpoint(lambda t: (t @ t).sin(), x, use_reentrant=False, context_fn=contexts).sum().backward()
+    Example:
+        >>> import functools
+        >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+        >>> contexts = functools.partial(create_selective_checkpoint_contexts, [flambeau.ops.aten.mm.default])
+        >>> x = flambeau.ones(2, 2, requires_grad=True)
+        >>> y = checkpoint(lambda t: (t @ t).sin(), x, use_reentrant=False, context_fn=contexts)
+        >>> y.sum().backward()
     """
     if callable(policy_fn_or_list):
         policy = policy_fn_or_list

@@ -51,12 +51,30 @@ def shape_wrapper(formula: Callable[..., int]) -> Callable[..., int]:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Any], Any]:
-    """Count the operators `targets` by the decorated function.
+    """Decorate a function that counts the operations of custom operators for `FlopCounterMode`.
+
+    Matrix products, convolutions and attention have formulas already; other operators of aten are not
+    counted.
 
     Args:
-        targets: an operator of `flambeau.ops`, such as ``ops.aten.mm``, or a list of them.
-        get_raw: whether the function receives the arguments and `out_val` themselves instead of shapes
-            and `out_shape`. Default: False.
+        targets: an operator of `flambeau.ops`, or a list of them.
+        get_raw: whether the function receives the arguments and `out_val` themselves instead of their shapes
+            and `out_shape`.
+    Returns: the decorator.
+    Raises: ValueError if a target is no operator of `flambeau.ops`, RuntimeError if it has a formula already.
+
+    Example:
+        >>> from flambeau.utils.flop_counter import FlopCounterMode, register_flop_formula
+        >>> @flambeau.library.custom_op("docs::total", mutates_args=())
+        ... def total(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x.sum()
+        >>> @register_flop_formula(flambeau.ops.docs.total)
+        ... def total_flops(x_shape, out_shape=None, **kwargs):
+        ...     return x_shape[0] - 1
+        >>> with FlopCounterMode(display=False) as counter:
+        ...     _ = total(flambeau.ones(5))
+        >>> counter.get_total_flops()
+        4
     """
 
     def register(formula: Callable[..., int]) -> Callable[..., int]:
@@ -214,23 +232,23 @@ class _Observer(TorchFunctionMode):
 
 
 class FlopCounterMode:
-    """Count the operations of what runs within the block.
+    """Context manager that counts floating point operations, by module and operator.
 
-    Gradients are counted where `backward` runs within the block as well, and belong to the module whose
-    forward made them necessary. Gradients of gradients are not counted.
+    Operations of ``backward`` inside the block count for the module whose forward needs the gradient.
+    Gradients of gradients are not counted.
 
     Args:
-        mods: not needed; modules are found when they are called.
-        depth: the levels of modules in the table. Default: 2.
-        display: whether the table is printed at the end of the block. Default: True.
-        custom_mapping: operator -> formula, beside those of `register_flop_formula`.
+        mods: no effect; modules are found when they are called.
+        depth: the number of levels of modules in the table.
+        display: whether the table is printed at the end of the block.
+        custom_mapping: a dict from operators to formulas, in addition to those of `register_flop_formula`.
 
-    >>> import flambeau as fb
-    >>> net = fb.nn.Sequential(fb.nn.Linear(4, 8), fb.nn.Linear(8, 2))
-    >>> with FlopCounterMode(display=False) as counter:
-    ...     net(fb.ones(3, 4)).sum().backward()
-    >>> {str(op): n for op, n in counter.get_flop_counts()["Sequential.0"].items()}
-    {'aten.addmm': 192, 'aten.mm': 192}
+    Example:
+        >>> from flambeau.utils.flop_counter import FlopCounterMode
+        >>> with FlopCounterMode(display=False) as counter:
+        ...     _ = flambeau.ones(2, 3) @ flambeau.ones(3, 4)
+        >>> counter.get_total_flops()
+        48
     """
 
     def __init__(

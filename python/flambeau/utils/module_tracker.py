@@ -23,18 +23,19 @@ def _differentiable(tree: Any) -> list[Tensor]:
 
 
 class ModuleTracker:
-    """Know within a block which modules are running.
+    """Context manager that knows which modules are running, in its attribute ``parents``.
 
-    `parents` holds the full names of the modules whose forward or backward runs, and "Global". The outermost
-    module goes by the name of its class. A module whose inputs need no gradient stays in `parents` until the
-    backward pass is over.
+    ``parents`` is a set of the full names of the modules whose forward or backward runs, and of "Global". The
+    outermost module has the name of its class. A module whose inputs need no gradient remains in ``parents``
+    until backward ends.
 
-    >>> import flambeau as fb
-    >>> net = fb.nn.Sequential(fb.nn.ReLU())
-    >>> handle = net[0].register_forward_pre_hook(lambda *args: print(sorted(tracker.parents)))
-    >>> with ModuleTracker() as tracker:
-    ...     y = net(fb.ones(1))
-    ['Global', 'Sequential', 'Sequential.0']
+    Example:
+        >>> from flambeau.utils.module_tracker import ModuleTracker
+        >>> net = flambeau.nn.Sequential(flambeau.nn.ReLU())
+        >>> handle = net[0].register_forward_pre_hook(lambda *args: print(sorted(tracker.parents)))
+        >>> with ModuleTracker() as tracker:
+        ...     y = net(flambeau.ones(1))
+        ['Global', 'Sequential', 'Sequential.0']
     """
 
     def __init__(self) -> None:

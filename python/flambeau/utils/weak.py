@@ -12,7 +12,18 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref[Any]):
-    """A weak reference that is hashed and compared by the identity of its object."""
+    """Weak reference that is hashed and compared by the identity of its object.
+
+    Args:
+        key: the object.
+        callback: a function that is called with the reference when the object is gone.
+
+    Example:
+        >>> from flambeau.utils.weak import WeakIdRef
+        >>> x = flambeau.ones(2)
+        >>> WeakIdRef(x) == WeakIdRef(x)
+        True
+    """
 
     __slots__ = ("_id",)
     _id: int
@@ -32,11 +43,21 @@ class WeakIdRef(weakref.ref[Any]):
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
-    """A dictionary whose entries go with their keys, which are compared by identity.
+    """Dictionary with weak keys that are compared by identity.
 
     Args:
-        dict: first entries.
+        dict: the first entries.
         ref_type: the class of weak references.
+
+    Example:
+        >>> from flambeau.utils.weak import WeakIdKeyDictionary
+        >>> x = flambeau.ones(2)
+        >>> names = WeakIdKeyDictionary({x: "x"})
+        >>> names[x], len(names)
+        ('x', 1)
+        >>> del x
+        >>> len(names)
+        0
     """
 
     def __init__(self, dict: Mapping[Any, Any] | None = None, ref_type: Any = WeakIdRef) -> None:
@@ -111,7 +132,22 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 
 
 class TensorWeakRef:
-    """A weak reference to a tensor: calling it gives the tensor, or None."""
+    """Weak reference to a tensor; a call returns the tensor, or None once it is gone.
+
+    Args:
+        tensor: the tensor.
+    Raises: AssertionError if it is no tensor.
+
+    Example:
+        >>> from flambeau.utils.weak import TensorWeakRef
+        >>> x = flambeau.ones(2)
+        >>> ref = TensorWeakRef(x)
+        >>> ref() is x
+        True
+        >>> del x
+        >>> ref() is None
+        True
+    """
 
     def __init__(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor):

@@ -138,8 +138,7 @@ def default_collate(batch: list[Any]) -> Any:
     """Combine samples into a batch.
 
     Tensors and arrays are stacked along a new dimension 0, numbers become a tensor, strings a list. Mappings,
-    named
-    tuples, tuples and lists are combined entry by entry.
+    named tuples, tuples and lists are combined entry by entry.
 
     Args:
         batch: the list of samples, all of one structure.

@@ -20,8 +20,7 @@ class Dataset(Generic[Sample]):
     """Base class of data sets with samples by index.
 
     A subclass defines ``__getitem__`` and, for most samplers, ``__len__``. It can define ``__getitems__``,
-    which
-    returns the samples of a list of indices. ``a + b`` is a `ConcatDataset`.
+    which returns the samples of a list of indices. ``a + b`` is a `ConcatDataset`.
 
     Example:
         >>> class Squares(flambeau.utils.data.Dataset):
@@ -44,8 +43,7 @@ class IterableDataset(Dataset[Sample]):
     """Base class of data sets that are streams of samples.
 
     A subclass defines ``__iter__``. In a `DataLoader` with workers each worker iterates over the whole data
-    set,
-    unless ``__iter__`` divides the samples by `get_worker_info`. ``a + b`` is a `ChainDataset`.
+    set, unless ``__iter__`` divides the samples by `get_worker_info`. ``a + b`` is a `ChainDataset`.
 
     Example:
         >>> class Count(flambeau.utils.data.IterableDataset):

@@ -67,12 +67,9 @@ class DataLoader(Generic[Sample]):
     """Iterable over batches of a data set, optionally read by worker processes.
 
     An exception in a worker is raised by ``next()`` with its type, if the type can be made in this process,
-    and with
-    the worker's traceback in the message or a note; the next call continues with the next batch. A worker
-    that
-    dies raises RuntimeError. Workers end with the iterator, or with the loader if they are persistent, and
-    always with the process that
-    started them.
+    and with the worker's traceback in the message or a note; the next call continues with the next batch. A
+    worker that dies raises RuntimeError. Workers end with the iterator, or with the loader if they are
+    persistent, and always with the process that started them.
 
     Args:
         dataset: a `Dataset` (by index) or an `IterableDataset` (a stream).

@@ -227,8 +227,7 @@ class DistributedSampler(Sampler[Any]):
     """Sampler of the share of a data set that one of several processes reads.
 
     All processes make the same permutation from the seed and the epoch, and each takes every
-    `num_replicas`-th
-    index of it.
+    `num_replicas`-th index of it.
 
     Args:
         dataset: the data set, with a length.

@@ -28,7 +28,23 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What a timer runs, and the labels under which `Compare` sorts it."""
+    """Statement of a timer, with the labels by which `Compare` sorts it.
+
+    Args:
+        stmt: the statement.
+        setup: the code that runs once before.
+        global_setup: code in C++; unused.
+        label: the table.
+        sub_label: the row. None means the statement.
+        description: the column.
+        env: the name of the environment, where several are compared.
+        num_threads: the number of threads.
+
+    Example:
+        >>> from flambeau.utils.benchmark import TaskSpec
+        >>> TaskSpec("x + 1", "pass", label="add").title
+        'add'
+    """
 
     stmt: str
     setup: str
@@ -65,13 +81,18 @@ def _indented(text: str) -> str:
 
 @dataclass(repr=False)
 class Measurement:
-    """Times of one statement: each raw time is of `number_per_run` executions, in seconds.
+    """Times of one statement.
 
     Args:
-        number_per_run: executions that one raw time is of.
-        raw_times: seconds.
-        task_spec: what was run.
+        number_per_run: the number of executions in each time.
+        raw_times: the times, in seconds, each of `number_per_run` executions.
+        task_spec: the statement and its labels.
         metadata: further data of the caller.
+
+    Example:
+        >>> from flambeau.utils.benchmark import Measurement, TaskSpec
+        >>> Measurement(10, [0.5, 0.7, 0.6], TaskSpec("f()", "pass")).median
+        0.06
     """
 
     number_per_run: int
@@ -197,7 +218,17 @@ def _quantile(ordered: list[float], share: float) -> float:
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """Return the unit in which `t` seconds are a number from 1 to 1000, and its length in seconds."""
+    """Choose the unit of time in which a number is between 1 and 1000.
+
+    Args:
+        t: the time in seconds.
+    Returns: the name of the unit and its length in seconds.
+
+    Example:
+        >>> from flambeau.utils.benchmark import select_unit
+        >>> select_unit(0.002)
+        ('ms', 0.001)
+    """
     fitting = [(unit, scale) for unit, (scale, _) in _UNITS.items() if scale <= t]
     return fitting[-1] if fitting else ("ns", 1e-9)
 
@@ -213,7 +244,17 @@ def trim_sigfig(x: float, n: int) -> float:
 
 
 def ordered_unique(elements: Iterable[Any]) -> list[Any]:
-    """Return the elements without repetitions, in their order."""
+    """Remove repetitions from a sequence and keep its order.
+
+    Args:
+        elements: hashable elements.
+    Returns: a list.
+
+    Example:
+        >>> from flambeau.utils.benchmark import ordered_unique
+        >>> ordered_unique([3, 1, 3])
+        [3, 1]
+    """
     return list(dict.fromkeys(elements))
 
 

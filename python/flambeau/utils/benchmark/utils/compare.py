@@ -28,10 +28,17 @@ class Colorize(enum.Enum):
 
 
 class Compare:
-    """Print measurements as tables: one per label, rows by sub-label, columns by description.
+    """Tables of measurements: one table per label, with a row per sub-label and a column per description.
 
     Args:
         results: the measurements; those of one task are merged.
+
+    Example:
+        >>> from flambeau.utils.benchmark import Compare, Timer
+        >>> timer = Timer("x + 1", globals={"x": flambeau.ones(2)}, label="add", description="ones")
+        >>> table = str(Compare([timer.timeit(10)]))
+        >>> "add" in table and "ones" in table
+        True
     """
 
     def __init__(self, results: list[Measurement]) -> None:

@@ -15,29 +15,42 @@ __all__ = ["Language", "Timer", "timer"]
 
 
 class Language(enum.Enum):
-    """The language of a statement."""
+    """Languages of statements; `Timer` runs Python only.
+
+    Example:
+        >>> from flambeau.utils.benchmark import Language
+        >>> [language.name for language in Language]
+        ['PYTHON', 'CPP']
+    """
 
     PYTHON = 0
     CPP = 1
 
 
 class Timer:
-    """Measure the time of a statement.
+    """Timer of a statement.
 
-    Unlike `timeit.Timer` it runs with one thread by default, warms up, and returns `Measurement`.
+    Other than `timeit.Timer` it uses one thread by default, warms up, and returns a `Measurement`.
 
     Args:
-        stmt: Python code.
-        setup: runs once before each measurement.
-        global_setup: for C++ only.
-        timer: returns seconds.
-        globals: names that the code may use.
-        label: what is measured, for `Compare`.
-        sub_label: its row there.
-        description: its column there.
-        env: which of several environments this is.
-        num_threads: threads that operators may use.
-        language: Python; statements in C++ are not compiled.
+        stmt: the statement, Python code.
+        setup: the code that runs once before each measurement.
+        global_setup: code in C++; not supported.
+        timer: the clock, a function that returns seconds.
+        globals: the names that the code may use.
+        label: the table in `Compare`.
+        sub_label: the row there. None means the statement.
+        description: the column there.
+        env: the name of the environment, where several are compared.
+        num_threads: the number of threads that operators may use.
+        language: the language of the statement, which must be Python.
+    Raises: ValueError for another language or a `global_setup`.
+
+    Example:
+        >>> from flambeau.utils.benchmark import Timer
+        >>> measurement = Timer("x + 1", globals={"x": flambeau.ones(2)}).timeit(10)
+        >>> measurement.number_per_run
+        10
     """
 
     def __init__(
