@@ -50,9 +50,9 @@ def loops(model: Model) -> str:
 
 _LOOPS_HEAD = """# Operators that run in a loop under vmap
 
-These {count} operators have no batching rule: vmap calls them once per entry of the batch, and warns at the
-first call. Other operators may run so too where arguments are batched that their rules leave out. Written by
-`python -m codegen matrix --loops`.
+These {count} operators have no batching rule: vmap calls them once per entry of the batch and warns at the
+first call. Other operators also run in a loop if their rules do not place a batched argument.
+`python -m codegen matrix --loops` writes this page.
 
 | operator | why |
 |---|---|"""

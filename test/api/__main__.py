@@ -16,17 +16,18 @@ from api.walk import MODULES
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "parity.md"
 # Why names and parameters are left, by what they have in common.
-REMARKS = """A name counts if it can be looked up, whatever stands behind it. Behind names of subsystems
-that are absent is an error that says what is missing: `SymInt`, classes of TorchScript, quantized tensors,
-`Library.fallback`, `register_torch_dispatch`, `wrap_triton`. The dtypes `int1` to `uint7`, `bits8` and its
-kin, `qint8` and its kin can be named and asked; there are no tensors of them.
+REMARKS = """A name counts as existing if it can be looked up. Names of absent subsystems raise an error
+on use that states what is missing: `SymInt`, classes of TorchScript, quantized tensors,
+`Library.fallback`, `register_torch_dispatch`, `wrap_triton`. The dtypes `int1` to `uint7`, and the
+groups of `bits8` and `qint8`, exist and have their properties, but no tensor can have them.
 
-What is left has few causes. There are no compressed sparse layouts (`crow_indices`, `sparse_csr_tensor` and
-their kin). `Tensor.index` is a refusal, as there are no first-class dimensions. Of the parameters, those
-of `from_numpy`, `set_num_threads`, `tensor`, `linspace`, `set_num_interop_threads`, `logspace`, `full`,
-`one_hot`, `requires_grad_`, `new_tensor`, `contiguous`, `gelu`, `scaled_dot_product_attention`,
-`share_memory_` and `out=` of methods stand in PyTorch's stub files, and its functions refuse them, as these
-do. `out_dtype` of `mm`, `bmm`, `addmm` and `baddbmm` serves CUDA devices alone.""".split("\n")
+The remaining differences have few causes. There are no compressed sparse layouts (`crow_indices`,
+`sparse_csr_tensor` and others). `Tensor.index` raises an error, because there are no first-class
+dimensions. PyTorch's stub files list parameters of `from_numpy`, `set_num_threads`, `tensor`,
+`linspace`, `set_num_interop_threads`, `logspace`, `full`, `one_hot`, `requires_grad_`, `new_tensor`,
+`contiguous`, `gelu`, `scaled_dot_product_attention`, `share_memory_` and `out=` of methods that its
+functions refuse; flambeau refuses them too. `out_dtype` of `mm`, `bmm`, `addmm` and `baddbmm` is for
+CUDA devices only.""".split("\n")
 BEGIN, END = "<!-- api: begin -->", "<!-- api: end -->"
 
 

@@ -94,26 +94,26 @@ def print_details(table: dict[str, Any]) -> None:
 
 INTRODUCTION = """# Parity with PyTorch
 
-`make parity` runs every entry of PyTorch 2.13's own operator database (`op_db`) against flambeau: up to 12
-samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 where the entry lists them;
-derivatives in float64 and complex128 along random directions; vmap in float32, over each tensor and over all.
-No entry is treated in a way of its own.
+`make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It tests
+up to 12 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 that the
+entry lists, derivatives in float64 and complex128 along random directions, and vmap in float32, over
+each tensor and over all tensors. The same rules apply to every entry.
 
-What differs from PyTorch's result may still agree, by four rules for all entries: a result of a half type
-agrees if it is the one that PyTorch gives in float64 from the same numbers; indices agree if what they point
-at is equal and the call does not ask for `stable` order; tangents agree if they are those that PyTorch's own
-gradients imply; memory that nobody wrote to is not compared.
-An entry counts as failing also where PyTorch is in error itself; the cause says so.
+A result that differs from PyTorch's still agrees in four cases. A result of a half type agrees if
+PyTorch computes it in float64 from the same numbers. Indices agree if the elements at these indices are
+equal and the call does not request `stable` order. Tangents agree if they match PyTorch's own gradients.
+Uninitialized memory is not compared. An entry also counts as failing if PyTorch's result is wrong; the
+cause then states this.
 
 Changed calls are samples with one argument replaced: by None, text, a number, a tensor of another rank,
-size, dtype or device, lists of other lengths, numbers out of range, and tensors for `out=` that do not fit.
-What PyTorch refuses must raise the same type of exception, the rest must give the same result. Four
-differences are allowed: what PyTorch has no kernel for may be computed; calls that mix meta tensors with
-others may be refused, and so may tensors for `out=` whose elements share memory; AttributeError for a value
-of another type may be TypeError. A quarter of the calls, drawn with a seed, is tried
-(`FLAMBEAU_WRONG_CALLS=1`: all); `make parity` names those that differ.
+size, dtype or device, lists of other lengths, numbers out of range, and tensors for `out=` that do not
+fit. If PyTorch raises an exception, flambeau must raise the same type; otherwise it must return the same
+result. Four differences are allowed: flambeau may compute a call for which PyTorch has no kernel; it may
+refuse a call that mixes meta tensors with others, or a tensor for `out=` whose elements share memory; it
+may raise TypeError instead of AttributeError for a value of another type. The test runs a quarter of the
+calls, drawn with a seed (`FLAMBEAU_WRONG_CALLS=1`: all), and `make parity` names those that differ.
 
-This page is written by `python -m parity --page`; causes are those of `test/parity/causes.json`.
+`python -m parity --page` writes this page; `test/parity/causes.json` contains the causes.
 
 | | agree | of | |
 |---|---|---|---|"""
