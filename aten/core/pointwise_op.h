@@ -27,7 +27,7 @@ struct PointwiseOp {
   uint32_t allowed;  // bit i: ScalarType i may be the common dtype
   uint8_t num_operands;
   uint8_t num_params;
-  uint8_t masks;  // bit i: operand i is bool or uint8 and has no say in the dtype
+  uint8_t masks;  // bit i: operand i is bool or uint8 and does not take part in promotion
   // Per ISA an array by compute dtype; a null entry is unsupported. Half types run the Float32
   // loop.
   const PointwiseLoop* loops[kNumIsas];

@@ -44,7 +44,7 @@ struct OperatorEntry {
   return DispatchKeySet((keys.bits() | thread_state.included) & ~thread_state.excluded);
 }
 
-// TypeError: a Tensor that must be there is absent. Only other operators hand on what is optional
+// TypeError: a Tensor that must be there is absent. Only other operators pass on optional arguments
 // there.
 [[noreturn, gnu::cold]] void fail_absent(const OperatorEntry& op);
 inline DispatchKeySet keys_of(const Tensor& t, const OperatorEntry& op) {

@@ -13,9 +13,9 @@ namespace flambeau::transforms {
 // call.
 void run_batched(const OperatorEntry& op, Stack& stack);
 
-// Told once per operator that it runs once per entry; set by the binding.
+// Called once per operator that runs once per entry; set by the binding.
 extern void (*warn_of_loop)(const std::string& message);
-// Whether it is told at all. Returns the previous setting.
+// Sets whether it is called. Returns the previous setting.
 bool set_loop_warnings(bool enabled);
 
 }  // namespace flambeau::transforms

@@ -50,8 +50,8 @@ ScalarType dimensioned_type(const std::vector<Operand>& operands) {
   return common;
 }
 
-// Entries without dimensions have no say in the dtype beside others of their category, but would
-// have one with the batch as a dimension: they take the common dtype first.
+// Entries without dimensions do not take part in promotion beside others of their category, but
+// would have one with the batch as a dimension: they take the common dtype first.
 Tensor without_say(const Tensor& t, ScalarType common) {
   if (common == ScalarType::Undefined || t.dtype() == ScalarType::Bool) return t;
   const int own = category(t.dtype());

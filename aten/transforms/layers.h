@@ -4,7 +4,7 @@
 // for tensors of its own level; both then leave the layer and call the operator again, so that the
 // next layer (or, below all, the backend) sees it. Layers therefore nest in any order.
 //
-// A tensor of level n is a wrapper: another tensor, of a lower level, stands behind it.
+// A tensor of level n is a wrapper, which owns its value: another tensor, of a lower level.
 #include <optional>
 
 #include "aten/dispatch/operator_entry.h"
@@ -27,7 +27,7 @@ struct Layer {
   Layer* outer = nullptr;  // the layer around this one
 };
 
-// What stands behind a wrapper. Immutable; in-place operators change `value` itself.
+// The content of a wrapper. Immutable; in-place operators change `value` itself.
 struct Wrapper final : WrapperBase {
   Tensor value;
   int64_t level = 0;
@@ -78,7 +78,7 @@ void refresh(const Tensor& wrapper, uint32_t version_before);
 // Enters a layer and returns its level. ValueError on a negative batch size.
 int64_t push_layer(LayerKind kind, int64_t batch_size = -1,
                    Randomness randomness = Randomness::Error);
-// Leaves the innermost layer; its wrappers become what stands behind them.
+// Leaves the innermost layer; operators replace its wrappers by their values.
 void pop_layer();
 const Layer* innermost_layer();  // nullptr outside of all transforms
 int64_t depth();

@@ -21,7 +21,7 @@ ScalarType promote_integers(ScalarType a, ScalarType b) {
   return a > b ? a : b;
 }
 
-// The type of the parts of a complex result: integers have no say.
+// The type of the parts of a complex result: integers do not take part.
 ScalarType part_type(ScalarType t) {
   return is_integral_type(t, true) ? ScalarType::Float16 : to_real_type(t);
 }

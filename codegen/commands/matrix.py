@@ -1,4 +1,4 @@
-"""`matrix`: operators by artefact: given, derived, missing, or - where it has no use."""
+"""`matrix`: operators by artefact: given, derived, missing, or - where it does not apply."""
 
 from __future__ import annotations
 

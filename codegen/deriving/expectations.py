@@ -46,7 +46,7 @@ def has_forward(op: Operator, model: Model) -> bool | None:
 
 
 def longest_chain(op: Operator, model: Model, known: dict[str, int]) -> int:
-    """Return the longest chain of operators in a composite, each of which rounds what it hands on."""
+    """Return the longest chain of operators in a composite, each of which rounds its result."""
     if op.name not in known:
         known[op.name] = 1  # what a recursion that a condition ends finds
         if isinstance(op.body, Composite):

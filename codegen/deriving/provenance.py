@@ -18,7 +18,7 @@ GIVEN, DERIVED, MISSING, ABSENT = "given", "derived", "missing", "-"
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """One cell of the matrix. ABSENT: the operator has no use for it."""
+    """One cell of the matrix. ABSENT: the artefact does not apply to the operator."""
 
     name: str
     status: str

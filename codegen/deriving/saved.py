@@ -124,7 +124,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """All about the node of one operator, for one choice of number arguments."""
+    """The plan of the node of one operator, for one choice of number arguments."""
 
     op: Operator
     form: Form  # the functional (or declared) form with these numbers

@@ -1,4 +1,4 @@
-"""Which functions stand behind each dispatcher entry, and what they are called: shared by the targets."""
+"""The functions of each dispatcher entry and their names, which several targets use."""
 
 from __future__ import annotations
 

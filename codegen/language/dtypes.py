@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """What generated C++ must know of a dtype."""
+    """The properties of a dtype that generated C++ needs."""
 
     name: str  # the enumerator
     category: str  # of `dtypes:`; "": accepted by no operator that is generated

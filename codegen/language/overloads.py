@@ -184,7 +184,7 @@ class Mismatch:
     code: str
     message: str
     index: int | str | None
-    penalty: int  # how far from a match, to choose whose story is told
+    penalty: int  # distance from a match; the mismatch with the smallest one is reported
 
 
 @dataclass(frozen=True, slots=True)

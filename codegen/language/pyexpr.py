@@ -65,7 +65,7 @@ class Source:
         end: int | None = None,
         lets: Mapping[str, str] | None = None,
     ) -> None:
-        """`lets`, at the tensor level: the text behind each name that stands for an expression."""
+        """`lets`, at the tensor level: the text of the expression that each name abbreviates."""
         self.lets = lets
         self._added = 1  # parentheses before the text, which columns of the first line count
         self.text = text

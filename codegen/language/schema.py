@@ -409,7 +409,7 @@ def _list_default_fits(type_: ListType, text: str) -> bool:
         return type_.size is not None and default_fits(type_.elem, text)
     items = [item.strip() for item in text[1:-1].split(",") if item.strip()]
     if (type_.size or 1) > 1 and items and len(items) not in (1, type_.size):
-        return False  # elem[1] says that one element stands for a list of any length
+        return False  # elem[1]: one element may be given in place of a list of any length
     return all(default_fits(type_.elem, item) for item in items)
 
 

@@ -1,4 +1,4 @@
-"""Names that faulty entries would have declared: their users are not to blame."""
+"""Names that faulty entries would have declared; uses of them are not reported as mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KERNEL = re.compile(r"\b(\w+_(?:cpu|cuda))\b")
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """What is known of entries that could not be read, or whose schema is wrong."""
+    """Entries that could not be read, or whose schema is wrong."""
 
     operators: frozenset[str] = frozenset()  # with overload
     calls: frozenset[str] = frozenset()  # without

@@ -1,4 +1,4 @@
-"""What an entry says to its users, beside what follows from its other keys."""
+"""The documentation in an entry, in addition to what follows from its other keys."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class DTypeRule:
-    """How compute and result dtypes follow from the operands.
+    """The rule by which compute and result dtypes follow from the operands.
 
     name: promote (result = common), floating (integers become the default float), compare and
     logical (result bool), real (complex gives its real type), integral (no floats), keep (first operand's).
@@ -66,7 +66,7 @@ class Pointwise:
     cases: tuple[tuple[str, Expr], ...]
     operands: tuple[str, ...]  # Tensor arguments, in order
     params: tuple[str, ...]  # number arguments that the expression reads
-    masks: tuple[str, ...] = ()  # operands of bool or uint8 that have no say in the dtype
+    masks: tuple[str, ...] = ()  # operands of bool or uint8 that do not take part in promotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class BatchRule:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What must hold before anything is computed, and the exception raised otherwise."""
+    """A condition that is tested before anything is computed, and the exception if it is false."""
 
     condition: Expr  # host value: reads shapes, dtypes and numbers
     error: str  # a Python exception

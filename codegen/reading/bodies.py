@@ -216,7 +216,7 @@ def _reduce(draft: Draft, context: Context) -> Body | None:
 
 
 def _let(draft: Draft, context: Context) -> tuple[tuple[str, Expr], ...] | None:
-    """Return the names of a reduction's `let`; None if one has a mistake: what reads it is not to blame."""
+    """Return the names of a reduction's `let`; None if one has a mistake."""
     fields = draft.fields.map("let")
     found: list[tuple[str, Expr]] = []
     variables = {a.name: plain(a.type) for a in draft.schema.args}

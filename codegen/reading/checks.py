@@ -1,4 +1,4 @@
-"""`check:` — what must hold before an operator computes anything, and what is said otherwise.
+"""`check:` — conditions that are tested before an operator computes anything, and their errors.
 
     check:
       - {that: self.ndim >= 2, say: "expected 2 dimensions or more, got {self}"}
@@ -27,7 +27,7 @@ from codegen.source.nodes import Sequence, Text
 
 
 def read_checks(draft: Draft, context: Context) -> tuple[Check, ...]:
-    """Read the checks of an entry; each mistake is reported where it stands."""
+    """Read the checks of an entry; each mistake is reported at its position."""
     return tuple(check for fields in draft.fields.maps("check") for check in _read(fields, draft, context))
 
 

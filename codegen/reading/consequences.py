@@ -1,4 +1,4 @@
-"""One mistake, one message: what other mistakes brought about is not reported again.
+"""One mistake, one message: consequences of other mistakes are not reported.
 
 Every stage of loading reports all that it finds wrong. Afterwards, a diagnostic is dropped if it is about
 an operator whose own entry holds a mistake that may change its schema or forms, and diagnostics of one

@@ -212,7 +212,7 @@ def _orders(fields: Fields, schema: Schema) -> Iterator[tuple[str, ...]]:
 def _variants(
     fields: Fields, schema: Schema, given: tuple[tuple[str, Text], ...] | None, broken: bool
 ) -> tuple[str, ...]:
-    """Return the forms asked for; of a broken schema nothing is asked."""
+    """Return the forms in `variants`; none if the schema is broken."""
     has_self = any(a.name == "self" and is_tensor(a.type) for a in schema.args)
     if given is None:
         return ("function", "method") if has_self else ("function",)

@@ -1,4 +1,4 @@
-"""Typed access to the keys of a YAML mapping; every wrong value is reported where it stands."""
+"""Typed access to the keys of a YAML mapping; every wrong value is reported at its position."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Fields:
 def repair_keys(
     fields: Fields, table: Mapping[str, keys.Key], names: Iterable[str] = (), group: str = ""
 ) -> None:
-    """Report each misspelt key, and let it stand for the absent one that it is closest to."""
+    """Report each misspelt key, and read it as the closest absent key."""
     known = {*table, *names}
     for key, value in fields.node.items:
         if key.value in known:

@@ -1,4 +1,4 @@
-"""The keys of both YAML files, told once: the loader checks against these tables and the JSON
+"""The keys of both YAML files in one table: the loader checks against these tables and the JSON
 schemas are made from them.
 """
 

@@ -1,4 +1,4 @@
-"""Entries that an earlier run found sound, so that `check` need not read their expressions again.
+"""Entries that an earlier run found without mistakes, so that `check` need not read them again.
 
 What an entry means follows from its own text and from the operators that it asks for. Both are kept: the
 text as a hash, and each name that was asked for with a hash of what those operators show to their callers.
@@ -35,7 +35,7 @@ class Facts:
 
 
 class Known:
-    """The sound entries of earlier runs of this very generator."""
+    """The entries without mistakes of earlier runs of the same generator."""
 
     def __init__(self, folder: Path | None = None) -> None:
         files = (path for room in _ROOMS for path in (_GENERATOR / room).glob("*.py"))

@@ -21,14 +21,14 @@ _SOURCES = ("references.py", "layer_references.py", "linalg_references.py", "ran
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The first attribute of a chain that is not there: `depth` names before it are."""
+    """The first missing attribute of a chain, after `depth` names that exist."""
 
     depth: int
     hint: str
 
 
 class Oracles:
-    """Names behind `np`, `sp` and `references`; asking for known ones imports nothing."""
+    """The attributes of `np`, `sp` and `references`; looking up a known one imports nothing."""
 
     def __init__(self, tests: Path, memory: Memory) -> None:
         self._memory = memory

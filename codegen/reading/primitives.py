@@ -1,4 +1,4 @@
-"""Loader of codegen/primitives.yaml: one row says everything about a scalar function."""
+"""Loader of codegen/primitives.yaml: one row describes a scalar function completely."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from codegen.reading.test_spec import EMPTY, read_test
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an entry says beside its schema; of a known one only what others need."""
+    """The contents of an entry except its schema; of a known entry only what others need."""
 
     dtype: DTypeRule
     calls: frozenset[str]  # forms that are called in any case
@@ -40,7 +40,7 @@ class Reading:
 
 
 class Reader:
-    """Reads the entries that are not known; nothing that is read of one changes with another's reading."""
+    """Reads the entries that are not known, each independently of the others."""
 
     def __init__(
         self,

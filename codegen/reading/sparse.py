@@ -1,4 +1,4 @@
-"""`sparse:` — the functions behind an operator's calls with a sparse tensor."""
+"""`sparse:` — the functions for an operator's calls with a sparse tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the YAML, where, and what to do about it.
+"""Mistakes in the YAML, with their position and remedy.
 
 Codes are stable: scripts and editors may match on them. `docs/spec-language.md` lists them.
 """

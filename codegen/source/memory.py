@@ -1,4 +1,4 @@
-"""What an earlier run worked out, kept under build/: pure facts about contents, found again by their hash.
+"""Results of earlier runs, cached under build/: facts about texts, found by the hash of the text.
 
 A key is a hash of everything that the fact follows from, so that a stale fact cannot be found. A file is
 written beside and renamed, and its own hash stands at its beginning: runs at the same time, and killed

@@ -18,7 +18,7 @@ _Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 10 tim
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """All values are texts here, so that looking for numbers and dates among them is waste."""
+    """Reads all values as text, because looking for numbers and dates would be wasted time."""
 
     def resolve(self, kind: type, value: str | None, implicit: object) -> str:
         """Return the tag of a node, which nothing reads."""
@@ -26,7 +26,7 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 class _Refused(yaml.YAMLError):
-    """YAML that can be read but is not taken."""
+    """YAML that can be read but is not allowed."""
 
     def __init__(self, position: Position, message: str, hint: str, code: str = "FB0001") -> None:
         super().__init__(message)
@@ -380,7 +380,7 @@ def _convert(source: SourceFile, node: yaml.Node, shift: int, collector: Collect
 
 
 def _check_value(text: Text) -> None:
-    """Refuse what escapes can make and no expression or name may hold, and values that nobody wrote."""
+    """Refuse characters that escapes can make and no expression or name may contain, and empty values."""
     problem = source_text.illegal_in_value(text.value)
     if problem is not None:
         raise _Refused(text.position, f"the value holds a {problem}", "remove the escape")

@@ -1,4 +1,4 @@
-"""The text of a YAML file: what no YAML reader should be asked to read is reported here.
+"""The text of a YAML file: texts that no YAML reader should receive are reported here.
 
 Invisible characters, foreign encodings and parts of YAML that the specification does without (anchors,
 aliases, tags, several documents) would otherwise show up as misleading mistakes elsewhere, or not at all.
@@ -17,7 +17,7 @@ from codegen.model import Position
 from codegen.source.diagnostics import Collector
 
 LONGEST = 20_000  # characters of one value: six times the longest of the specification
-# Marks that nobody sees but that change how a line is read, or which name it holds, are none of the text.
+# Invisible marks that change how a line is read, or which name it contains, are not allowed.
 _ILLEGAL = re.compile(
     "[^\t\n -~\xa0-\xac\xae-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     "\U00010000-\U0010ffff]"

@@ -28,7 +28,7 @@ class PolicyDecl:
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield the table: functional forms alone, since what is written to has its dtype."""
+    """Yield the table: functional forms only, because a tensor that is written to keeps its dtype."""
     operators = [op for op in model.operators if op.autocast]
     yield render(
         "cast_policies.cpp.j2",

@@ -1,4 +1,4 @@
-"""What stands behind dispatcher entries below autograd: aten/<family>_impl.cpp and _kernels.h.
+"""The functions of dispatcher entries below autograd: aten/<family>_impl.cpp and _kernels.h.
 
 Every entry becomes a FunctionDecl, spelled by codegen/writing/body_spelling.py; a family includes the
 headers of those families whose operators its bodies call.

@@ -78,7 +78,7 @@ def _definition(callable_: Callable, signature: Signature, one_by_one: bool = Fa
 
 
 def _stub(callable_: Callable, model: Model, indent: str = "") -> StubDecl:
-    """All that is said of a name stands at its first overload."""
+    """The documentation of a name is at its first overload."""
     lines: list[str] = []
     text = help_text(callable_, model).replace("\\", "\\\\").replace('"', "'")
     head, *rest = text.partition("\n\n")[2].split("\n")

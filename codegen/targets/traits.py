@@ -1,4 +1,4 @@
-"""What function transforms must know of each dispatcher entry: aten/<family>_traits.cpp."""
+"""The properties of each dispatcher entry that function transforms need: aten/<family>_traits.cpp."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """All that is said of a name."""
+    """The documentation of a name, in sections."""
 
     signatures: tuple[str, ...]
     summary: str
@@ -219,7 +219,7 @@ def document(callable_: Callable, model: Model, names: Iterable[str] = ()) -> Do
 
 
 def _renaming(callable_: Callable) -> _Renaming:
-    """Functions call the first tensor `input`, and so does what is said of them."""
+    """Functions call the first tensor `input`, and so does their documentation."""
     args = [arg for signature in callable_.signatures for arg in signature.args]
     is_input = any(arg.name == "self" and python_name(arg, False) == "input" for arg in args)
     return _Renaming("input" if callable_.namespace is not None and is_input else "self")

@@ -1,4 +1,4 @@
-"""Descriptors of pointwise operators and reductions in C++: what the runtime's drivers must know of them."""
+"""Descriptors of pointwise operators and reductions in C++: what the runtime's drivers read."""
 
 from __future__ import annotations
 

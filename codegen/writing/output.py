@@ -119,7 +119,7 @@ def manifest(files: Mapping[str, str]) -> str:
 
 
 def write_manifest(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the manifest unless it says the same already."""
+    """Write the manifest if its text has changed."""
     path, text = folder / MANIFEST, manifest(files)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")

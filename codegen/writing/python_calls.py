@@ -159,7 +159,9 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
         for i, arg in enumerate(outs):
             yield f"  Tensor& a_{arg.name} = outs[{i}];"
     call = _call(signature.out, signature.args)
-    if is_factory(signature.form):  # without a dtype asked for, what is written to has the say
+    if is_factory(
+        signature.form
+    ):  # without an argument `dtype`, the tensor that is written to determines the dtype
         place = next(i for i, arg in enumerate(signature.args) if arg.name == "dtype")
         out = f"a_{outs[0].name}"
         told = f'"{signature.op.schema.name.base}(): expected the dtype of out=, "'

@@ -92,7 +92,7 @@ Ref call_forward(const FunctionCall& call) {
 // --- outputs -------------------------------------------------------------------------------------
 
 Tensor alias_without_grad(const Tensor& t) {
-  // In a transform's layer the call leaves no trace, further out it is recorded as ever.
+  // In a transform's layer the call leaves no trace, outside the layer it is recorded as usual.
   const bool in_layer = t.impl()->wrapper();
   const GradModeGuard no_grad(in_layer && thread_state.grad_enabled);
   const ExcludeKeys untracked(in_layer ? DispatchKeySet(DispatchKey::Autograd) : DispatchKeySet());

@@ -5,7 +5,7 @@ _swap = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Choose whether `Module.to`, `double` and their kin make new parameters.
+    """Choose whether `Module.to`, `double` and similar methods make new parameters.
 
     Args:
         value: False: parameters stay the same objects, with other memory. True: they are replaced.

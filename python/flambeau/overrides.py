@@ -260,7 +260,7 @@ def _pop_mode() -> Any:
 
 
 def _get_current_function_mode_stack() -> list[Any]:
-    """Return the modes in force, innermost last."""
+    """Return the active modes, innermost last."""
     return [_get_function_stack_at(i) for i in range(_len_torch_function_stack())]
 
 

@@ -21,6 +21,18 @@ REFUSED = {
     r"\bis its price\b": "what is slower, and why",
     r"\bof no others?\b": "what it depends on",
     r"\bNothing of this\b": "what does happen",
+    r"\b[Ww]hat stands? behind\b": "the value, the function or the tensor, by its name",
+    r"\b(?:its|their) kin\b": "'and others', or the names",
+    r"\b(?:has|have) no say\b": "'does not take part in'",
+    r"\b(?:has|have) no use for\b": "'does not need', or 'does not apply to'",
+    r"\bas ever\b": "'as usual', or what happens",
+    r"\btold once\b": "'in one table'",
+    r"\bin the wild\b": "'existing programs'",
+    r"\bnot to blame\b": "which mistake is not reported",
+    r"\bwhat (?:it|each|another one) hands on\b": "'its result'",
+    r"\bsays otherwise\b": "the condition: 'if `x` is None'",
+    r"\bnobody (?:sees|wrote)\b": "the adjective: 'invisible', 'uninitialized'",
+    r"\bthings with\b": "the noun: 'collections of'",
 }
 PATTERN = re.compile("|".join(f"(?:{form})" for form in REFUSED))
 SUFFIXES = (".py", ".pyi", ".h", ".cpp", ".cu", ".cuh", ".md", ".j2")
@@ -53,6 +65,9 @@ def test_handwritten_text_has_no_refused_form():
         "// a list of which one is sparse",
         "# The error is said by the operator.",
         "None unless given",
+        "// What stands behind a wrapper.",
+        "`double` and their kin make new parameters",
+        "operands that have no say in the dtype",
     ],
 )
 def test_a_refused_form_is_found(line):

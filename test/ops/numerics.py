@@ -140,7 +140,7 @@ def _once_rounded(result: np.ndarray, dtype: str) -> np.ndarray:
 def rounding_of_parts(
     reference: Callable[[dict[str, Any]], list[Any]], arguments: dict[str, Any], parts: int, dtype: str
 ) -> list[np.ndarray]:
-    """How far a composite's results may be off because each of its parts rounds what it hands on.
+    """How far a composite's results may be off because each of its parts rounds its result.
 
     A part that rounds gives what exact arithmetic gives for operands that are off by as much (backward
     error analysis, Higham 2002, 1.5). To first order these errors add up along a chain of parts, so the

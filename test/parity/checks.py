@@ -120,7 +120,7 @@ def unspecified(op: Any, args: Any, kwargs: Any) -> bool:
 
 
 class _Filled(TorchDispatchMode):
-    """Writes `value` into what PyTorch's `empty` and its kin return to a caller in Python."""
+    """Writes `value` into what PyTorch's `empty` and similar functions return to a caller in Python."""
 
     def __init__(self, value: int) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Asked last: finds modules of flambeau that have no file."""
+    """The last finder: finds modules of flambeau that have no file."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -193,7 +193,7 @@ def _suffixes(tensor: Tensor) -> Iterator[str]:
 
 
 def _wrapped(tensor: Tensor, level: int) -> str:
-    """What a function transform's tensor stands for: the tensor behind it."""
+    """The value inside a tensor of a function transform."""
     value, dim = _C._unwrap(tensor, level)
     inner = show(value).replace("\n", "\n    ")
     kind = f"GradTrackingTensor(lvl={level}" if dim is None else f"BatchedTensor(lvl={level}, bdim={dim}"

@@ -131,7 +131,7 @@ class _TensorMethods:
         return _fill_from(self, map(callable, self.detach().flatten().tolist()))
 
     def map_(self: Any, other: Tensor, callable: Any) -> Tensor:
-        """Replace each element by what the Python function gives for it and that of `other`; slow."""
+        """Replace each element by the Python function of it and of the element of `other`; slow."""
         values = other.expand(self.shape).detach().flatten().tolist()
         return _fill_from(self, map(callable, self.detach().flatten().tolist(), values))
 

@@ -1,4 +1,4 @@
-"""What the attributes T, mT, H and mH refuse, and what they warn of."""
+"""Errors and warnings of the attributes T, mT, H and mH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is used where a program does not say: device, type of tensors, precision of products."""
+"""Defaults of the process: device, type of tensors, precision of matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether results must repeat themselves: flags that programs set and read.
+"""Whether algorithms must be deterministic: flags that programs set and read.
 
 No kernel here adds in an order that changes from run to run, so that nothing has to be refused; what
 is left is memory that nobody has written to, which is filled where deterministic algorithms are on.

@@ -46,7 +46,7 @@ def is_functionaltensor(tensor: Tensor) -> bool:
 
 
 def get_unwrapped(tensor: Tensor) -> Tensor:
-    """Return what stands behind a tensor of a transform."""
+    """Return the value inside a tensor of a transform."""
     level = _C._wrapper_level(tensor)
     if not level:
         raise RuntimeError("get_unwrapped: expected a tensor of a transform, got a plain one")

@@ -1,4 +1,4 @@
-"""Where PyTorch has what lies elsewhere here: its files, and the private names that programs import.
+"""Names that flambeau has in other modules than PyTorch, and private names that programs import.
 
 Each line of `TEXT` is a module of PyTorch (``.``: the package itself), then where its names are found: a
 module of flambeau, or ``name=module`` for a single name, or ``name=module:other`` where it goes by another

@@ -1,7 +1,7 @@
 """The operators that torchaudio's compiled library defines; loops over time are in Python.
 
 `ops.load_library` calls `define` for torchaudio's libraries, which are linked against PyTorch. Alignment and
-the RNN transducer loss are not here: torchaudio is told that it was compiled without alignment.
+the RNN transducer loss are missing: torchaudio finds a library that was compiled without alignment.
 """
 
 from __future__ import annotations

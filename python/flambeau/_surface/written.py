@@ -1,4 +1,4 @@
-"""Private names of PyTorch's files that programs in the wild import, with what they do there."""
+"""Private names of PyTorch's files that existing programs import, with the same behaviour."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _OF_PYTHON: dict[Any, _C.dtype] = {
 
 
 def _dtype_of(function: str, given: Any) -> _C.dtype:
-    """Return a dtype, or the one that a type of Python's numbers stands for."""
+    """Return a dtype, or the dtype that corresponds to a type of Python's numbers."""
     for kind, dtype in _OF_PYTHON.items():
         if given is kind:
             return dtype

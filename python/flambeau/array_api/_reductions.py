@@ -29,7 +29,7 @@ def _sum_dtype(x: Tensor, wanted: dtype | None) -> dtype:
 def sum(
     x: Tensor, /, *, axis: Axes = None, dtype: dtype | None = None, keepdims: builtins.bool = False
 ) -> Tensor:
-    """Return the sum along `axis`; integers are added in int64 unless `dtype` says otherwise."""
+    """Return the sum along `axis`; integers are added in int64 if `dtype` is None."""
     dims = all_dims(x, axis)
     wide = _sum_dtype(x, dtype)
     return _fb.sum(x, dims, keepdims, dtype=wide) if dims else x.to(wide, copy=True)
@@ -38,7 +38,7 @@ def sum(
 def prod(
     x: Tensor, /, *, axis: Axes = None, dtype: dtype | None = None, keepdims: builtins.bool = False
 ) -> Tensor:
-    """Return the product along `axis`; integers are multiplied in int64 unless `dtype` says otherwise."""
+    """Return the product along `axis`; integers are multiplied in int64 if `dtype` is None."""
     result = x.to(_sum_dtype(x, dtype), copy=True)
     dims = sorted({d % result.ndim for d in all_dims(x, axis)}, reverse=True) if x.ndim else ()
     for dim in dims:

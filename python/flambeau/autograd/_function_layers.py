@@ -16,7 +16,7 @@ from flambeau.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's vmap rule is told of the transform."""
+    """Information about the transform, for the vmap rule of a Function."""
 
     batch_size: int
     randomness: str
@@ -47,7 +47,7 @@ def _batch_dim(t: Any, level: int) -> int | None:
 
 
 class _Rewrapped:
-    """Wraps results for a layer; what a Function returns of its arguments stays that argument."""
+    """Wraps results for a layer; a result that is an argument stays the same object."""
 
     def __init__(self, wrapped: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         self._known = {id(v): w for w, v in zip(wrapped, values, strict=True) if isinstance(v, Tensor)}
@@ -196,7 +196,7 @@ def _enter(t: Any, dim: int | None, level: int) -> Any:
 
 
 class _MappedMethods:
-    """The methods of the Function that is another one mapped over a batch."""
+    """The methods of a Function that maps another one over a batch."""
 
     def __init__(self, cls: Any, dims: list[int | None], info: VmapInfo) -> None:
         self.cls = cls

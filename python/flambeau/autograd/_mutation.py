@@ -1,4 +1,4 @@
-"""Backward passes over graphs whose saved tensors were changed in place since."""
+"""Backward passes over graphs whose saved tensors were changed in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _active: list[_Mutations] = []
 
 
 class _Kept:
-    """A saved tensor: itself until something is about to change it, from then on a copy."""
+    """A saved tensor, which is replaced by a copy just before it is changed."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -69,7 +69,7 @@ class _Mutations:
                     kept.copy()
 
     def after(self, *_: Any) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
 
 @contextlib.contextmanager

@@ -158,7 +158,7 @@ class set_grad_enabled(_Decorator):
         _C._set_grad_enabled(mode)
 
     def __call__(self, function: _F) -> _F:
-        """Decorate; the mode that was set at once is put back."""
+        """Decorate a function, and restore the mode that the constructor has changed."""
         _C._set_grad_enabled(self._previous)
         return super().__call__(function)
 

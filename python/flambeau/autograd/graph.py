@@ -1,4 +1,4 @@
-"""Looking at, and into, the graph of recorded operations."""
+"""The graph of recorded operations: its nodes, edges and hooks."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """Return `model` as it is: there is no compiler yet, which a warning says once per process.
+    """Return `model` unchanged, with a warning once per process: there is no compiler yet.
 
     Args:
         model: a function or Module; without it, a decorator is returned.

@@ -1,4 +1,4 @@
-"""CUDA devices: there are none in this build, and every question says so.
+"""CUDA devices: this build has none, and every query reports that.
 
 What counts or seeds devices does so for none of them; what needs one raises AssertionError.
 """

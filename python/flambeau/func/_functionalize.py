@@ -1,4 +1,4 @@
-"""functionalize: the same function, without mutation of what it makes itself."""
+"""functionalize: the same function without in-place changes of its own tensors."""
 
 from __future__ import annotations
 

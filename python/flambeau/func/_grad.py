@@ -142,7 +142,7 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) ->
         primals_out = layer.unwrap(result)
         rest = (checked_aux(aux, layer),) if has_aux else ()
 
-    # The layer is gone: what it wrapped counts as plain, and only its graph is left.
+    # The layer is popped: its wrappers count as plain tensors, and only its graph is left.
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         weights, weights_spec = tree_flatten(cotangents)
         _same_shapes(weights, weights_spec, outputs, out_spec)

@@ -63,7 +63,7 @@ class Layer:
         return tree_map(lambda t: _C._make_tracked(t, level) if isinstance(t, Tensor) else t, tree)
 
     def take_off(self, t: Tensor) -> tuple[Tensor, int | None]:
-        """Return what stands behind a tensor of this layer, and its batch dimension if it has one."""
+        """Return the value inside a tensor of this layer, and its batch dimension if it has one."""
         found = _C._unwrap(t, self.level)
         return found if type(found) is tuple else (t, None)
 

@@ -10,7 +10,7 @@ __all__ = ["annotate"]
 
 
 def annotate(val: Any, type: Any) -> Any:
-    """Give a value a type, which its node keeps; values that are not traced are returned as they are.
+    """Give a value a type, which its node stores; values that are not traced are returned unchanged.
 
     Raises: RuntimeError if the node has another type.
     """

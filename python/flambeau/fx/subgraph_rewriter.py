@@ -96,7 +96,7 @@ def replace_pattern_with_filters(
     matcher = SubgraphMatcher(pattern_graph, ignore_literals=ignore_literals)
     filters = match_filters or []
     done: list[ReplacedPatterns] = []
-    current: dict[Node, Node] = {}  # node that was replaced -> the one that stands for it
+    current: dict[Node, Node] = {}  # node that was replaced -> its replacement
     for match in matcher.match(gm.graph, node_name_match):
         if not all(accepts(match, gm.graph, pattern_graph) for accepts in filters):
             continue

@@ -64,7 +64,7 @@ def is_consistent(t1: Any, t2: Any) -> bool:
 
 
 def is_more_precise(t1: Any, t2: Any) -> bool:
-    """Whether the first type says all that the second says."""
+    """Whether the first type implies the second."""
     if t1 == t2 or t2 == Dyn:
         return True
     pairs = _sizes(t1, t2)

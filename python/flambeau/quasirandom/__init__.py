@@ -13,7 +13,7 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    r"""Draw the points of a Sobol' sequence, scrambled if asked.
+    r"""Generator of the points of a Sobol' sequence, optionally scrambled.
 
     Point :math:`n` is :math:`2^{-30} (s \oplus \bigoplus_j g_j V_j)`, where :math:`g_j` are the bits of the
     Gray code of :math:`n`, :math:`V_j` the direction numbers of a dimension and :math:`s` a shift, which is 0

@@ -22,7 +22,7 @@ ALIGNMENT = 64  # bytes; of the records' data in the file, so that a mapped file
 _CHUNK = 1 << 20  # bytes at once: a chunk is still in the cache when its checksum is computed
 _HEADER = struct.Struct("<4sHHHHHLLLHH")
 _ENTRY = struct.Struct("<4sHHHHHHLLLHHHHHLL")
-_LARGE = 0xFFFFFFFF  # says that a field's value stands in the extra field
+_LARGE = 0xFFFFFFFF  # marks that the extra field contains the value
 _NAME_IS_UTF8, _SIZES_FOLLOW, _ENCRYPTED = 0x800, 0x8, 0x1
 _FIRST_DAY = 33  # 1980-01-01: equal contents give equal files
 

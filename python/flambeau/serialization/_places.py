@@ -82,7 +82,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def saved_location(storage: Any) -> str:
-    """Return the name to write: that of an added package, else the CPU, where the bytes come from."""
+    """Return the name to write: that of an added package, or else that of the CPU."""
     if len(_packages) > 1:
         return location_tag(storage)
     return "cpu"

@@ -1,4 +1,4 @@
-"""Exchange what two tensor objects stand for."""
+"""Exchange the contents of two tensor objects."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _PACKAGES = ("flambeau", "torch", "numpy", "mypy", "flake8", "optree", "triton",
 
 
 class SystemEnv(NamedTuple):
-    """What the report says."""
+    """The contents of the report."""
 
     torch_version: str
     is_debug_build: str

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def convert_tensors(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
     """Replace parameters, their gradients and buffers by what `fn` makes of them.
 
-    Parameters stay the same objects unless the device changes or `flambeau.__future__` says otherwise.
+    Parameters stay the same objects unless the device changes or a setting of `flambeau.__future__` is on.
     """
     for name, parameter in module._parameters.items():
         if parameter is not None:

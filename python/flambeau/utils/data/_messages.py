@@ -86,7 +86,7 @@ def _write(file: int, data: Any, offset: int) -> None:
 
 
 def _pack(message: Any) -> tuple[bytes, int | None]:
-    """Return what goes over the socket, and the descriptor that goes with it."""
+    """Return the bytes to send over the socket, and the file descriptor to send with them."""
     out = io.BytesIO()
     packer = _Packer(out)
     packer.dump(message)

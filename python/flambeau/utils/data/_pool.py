@@ -26,7 +26,7 @@ _PATIENCE = (1.0, 1.0)
 
 
 def _end(processes: list[Any], links: list[Link]) -> None:
-    """End workers: they are asked, then told by SIGTERM, then killed."""
+    """End workers: by a message, then by SIGTERM, then by SIGKILL."""
     for link in links:
         with contextlib.suppress(OSError):
             link.send(None)
@@ -106,12 +106,12 @@ class WorkerPool:
         return user is not None and bool(user._owner)
 
     def ask(self, worker: int, request: Any) -> None:
-        """Send a request to a worker; that it has ended is told when its answers are waited for."""
+        """Send a request to a worker; if it has ended, the next wait for its answer reports this."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.links[worker].send(request)
 
     def receive(self) -> tuple[int, Any]:
-        """Wait for a worker's answer; return which one it was, and the answer.
+        """Wait for a worker's answer; return the worker's number and the answer.
 
         Raises: RuntimeError if a worker has ended, or none answers in time.
         """

@@ -1,4 +1,4 @@
-"""Data sets: things with samples."""
+"""Data sets: collections and streams of samples."""
 
 from __future__ import annotations
 

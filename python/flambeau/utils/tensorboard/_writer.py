@@ -60,7 +60,7 @@ class FileWriter:
 
 
 class SummaryWriter:
-    """Writes what TensorBoard shows.
+    """Writes scalars, images and other data for TensorBoard.
 
     Args:
         log_dir: the folder; default: ``runs/`` with the time and the machine's name.

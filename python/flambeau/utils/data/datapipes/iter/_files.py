@@ -55,7 +55,7 @@ class StreamWrapper:
 
 
 class _Sized(IterDataPipe):
-    """A stream whose length is told."""
+    """A stream with a given length."""
 
     length = -1
 
