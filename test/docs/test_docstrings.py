@@ -38,13 +38,14 @@ PACKAGES = (
 # The first words of functions' summaries. A class's summary begins with another word: it is a noun phrase
 # ("Affine map ...") or a verb in the third person ("Applies ...").
 VERBS = frozenset(
-    """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Combine Compute
-    Convert Copy Count Create Decorate Delete Divide Draw Drop Encode Enter Evaluate Exchange Extend
-    Fill Find Flatten Fuse Gather Give Interpolate Invert Join Keep Limit Look Make Mark Measure
-    Move Multiply Normalize Pack Pad Place Pool Project Prune Put Read Rearrange Refuse Register
-    Remove Replace Replicate Report Resize Restore Return Run Sample Say Scale Scatter Select Set
-    Shift Shrink Shuffle Skip Slide Split Square Stack Start Store Sum Take Tell Test Transfer
-    Transform Turn Undo Unpack Unpad Upsample Use Visit Warn Wrap Write Yield Zero""".split()
+    """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Combine Compare
+    Compute Convert Copy Count Create Decorate Delete Divide Draw Drop Encode Enter Evaluate
+    Exchange Extend Fill Find Flatten Fuse Gather Give Interpolate Invert Join Keep Leave Limit Look
+    Make Mark Measure Move Multiply Normalize Override Pack Pad Place Pool Project Prune Put Read
+    Rearrange Refuse Register Remove Replace Replicate Report Resize Restore Return Run Sample Say
+    Scale Scatter Select Set Shift Shrink Shuffle Skip Slide Split Square Stack Start Store Sum Take
+    Tell Test Transfer Transform Turn Undo Unpack Unpad Upsample Use Visit Warn Wrap Write Yield
+    Zero""".split()
 )
 # Of these every name that computes something has a formula.
 WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
@@ -74,16 +75,66 @@ WITHOUT_SHAPE = frozenset(
 )
 
 
+# Packages without layers.
+OTHER_PACKAGES = (
+    "optim",
+    "optim.lr_scheduler",
+    "optim.swa_utils",
+    "distributions",
+    "distributions.constraints",
+    "distributions.kl",
+    "autograd",
+    "autograd.forward_ad",
+    "autograd.function",
+    "autograd.functional",
+    "autograd.grad_mode",
+    "autograd.gradcheck",
+    "autograd.graph",
+    "func",
+    "amp",
+    "utils.data",
+    "utils.checkpoint",
+    "serialization",
+    "random",
+    "testing",
+    "futures",
+    "overrides",
+    "utils.benchmark",
+    "utils.flop_counter",
+    "utils.module_tracker",
+    "utils.weak",
+)
+
+
+def public_names(package: str) -> Iterator[tuple[str, object]]:
+    """Yield each class and function of a package that is defined in it or in its parts."""
+    module = importlib.import_module(f"flambeau.{package}")
+    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    for name in sorted(set(names)):
+        value = getattr(module, name)
+        documented = inspect.isclass(value) or inspect.isroutine(value)
+        if documented and is_part(module.__name__, getattr(value, "__module__", None) or ""):
+            yield f"{package}.{name}", value
+
+
+def is_part(package: str, module: str) -> bool:
+    """Whether a module is a package, in it, or a private module beside it."""
+    parent = module.partition("._")[0]
+    return module.startswith(package) or (
+        "._" in module and package.rpartition(".")[0] == parent != "flambeau"
+    )
+
+
 DOCUMENTED = {
     f"{package}.{name}": value
     for package in PACKAGES
     for name, value in public_members(importlib.import_module(f"flambeau.{package}"))
-}
+} | {path: value for package in OTHER_PACKAGES for path, value in public_names(package)}
 
 
 def found_at(path: str) -> object:
     """The object that a docstring names: `Linear`, `nn.Linear` or `nn.functional.linear`."""
-    for prefix in ("", *(f"{package}." for package in PACKAGES)):
+    for prefix in ("", *(f"{package}." for package in (*PACKAGES, *OTHER_PACKAGES))):
         place: object = flambeau
         for name in f"{prefix}{path.removeprefix('flambeau.')}".split("."):
             place = getattr(place, name, None)
@@ -117,7 +168,10 @@ def parameters(value: object) -> dict[str, inspect.Parameter]:
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         return {}  # its members are there
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    found = inspect.signature(value).parameters  # type: ignore[arg-type]
+    try:
+        found = inspect.signature(value).parameters  # type: ignore[arg-type]
+    except ValueError:  # exceptions, and types written in C++
+        return {}
     return {stars.get(p.kind, "") + name: p for name, p in found.items()}
 
 

@@ -84,18 +84,7 @@ def fuzz(
         ]
         workers = [LoggedWorker(Path(scratch, f"log {i}"), began + seconds) for i in range(jobs)]
         answers = ask_all(questions, workers, show)
-        failures = {}
-        exhausted = set()
-        for (name, first), answer in answers.items():
-            problem = answer if isinstance(answer, str) else answer["failure"]
-            if NO_MEMORY in problem:
-                exhausted.add(name)
-            elif problem:
-                failures.setdefault(name, _told(targets[name], seed, traces[name, first], problem))
-    if exhausted:
-        print(
-            f"a call ran out of memory, which ends a process under sanitizers: {', '.join(sorted(exhausted))}"
-        )
+        failures = _failures(answers, targets, traces, seed)
     counts = _counts(answers)
     for name, (calls, results) in counts.items():
         if results < rare * calls:
@@ -103,6 +92,23 @@ def fuzz(
     calls, results = (sum(of_one) for of_one in zip((0, 0), *counts.values(), strict=True))
     spent = time.monotonic() - began
     print(f"{calls} calls of {len(names)} functions and methods, {results} results, {spent:.0f} s")
+    return failures
+
+
+def _failures(
+    answers: dict[tuple[str, int], Any], targets: Targets, traces: dict[tuple[str, int], Path], seed: int
+) -> dict[str, str]:
+    """The first fault of each operator; those that ran out of memory are printed."""
+    failures: dict[str, str] = {}
+    exhausted = set()
+    for (name, first), answer in answers.items():
+        problem = answer if isinstance(answer, str) else answer["failure"]
+        if NO_MEMORY in problem:
+            exhausted.add(name)
+        elif problem:
+            failures.setdefault(name, _told(targets[name], seed, traces[name, first], problem))
+    if exhausted:
+        print(f"out of memory, which ends a process under sanitizers: {', '.join(sorted(exhausted))}")
     return failures
 
 

@@ -170,7 +170,7 @@ def jvp(
         strict: whether an output that does not depend on an input is an error instead of giving zeros.
     Returns: the outputs, and the product in the form of the outputs.
     Raises: RuntimeError if `v` does not fit the inputs, TypeError for inputs or outputs that are no tensors.
-    See also: `func.jvp`, which needs one forward pass only.
+    See also: `func.jvp`
 
     Example:
         >>> flambeau.autograd.functional.jvp(lambda x: x**2, flambeau.tensor([1.0, 2.0]), flambeau.ones(2))
