@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "aten/cpu/wrapping.h"
+
 namespace flambeau {
 
 void StridedLoop::set_sizes(IntArrayRef row_major) {
@@ -25,7 +27,8 @@ void StridedLoop::add(void* base, IntArrayRef array_sizes, IntArrayRef array_str
   for (int d = 0; d < ndim; ++d) {
     const size_t from = static_cast<size_t>(own - 1 - d);
     const bool steps = !empty && d < own && array_sizes[from] != 1;
-    strides[a][d] = steps ? array_strides[from] * element_bytes : 0;
+    // A reduction over nothing keeps the other dimensions, whose strides are never taken.
+    strides[a][d] = steps ? wrapping_product(array_strides[from], element_bytes) : 0;
   }
 }
 

@@ -152,3 +152,34 @@ def test_truth_values_of_any_byte_are_read_as_such():
 def test_differences_end_when_nothing_is_left():
     assert flambeau.ones(3, 4).diff(n=2**31 - 1).shape == (3, 0)
     assert flambeau.ones(0, 4).diff(n=2**31 - 1, dim=0).shape == (0, 4)
+
+
+def test_internal_operators_refuse_what_their_callers_never_pass():
+    aten = flambeau.ops.aten
+    pivots = flambeau.arange(1, 6, dtype=flambeau.int32)
+    with pytest.raises(RuntimeError, match="at most one pivot for each of 1 rows, got 5"):
+        aten._pivots_to_permutation(pivots, 1)
+    images = flambeau.ones(2, 2, 2, 2)
+    for numbers in ([1], [1, 1, 1], []):
+        with pytest.raises(RuntimeError, match="two numbers for each of kernel size"):
+            aten._deform_columns(images, images, images, numbers, [1, 1], [0, 0], [1, 1], 1, False)
+        with pytest.raises(RuntimeError, match="two numbers for each of kernel size"):
+            aten._deform_columns(images, images, images, [1, 1], [1, 1], numbers, [1, 1], 1, False)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "linear-aa", "cubic", "cubic-aa"])
+@pytest.mark.parametrize("scale", [1e-300, 1e-45, 1e300, np.inf, np.nan, -1.0, 0.0])
+def test_scales_of_any_size_take_elements_of_the_input(mode, scale):
+    x = flambeau.arange(1.0, 4.0)[None]
+    found = flambeau.ops.aten._resample(x, 1, 5, mode, False, scale)
+    assert found.shape == (1, 5)
+    if mode.startswith("nearest"):
+        assert set(found[0].tolist()) <= {1.0, 2.0, 3.0}
+    grad = flambeau.ops.aten._resample_backward(flambeau.ones(1, 5), 1, 3, mode, False, scale)
+    assert grad.shape == (1, 3)
+
+
+def test_gradients_of_repeats_of_nothing():
+    x = flambeau.ones(4, dtype=flambeau.complex128, requires_grad=True)
+    x.tile(2**63 - 1, 0, 0).sum().abs().backward()
+    assert x.grad.tolist() == [0, 0, 0, 0]

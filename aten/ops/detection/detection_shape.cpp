@@ -90,12 +90,16 @@ void ps_roi_backward(const Tensor& grad_output, const Tensor& rois, int64_t pool
 }
 
 void deform_columns(const Tensor& input, const Tensor& offset, const Tensor& mask,
-                    IntArrayRef kernel_size, int64_t offset_groups, bool use_mask, OutSpec* out) {
+                    IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+                    IntArrayRef dilation, int64_t offset_groups, bool use_mask, OutSpec* out) {
   const char* op = "deform_conv2d";
   check(input.dim() == 4 && offset.dim() == 4, op,
         ": expected input and offset of 4 dimensions, got ", input, " and ", offset);
   check(input.dtype() == offset.dtype() && input.dtype() == mask.dtype(), op,
         ": expected arguments of the same type, got ", input, ", ", offset, " and ", mask);
+  for (const IntArrayRef pair : {kernel_size, stride, padding, dilation})
+    check(pair.size() == 2, op, ": expected two numbers for each of kernel size, stride, padding ",
+          "and dilation, got ", pair);
   check(kernel_size[0] >= 0 && kernel_size[1] >= 0, op, ": expected a kernel of size 0 or more");
   check(offset_groups > 0 && input.size(1) % offset_groups == 0, op, ": expected channels that ",
         offset_groups, " offset groups divide, got ", input);
@@ -114,9 +118,11 @@ void deform_columns(const Tensor& input, const Tensor& offset, const Tensor& mas
 }
 
 void deform_columns_backward(const Tensor& grad_output, const Tensor& input, const Tensor& offset,
-                             const Tensor& mask, IntArrayRef kernel_size, int64_t offset_groups,
+                             const Tensor& mask, IntArrayRef kernel_size, IntArrayRef stride,
+                             IntArrayRef padding, IntArrayRef dilation, int64_t offset_groups,
                              bool use_mask, OutSpec* out) {
-  deform_columns(input, offset, mask, kernel_size, offset_groups, use_mask, out);
+  deform_columns(input, offset, mask, kernel_size, stride, padding, dilation, offset_groups,
+                 use_mask, out);
   check_grad_output("deform_conv2d", grad_output, out->sizes);
   like(input, out);
   like(offset, out + 1);

@@ -186,6 +186,7 @@ void factored_solve_cpu(const Tensor&, const Tensor& LU, const Tensor& pivots, c
 void pivots_to_permutation_cpu(const Tensor& pivots, int64_t rows, Tensor& result) {
   const Tensor from = contiguous_tensor(pivots);
   const int64_t k = pivots.size(-1), count = result.numel() / std::max<int64_t>(rows, 1);
+  check(k <= rows, "lu_unpack: expected at most one pivot for each of ", rows, " rows, got ", k);
   for (int64_t b = 0; b < count; ++b) {
     int64_t* order = result.data_as<int64_t>() + b * rows;
     for (int64_t i = 0; i < rows; ++i) order[i] = i;

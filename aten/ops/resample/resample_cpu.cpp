@@ -56,7 +56,8 @@ Taps nearest(const Sizes& s, bool exact) {
   std::vector<int64_t> index;
   for (int64_t o = 0; o < s.out; ++o) {
     const float place = (static_cast<float>(o) + (exact ? 0.5f : 0.0f)) * step;
-    int64_t i = std::min(static_cast<int64_t>(std::floor(within(place, s.in))), s.in - 1);
+    int64_t i = static_cast<int64_t>(std::floor(within(place, s.in)));
+    i = std::clamp<int64_t>(i, 0, s.in - 1);  // below 0 where an infinite step meets 0
     if (!exact && s.out == s.in) i = o;
     if (!exact && s.out == 2 * s.in) i = o / 2;
     index.push_back(i);
