@@ -2,6 +2,7 @@
 
 #include "aten/autograd/engine.h"
 #include "aten/autograd/operators.h"
+#include "aten/autograd/stand_in.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 #include "aten/core/sparse.h"
@@ -32,7 +33,7 @@ Tensor without_meta(Tensor&& t) {
 
 // The first gradient of a variable: taken over if only `holders` have it, else copied.
 Tensor first_grad(Tensor&& grad, const Tensor& variable, uint32_t holders) {
-  if (thread_state.grad_enabled || grad.impl()->wrapper()) return operators::clone(grad);
+  if (thread_state.grad_enabled || stands_for_another(grad)) return operators::clone(grad);
   if (is_sparse(grad))
     return belongs_to(holders, grad) ? without_meta(std::move(grad)) : operators::clone(grad);
   if (belongs_to(holders, grad) && has_grad_layout(grad, variable))
@@ -64,7 +65,7 @@ void AccumulateGrad::accumulate(Tensor&& grad) {
     // Post hooks are shown the memory that has become .grad.
     const bool shown = extras() && !extras()->post_hooks.empty();
     sum = first_grad(std::move(grad), variable_, shown ? 2 : 1);
-  } else if (thread_state.grad_enabled || grad.impl()->wrapper() ||
+  } else if (thread_state.grad_enabled || stands_for_another(grad) || stands_for_another(sum) ||
              (is_sparse(sum) && !is_sparse(grad))) {
     sum = operators::add(sum, grad);
   } else {

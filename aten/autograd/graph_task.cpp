@@ -5,6 +5,7 @@
 #include "aten/autograd/accumulate_grad.h"
 #include "aten/autograd/anomaly.h"
 #include "aten/autograd/operators.h"
+#include "aten/autograd/stand_in.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
@@ -128,8 +129,8 @@ bool GraphTask::wants(Node& node) {
 namespace {
 
 bool may_add_into(const Tensor& sum, const Tensor& grad) {
-  // Of a function transform's tensor nobody knows who else sees the value behind it.
-  if (sum.impl()->wrapper() || grad.impl()->wrapper()) return false;
+  // Nobody knows who else sees the value behind it.
+  if (stands_for_another(sum) || stands_for_another(grad)) return false;
   if (is_sparse(sum) || is_sparse(grad)) return false;
   return !thread_state.grad_enabled && sum.impl()->use_count() == 1 &&
          sum.storage()->use_count() == 1 && sum.dtype() == grad.dtype() &&

@@ -1,5 +1,6 @@
 #include "aten/autograd/operators.h"
 
+#include "aten/autograd/stand_in.h"
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
@@ -19,6 +20,17 @@ Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim) {
   return ops::sum_dim_IntList::call(t, dims, keepdim, std::nullopt);
 }
 Tensor clone(const Tensor& t) { return ops::clone::call(t); }
+Tensor ones_like(const Tensor& t) { return ops::ones_like::call(t); }
+Tensor detached_in_python(const Tensor& t) {
+  const ExcludeKeys below(DispatchKey::Autograd);
+  Tensor alias = ops::detach::call(t);
+  check(alias.impl() != t.impl(),
+        "detach: expected __torch_dispatch__ to return another tensor, got its argument");
+  // Its version is that of the memory which it stands for.
+  if (answers_in_python(alias) && !alias.storage()->data() && !t.storage()->data())
+    alias.impl()->set_storage(t.storage());
+  return alias;
+}
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset) {
   return ops::as_strided::call(t, sizes, strides, storage_offset);
 }
@@ -30,7 +42,7 @@ void copy_inplace(Tensor& self, const Tensor& source) { ops::copy_::call(self, s
 Tensor to_dtype(const Tensor& t, ScalarType dtype) { return ops::to_dtype::call(t, dtype); }
 Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides) {
   const DispatchKeySet included(thread_state.included);
-  if (like.impl()->wrapper() || included.has(DispatchKey::FuncTorch)) {
+  if (stands_for_another(like) || included.has(DispatchKey::FuncTorch)) {
     if (strides == contiguous_strides(sizes)) return ops::new_zeros::call(like, sizes);
     const Tensor memory = ops::new_zeros::call(like, {extent_of(sizes, strides)});
     return ops::as_strided::call(memory, sizes, strides, 0);

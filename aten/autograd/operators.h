@@ -10,6 +10,9 @@ Tensor add(const Tensor& a, const Tensor& b);
 void add_inplace(Tensor& a, const Tensor& b);
 Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim);
 Tensor clone(const Tensor& t);
+Tensor ones_like(const Tensor& t);
+// The same memory under another object, for tensors that Python answers for.
+Tensor detached_in_python(const Tensor& t);
 Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64_t storage_offset);
 // Views whose elements are the conjugates or negatives of those of `t`.
 Tensor conj_view(const Tensor& t);

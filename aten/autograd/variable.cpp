@@ -2,6 +2,7 @@
 
 #include "aten/autograd/accumulate_grad.h"
 #include "aten/autograd/operators.h"
+#include "aten/autograd/stand_in.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
 #include "c10/core/small_blocks.h"
@@ -132,6 +133,10 @@ void set_grad(const Tensor& t, const Tensor& grad) {
 }
 
 Tensor shallow_alias(const Tensor& t) {
+  if (answers_in_python(t)) [[unlikely]] {
+    const DispatchKeySet excluded(thread_state.excluded);
+    if (!excluded.has(DispatchKey::BackendMode)) return operators::detached_in_python(t);
+  }
   Tensor alias(make_intrusive<TensorImpl>(t.storage(), t.dtype(), t.device()));
   alias.impl()->set_geometry(t.sizes(), t.strides(), t.storage_offset());
   alias.impl()->add_keys(t.keys() - DispatchKeySet(DispatchKey::Autograd));
@@ -166,6 +171,9 @@ void detach_inplace(const Tensor& t) {
 }
 
 void set_data(const Tensor& t, const Tensor& data) {
+  check(answers_in_python(t) == answers_in_python(data),
+        "set_data: expected data of a class with __torch_dispatch__ if the tensor's class has one, "
+        "and else none (incompatible tensor type)");
   check(!t.impl()->wrapper() && !data.impl()->wrapper(),
         "set_data: a tensor of a function transform cannot take over other memory");
   check(is_sparse(t) == is_sparse(data), "set_data: expected data of the tensor's layout, got one ",

@@ -10,6 +10,11 @@ namespace flambeau {
 
 // Runs the boxed kernel (or fallback) of the outermost key in `keys`.
 void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
+// Calls the operator as its generated function does, with the keys of its arguments and of the
+// thread.
+void call_boxed(const OperatorEntry& op, Stack& stack);
+// The same with these keys instead, among them the backend that the arguments are on.
+void call_boxed_at(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 // What a fallback does to go on: runs the kernel for `keys` (never empty) on the stack.
 void redispatch_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 

@@ -4,6 +4,7 @@
 
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/operator_entry.h"
+#include "aten/dispatch/operator_traits.h"
 
 namespace flambeau {
 namespace {
@@ -128,6 +129,41 @@ void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   check(kernel != nullptr, op.name, ": expected a boxed kernel for ",
         name_of(static_cast<DispatchKey>(key)));
   kernel(op, keys, stack);
+}
+
+namespace {
+
+// Tensors decide on the backend, and in operators without tensors the device.
+DispatchKeySet keys_of_stack(const OperatorEntry& op, const Stack& stack) {
+  DispatchKeySet tensors, device, layout;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    const IValue::Payload& value = stack[i].payload();
+    if (const auto* t = std::get_if<Tensor>(&value)) tensors = tensors | keys_of(*t);
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&value))
+      tensors = tensors | keys_of(TensorList(*list));
+    if (const auto* d = std::get_if<Device>(&value)) device = backend_key(d->type);
+    if (const auto* l = std::get_if<Layout>(&value)) layout = keys_of(std::optional<Layout>(*l));
+  }
+  const bool has_tensors =
+      op.traits && std::any_of(op.traits->arguments.begin(), op.traits->arguments.end(),
+                               [](const ArgumentTraits& argument) {
+                                 return argument.kind != ArgumentKind::Other;
+                               });
+  return keys_or_cpu((has_tensors ? tensors : device) | layout);
+}
+
+}  // namespace
+
+void call_boxed(const OperatorEntry& op, Stack& stack) {
+  redispatch_boxed(op, effective_keys(keys_of_stack(op, stack)), stack);
+}
+
+void call_boxed_at(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  const int backend = (keys_of_stack(op, stack) & kBackendKeys).highest();
+  check(!(keys & kBackendKeys).empty() && (keys & kBackendKeys).highest() == backend, op.name,
+        ": expected dispatch keys with the backend of its arguments, ",
+        name_of(static_cast<DispatchKey>(backend)));
+  redispatch_boxed(op, keys, stack);
 }
 
 void redispatch_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {

@@ -16,7 +16,7 @@ enum class DispatchKey : uint8_t {
   PrivateUse2,
   PrivateUse3,
   // Functionality, innermost first.
-  BackendMode,    // an operator mode that sees what the backend is asked for
+  BackendMode,    // __torch_dispatch__ of classes and modes, below autograd
   Conjugate,      // the elements are the conjugates of what memory holds
   Negative,       // the elements are the negatives of what memory holds
   FuncTorchBack,  // below Autograd: leaves the innermost transform

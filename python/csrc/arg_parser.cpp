@@ -282,6 +282,14 @@ int ParsedArgs::parse(const Overloads& overloads, PyObject* self, PyObject* cons
   fail_arguments(overloads, args, nargs, kwnames, why);
 }
 
+bool ParsedArgs::parse_boxed(const Signature& s, PyObject* const* args, Py_ssize_t nargs,
+                             PyObject* kwnames) {
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (find_by_name(s, PyTuple_GET_ITEM(kwnames, k)) < 0) return false;
+  }
+  return match(s, nullptr, args, nargs, kwnames, nullptr, true) && !gathered_;
+}
+
 // --- accessors -----------------------------------------------------------------------------------
 
 const Tensor& ParsedArgs::tensor(int i) const {

@@ -84,6 +84,9 @@ class ParsedArgs {
   int parse(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
             PyObject* kwnames);
   PyObject* result() { return override_result_.release(); }
+  // Whether the arguments fit the one signature, by its own names; they are offered to nobody.
+  bool parse_boxed(const Signature& signature, PyObject* const* args, Py_ssize_t nargs,
+                   PyObject* kwnames);
 
   // Whether argument i was given (and is not None).
   bool has(int i) const { return values_[i] && values_[i] != Py_None; }
@@ -161,6 +164,9 @@ inline PyObject* wrap(bool value) { return Py_NewRef(value ? Py_True : Py_False)
 inline PyObject* wrap(int64_t value) { return PyLong_FromLongLong(value); }
 inline PyObject* wrap(double value) { return PyFloat_FromDouble(value); }
 PyObject* wrap(const Scalar& value);
+// The only element of a tensor. Those that others stand for, sparse ones among them, are asked by
+// the operator `_local_scalar_dense`.
+Scalar read_item(const Tensor& t);
 PyObject* wrap(ScalarType value);
 PyObject* wrap(const std::vector<Tensor>& list);  // a tuple
 PyObject* wrap_sizes(IntArrayRef sizes);          // flambeau.Size

@@ -102,7 +102,11 @@ PyObject* get_output_nr(PyObject* self, void*) {
   });
 }
 PyObject* get_data(PyObject* self, void*) {
-  return guarded([&] { return wrap(autograd::variable_data(tensor_of(self))); });
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    const bool stands_for_another = t.keys().has(DispatchKey::BackendMode);
+    return wrap(stands_for_another ? ops::detach::call(t) : autograd::variable_data(t));
+  });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
@@ -252,7 +256,8 @@ std::vector<Tensor> tensors_from(PyObject* sequence, const char* what) {
 }
 
 Tensor alias_with_history(const Tensor& t) {
-  if (autograd::requires_grad(t)) return ops::alias::call(t);
+  if (autograd::requires_grad(t) || t.keys().has(DispatchKey::BackendMode))
+    return ops::alias::call(t);
   return autograd::shallow_alias(t);
 }
 

@@ -116,7 +116,7 @@ Scalar value_of_tensor(const Tensor& t, ScalarType dtype) {
   }
   check_value(t.numel() == 1,
               "only one element tensors become Python scalars; stack() joins tensors");
-  return item_of(t);
+  return read_item(t);
 }
 
 void store_value(PyObject* o, ScalarType dtype, char* data) {

@@ -165,9 +165,9 @@ class Indexer {
   void tensor(const Tensor& t) {
     if (is_mask(t) && t.dim() == 0) {
       result = ops::unsqueeze::call(result, dim_);
-      gather(truth(item_of(t).to_bool()));
+      gather(truth(read_item(t).to_bool()));
     } else if (is_integral_type(t.dtype(), false) && t.dim() == 0 && !transforms::is_batched(t)) {
-      select(item_of(t).to_int64());
+      select(read_item(t).to_int64());
     } else {
       check_index(is_integral_type(t.dtype(), true),
                   "expected indices of dtype bool or an integer one, got ", t.dtype());

@@ -6,6 +6,7 @@
 #include "python/csrc/gradient_lists.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/pybind_module.h"
+#include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
@@ -50,6 +51,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_tensor_functions(module.get());
     add_pybind_module(module.get());
     add_torch_function(module.get());
+    add_torch_dispatch(module.get());
     add_overridable_function(module.get());
     add_module_slots(module.get());
     add_gradient_lists(module.get());

@@ -1,159 +1,96 @@
-// Operator modes: Python objects that see the operator calls of their thread, either as the user
-// made them or, below autograd, as the backend is asked for them (in backward as well). A mode has
-// two methods: before(schema, args) returns None, or the results, and then the operator does not
-// run; after(schema, args, results) sees what it gave. While a mode runs it sees no calls itself.
+// Operator modes: Python objects that see the operator calls of their thread as the user made them.
+// A mode has two methods: before(schema, args) returns None, or the results, and then the operator
+// does not run; after(schema, args, results) sees what it gave. While a mode runs it sees no calls
+// itself. Modes below autograd are those of __torch_dispatch__ (torch_dispatch.cpp).
 #include <vector>
 
-#include "aten/dispatch/boxing.h"
-#include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
-#include "python/csrc/value_types.h"
+#include "python/csrc/boxed_schema.h"
 
 namespace flambeau::python {
 namespace {
 
-constexpr DispatchKey kBelow = DispatchKey::BackendMode;
-constexpr DispatchKey kAbove = DispatchKey::Python;
+constexpr DispatchKeySet kKey(DispatchKey::Python);
 
 // Innermost last; owns its objects.
-thread_local std::vector<PyObject*> above, below;
+thread_local std::vector<PyObject*> modes;
 
-std::vector<PyObject*>& modes_of(DispatchKey key) { return key == kAbove ? above : below; }
-
-void include(DispatchKey key) {
-  const uint64_t bit = DispatchKeySet(key).bits();
-  if (modes_of(key).empty()) {
-    thread_state.included &= ~bit;
+void refresh_keys() {
+  if (modes.empty()) {
+    thread_state.included &= ~kKey.bits();
   } else {
-    thread_state.included |= bit;
+    thread_state.included |= kKey.bits();
   }
 }
 
 // The innermost mode is out of force: the next one sees what its code calls.
 class Suspended {
  public:
-  explicit Suspended(DispatchKey key) : key_(key), mode_(modes_of(key).back()) {
-    modes_of(key_).pop_back();
-    include(key_);
+  Suspended() : mode_(modes.back()) {
+    modes.pop_back();
+    refresh_keys();
   }
   ~Suspended() {
-    modes_of(key_).push_back(mode_);
-    include(key_);
+    modes.push_back(mode_);
+    refresh_keys();
   }
   Suspended(const Suspended&) = delete;
   Suspended& operator=(const Suspended&) = delete;
   PyObject* mode() const { return mode_; }
 
  private:
-  DispatchKey key_;
   PyObject* mode_;
-};
-
-template <typename T>
-PyObject* list_of(const std::vector<T>& items) {
-  Ref list = carried(PyList_New(static_cast<Py_ssize_t>(items.size())));
-  for (size_t i = 0; i < items.size(); ++i) {
-    const T item = items[i];
-    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), carried(wrap(item)).release());
-  }
-  return list.release();
-}
-
-struct ToPython {
-  PyObject* operator()(std::monostate) const { return Py_NewRef(Py_None); }
-  PyObject* operator()(const std::string& text) const {
-    return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-  }
-  template <typename T>
-  PyObject* operator()(const std::vector<T>& items) const {
-    return list_of(items);
-  }
-  PyObject* operator()(Device device) const { return wrap_device(device); }
-  PyObject* operator()(Layout layout) const { return wrap_layout(layout); }
-  PyObject* operator()(MemoryFormat format) const { return wrap_memory_format(format); }
-  PyObject* operator()(const Generator& generator) const { return wrap_generator(generator); }
-  template <typename T>
-  PyObject* operator()(const T& value) const {
-    return wrap(value);
-  }
 };
 
 Ref tuple_of(const Stack& stack) {
   Ref tuple = carried(PyTuple_New(static_cast<Py_ssize_t>(stack.size())));
   for (size_t i = 0; i < stack.size(); ++i) {
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
-                     carried(std::visit(ToPython(), stack[i].payload())).release());
+                     carried(wrap_value(stack[i])).release());
   }
   return tuple;
 }
 
-IValue value_of(PyObject* o) {
-  if (o == Py_None) return IValue();
-  if (is_tensor(o)) return IValue(tensor_of(o));
-  if (PyList_Check(o)) return IValue(tensors_from(o, "operator mode"));
-  return IValue(scalar_from(o));
-}
-
-void replace_by(PyObject* results, Stack& stack) {
-  check_type(PyTuple_Check(results), "operator mode: expected a tuple of results, got ",
-             Py_TYPE(results)->tp_name);
-  stack.clear();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
-    stack.push(value_of(PyTuple_GET_ITEM(results, i)));
-}
-
-template <DispatchKey key>
 void intercept(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
-  const DispatchKeySet rest = keys - DispatchKeySet(key);
-  // Below autograd, an operator that is not recorded itself consists of others, which are seen.
-  const bool is_transparent =
-      key == kBelow && op.kernel_at(static_cast<int>(DispatchKey::Autograd)) == nullptr;
-  if (is_transparent || modes_of(key).empty()) return redispatch_boxed(op, rest, stack);
+  if (modes.empty()) return redispatch_boxed(op, keys - kKey, stack);
   const WithGil gil;
-  const Suspended suspended(key);
+  const Suspended suspended;
   const Ref mode = Ref::share(suspended.mode());
   const Ref schema = carried(PyUnicode_FromString(op.schema));
   const Ref args = tuple_of(stack);
   const Ref given =
       carried(PyObject_CallMethod(mode.get(), "before", "OO", schema.get(), args.get()));
-  if (given.get() != Py_None) return replace_by(given.get(), stack);
-  redispatch_boxed(op, modes_of(key).empty() ? rest : keys, stack);
+  if (given.get() != Py_None) return replace_by_result(given.get(), op, stack);
+  redispatch_boxed(op, modes.empty() ? keys - kKey : keys, stack);
   const Ref results = tuple_of(stack);
   carried(PyObject_CallMethod(mode.get(), "after", "OOO", schema.get(), args.get(), results.get()));
 }
 
-// _push_operator_mode(mode, below_autograd), _pop_operator_mode(below_autograd)
-PyObject* push(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
-    PyObject* mode;
-    int is_below;
-    if (!PyArg_ParseTuple(args, "Op", &mode, &is_below)) return nullptr;
-    const DispatchKey key = is_below ? kBelow : kAbove;
-    modes_of(key).push_back(Py_NewRef(mode));
-    include(key);
-    Py_RETURN_NONE;
+PyObject* push(PyObject*, PyObject* mode) {
+  return guarded([&] {
+    modes.push_back(Py_NewRef(mode));
+    refresh_keys();
+    return wrap_none();
   });
 }
-PyObject* pop(PyObject*, PyObject* is_below) {
+PyObject* pop(PyObject*, PyObject*) {
   return guarded([&] {
-    const DispatchKey key = checked(PyObject_IsTrue(is_below)) ? kBelow : kAbove;
-    check(!modes_of(key).empty(), "_pop_operator_mode: no mode is in force");
-    const Ref last(modes_of(key).back());
-    modes_of(key).pop_back();
-    include(key);
+    check(!modes.empty(), "_pop_operator_mode: expected a mode in force, got none");
+    const Ref last(modes.back());
+    modes.pop_back();
+    refresh_keys();
     return wrap_none();
   });
 }
 
-PyMethodDef functions[] = {{"_push_operator_mode", push, METH_VARARGS, nullptr},
-                           {"_pop_operator_mode", pop, METH_O, nullptr},
+PyMethodDef functions[] = {{"_push_operator_mode", push, METH_O, nullptr},
+                           {"_pop_operator_mode", pop, METH_NOARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void add_operator_modes(PyObject* module) {
-  set_boxed_fallback(kAbove, intercept<kAbove>);
-  set_boxed_fallback(kBelow, intercept<kBelow>);
+  set_boxed_fallback(DispatchKey::Python, intercept);
   checked(PyModule_AddFunctions(module, functions));
 }
 

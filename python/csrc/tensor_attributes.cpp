@@ -147,15 +147,11 @@ PyObject* sparse_info(PyObject* self, PyObject* name) {
 }
 PyObject* is_conj(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_conj()); }
 PyObject* is_neg(PyObject* self, PyObject*) { return wrap(tensor_of(self).is_neg()); }
-// A sparse tensor of one element may have any number of entries for it.
-Scalar number_of(const Tensor& t) {
-  return is_sparse(t) ? ops::_local_scalar_dense::call(t) : item_of(t);
-}
 PyObject* item(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = readable(self);
     check(t.numel() == 1, NotOneElement{t.numel()});
-    return wrap(number_of(t));
+    return wrap(read_item(t));
   });
 }
 
@@ -198,7 +194,7 @@ Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = readable(self);
   check_value(t.numel() == 1, "only one element can be converted to a Python ", what, ", got ",
               t.numel());
-  return number_of(t);
+  return read_item(t);
 }
 int tensor_bool(PyObject* self) {
   return guarded_int([&] {
@@ -210,7 +206,7 @@ int tensor_bool(PyObject* self) {
     check(!transforms::is_batched(t),
           "vmap: data-dependent control flow is not possible: the Tensor stands for a whole batch. "
           "flambeau.where chooses per entry.");
-    return number_of(t).to_bool() ? 1 : 0;
+    return read_item(t).to_bool() ? 1 : 0;
   });
 }
 PyObject* tensor_float(PyObject* self) {
@@ -228,7 +224,7 @@ PyObject* tensor_index(PyObject* self) {
     const Tensor& t = readable(self);
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
                "only an integer tensor of one element can be an index");
-    return wrap(number_of(t).to_int64());
+    return wrap(read_item(t).to_int64());
   });
 }
 PyObject* tensor_complex(PyObject* self, PyObject*) {

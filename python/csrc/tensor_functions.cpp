@@ -54,6 +54,14 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
   });
 }
 
+DimVector dims_from(PyObject* o) {
+  const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
+  DimVector out;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+    out.push_back(integer_from(PySequence_Fast_GET_ITEM(items.get(), i)));
+  return out;
+}
+
 // A tensor over part of another's storage, for unpickling.
 PyObject* rebuild(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -64,16 +72,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
     ScalarType dtype;
     check_type(is_tensor(storage) && scalar_type_from(dtype_object, &dtype),
                "_rebuild: expected a storage and a dtype");
-    const auto dims = [](PyObject* o) {
-      const Ref items = Ref::checked(PySequence_Fast(o, "expected a sequence"));
-      DimVector out;
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-        out.push_back(integer_from(PySequence_Fast_GET_ITEM(items.get(), i)));
-      }
-      return out;
-    };
-    const DimVector size = dims(sizes);
-    const DimVector step = dims(strides);
+    const DimVector size = dims_from(sizes);
+    const DimVector step = dims_from(strides);
     check(size.size() == step.size() && offset >= 0,
           "_rebuild: sizes and strides must have equal length");
     const int64_t extent = extent_of(size, step);
@@ -86,6 +86,48 @@ PyObject* rebuild(PyObject*, PyObject* args) {
                                           tensor_of(storage).device()));
     out.impl()->set_geometry(size, step, offset);
     return wrap(std::move(out));
+  });
+}
+
+// _make_wrapper(class, sizes, strides, offset, dtype, device): a tensor without memory, whose class
+// answers for it by __torch_dispatch__.
+PyObject* make_wrapper(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *type, *sizes, *strides, *dtype_object, *device_object;
+    long long offset;
+    if (!PyArg_ParseTuple(args, "O!OOLOO", &PyType_Type, &type, &sizes, &strides, &offset,
+                          &dtype_object, &device_object)) {
+      return nullptr;
+    }
+    ScalarType dtype;
+    Device device;
+    check_type(scalar_type_from(dtype_object, &dtype) && device_from(device_object, &device),
+               "_make_wrapper_subclass: expected a dtype and a device");
+    const DimVector size = dims_from(sizes), step = dims_from(strides);
+    for (const int64_t n : size)
+      check(n >= 0, "_make_wrapper_subclass: expected sizes of at least 0, got ", n);
+    check(size.size() == step.size() && offset >= 0,
+          "_make_wrapper_subclass: expected as many strides as sizes and an offset of at least 0");
+    numel_of(size);
+    Storage storage = make_intrusive<StorageImpl>(nullptr, 0, device, [](void*) {}, nullptr);
+    Tensor out(make_intrusive<TensorImpl>(std::move(storage), dtype, device));
+    out.impl()->set_geometry(size, step, offset);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(out));
+  });
+}
+
+// _share_storage(target, source): the target becomes a view of the source's memory, as a result of
+// __torch_dispatch__ must be where the schema says so.
+PyObject* share_storage(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *target, *source;
+    if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &target, tensor_type, &source)) return nullptr;
+    const Tensor& t = tensor_of(target);
+    const bool has_memory = t.storage()->data() != nullptr;
+    check(!has_memory || t.storage()->data() == tensor_of(source).storage()->data(),
+          "_share_storage: expected a tensor without memory of its own");
+    t.impl()->set_storage(tensor_of(source).storage());
+    return wrap_none();
   });
 }
 
@@ -203,6 +245,8 @@ PyMethodDef functions[] = {
     {"tensor", tensor_function, METH_VARARGS, nullptr},
     {"_set_size_class", set_size_class, METH_O, nullptr},
     {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {"_make_wrapper", make_wrapper, METH_VARARGS, nullptr},
+    {"_share_storage", share_storage, METH_VARARGS, nullptr},
     {"_is_cow_tensor", is_cow_tensor, METH_O, nullptr},
     {"_weak_storage", weak_storage, METH_O, nullptr},
     {"_weak_storage_expired", weak_storage_expired, METH_O, nullptr},

@@ -16,6 +16,7 @@
 #include "python/csrc/data.h"
 #include "python/csrc/generated.h"
 #include "python/csrc/numpy_types.h"
+#include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
@@ -269,6 +270,7 @@ PyObject* wrap(Tensor tensor) {
 }
 
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
+  offer_to_dispatch(type, tensor);
   return make_object(type, std::move(tensor));
 }
 

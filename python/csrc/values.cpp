@@ -7,6 +7,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/numpy_types.h"
 #include "python/csrc/value_types.h"
+#include "torchgen_out/aten/copy_ops.h"
 
 namespace flambeau::python {
 namespace {
@@ -33,6 +34,12 @@ Scalar scalar_from_integer(PyObject* o) {
 
 }  // namespace
 
+Scalar read_item(const Tensor& t) {
+  const DispatchKeySet asked = DispatchKeySet(DispatchKey::BackendMode) | kSparseKey;
+  const bool is_plain = (effective_keys(t.keys()) & asked).empty();
+  return is_plain ? item_of(t) : ops::_local_scalar_dense::call(t);
+}
+
 bool is_number(PyObject* o) {
   return PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) || is_numpy_number(o);
 }
@@ -47,7 +54,7 @@ Scalar scalar_from(PyObject* o) {
   if (is_tensor(o)) {
     const Tensor& t = tensor_of(o);
     check(t.numel() == 1, NotOneElement{t.numel()});
-    return item_of(t);
+    return read_item(t);
   }
   Ref number;
   if (is_numpy_truth_value(o)) {
@@ -66,7 +73,7 @@ Scalar scalar_from(PyObject* o) {
 }
 
 int64_t integer_from(PyObject* o) {
-  if (is_tensor(o)) return item_of(tensor_of(o)).to_int64();
+  if (is_tensor(o)) return read_item(tensor_of(o)).to_int64();
   const long long value = PyLong_AsLongLong(o);
   if (value == -1 && PyErr_Occurred()) {
     const bool too_large = PyErr_ExceptionMatches(PyExc_OverflowError);

@@ -23,6 +23,9 @@ Function = Callable[..., Any]
 CUSTOM: dict[tuple[str, str], dict[str, Any]] = {}
 
 
+_OF_THE_CALL = 0  # the keys of the arguments and the thread
+
+
 class Overload:
     """One overload of an operator: refuses arguments that its schema does not take."""
 
@@ -30,6 +33,11 @@ class Overload:
         self._packet = packet
         self._overloadname = name
         self._parameters: tuple[Parameter, ...] | None = None
+        base = packet.__name__
+        #: The operator's name in the dispatcher; "" for what is written in Python.
+        self._entry = base if name == "default" else f"{base}.{name}"
+        if packet.namespace != "aten" or (base, name) not in _schemas():
+            self._entry = ""
         self.__name__ = f"{packet.__name__}.{name}"
 
     @property
@@ -67,15 +75,58 @@ class Overload:
         custom = self._packet.custom()
         if custom:
             return custom[self._overloadname.replace("default", "")](*args, **kwargs)
-        if self._parameters is None:
-            text = _schemas().get((self._packet.__name__, self._overloadname))
-            self._parameters = () if text is None else parameters_of(text)
-        if not self._parameters:  # written in Python: it has no schema
+        if not self._entry:
             return self._packet(*args, **kwargs)
-        return self._packet(*_bound(self, self._parameters, args, kwargs), **kwargs)
+        return self._called(_OF_THE_CALL, args, kwargs)
+
+    def _called(self, keys: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = (*args, *kwargs.values())
+        if _C._has_torch_function(given):
+            return _C._call_overrides(self, given, args, kwargs, False)
+        result = _C._call_operator(self._entry, args, kwargs, keys)
+        if result is not NotImplemented:
+            return result
+        who = f"aten::{self.__name__}()"
+        if self._parameters is None:
+            self._parameters = parameters_of(_schemas()[self._packet.__name__, self._overloadname])
+        _given(who, self._parameters, args, kwargs)
+        raise RuntimeError(f"{who} expected arguments that fit {self._schema}")
+
+    def redispatch(self, /, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the kernel of the outermost of these dispatch keys, as a kernel does that passes a call on.
+
+        Args:
+            keyset: a `DispatchKeySet` or one `DispatchKey`: "CPU", "Meta", "Autograd", ...
+            args: the operator's arguments by position.
+            kwargs: its arguments by name.
+        """
+        if not self._entry:
+            return self(*args, **kwargs)
+        from flambeau._surface.dispatch_keys import bits_of
+
+        return self._called(bits_of(keyset), args, kwargs)
+
+    def decompose(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the operators that this one is made of; NotImplemented where it is not a composite."""
+        if not self._entry or not _C._is_composite(self._entry):
+            return NotImplemented
+        return self._called(_OF_THE_CALL, args, kwargs)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a result shares the memory of an argument that is not written to."""
+        return any("(" in part and "!" not in part for part in self._schema.returns)
+
+    @property
+    def tags(self) -> list[Any]:
+        """What is known about the operator in PyTorch's words; flambeau keeps no tags."""
+        return []
 
     def __repr__(self) -> str:
         return f"<operator {self._packet._qualified}.{self._overloadname}>"
+
+    def __str__(self) -> str:
+        return f"{self._packet._qualified}.{self._overloadname}"
 
 
 class OverloadPacket:
@@ -104,6 +155,8 @@ class OverloadPacket:
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first defined overload that takes the arguments; a single one reports what does not fit."""
+        if not self.custom():  # an operator of the specification that has no function in Python
+            return self._internal(args, kwargs)
         defined = list(self.custom().values())
         if len(defined) == 1:
             return defined[0]
@@ -113,6 +166,13 @@ class OverloadPacket:
         raise RuntimeError(
             f"{self.qualified}: the arguments failed to match any schema of {self.overloads()}"
         )
+
+    def _internal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Overload:
+        names = _overloads()[self.__name__]
+        for name in names:
+            if _fits(parameters_of(_schemas()[self.__name__, name]), args, kwargs):
+                return getattr(self, name)
+        return getattr(self, names[0])
 
     def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether an overload's schema takes the arguments; functions written in Python have none."""
@@ -130,7 +190,7 @@ class OverloadPacket:
 
     def overloads(self) -> list[str]:
         """Return the names of the overloads; "default" is the one without."""
-        if self._function is None:
+        if self._function is None and self.custom():
             return [overload or "default" for overload in self.custom()]
         return _overloads().get(self.__name__, ["default"])
 
@@ -230,19 +290,6 @@ def _given(
     return given
 
 
-def _bound(
-    overload: Overload, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[Any]:
-    """Check the arguments; those that have a place leave `kwargs`, as functions may rename them."""
-    _given(f"aten::{overload.__name__}()", parameters, args, kwargs)
-    bound = list(args)
-    for parameter in [p for p in parameters if not p.keyword_only][len(args) :]:
-        if parameter.name not in kwargs:
-            break
-        bound.append(kwargs.pop(parameter.name))
-    return bound
-
-
 def _fits(parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     places = [p for p in parameters if not p.keyword_only]
     given = {p.name: value for p, value in zip(places, args, strict=False)} | kwargs
@@ -317,7 +364,8 @@ class Namespace:
 
     def __getattr__(self, name: str) -> OverloadPacket:
         function = _find(name) if self._name == "aten" and not name.startswith("__") else None
-        if not callable(function) and (self._name, name) not in CUSTOM:
+        is_internal = self._name == "aten" and name in _overloads()
+        if not callable(function) and not is_internal and (self._name, name) not in CUSTOM:
             raise AttributeError(f"'{self._name}' object has no attribute '{name}'")
         packet = OverloadPacket(self._name, name, function if callable(function) else None)
         setattr(self, name, packet)
@@ -375,3 +423,16 @@ def __getattr__(name: str) -> Namespace:
         raise AttributeError(name)
     made = globals()[name] = Namespace(name)
     return made
+
+
+# Overloads for numbers that PyTorch's Python functions do not call: there the number becomes a tensor, and
+# classes with `__torch_dispatch__` expect that overload.
+_NOT_CALLED = frozenset(f"{name}{end}.Scalar" for name in ("add", "sub", "mul", "div") for end in ("", "_"))
+
+
+def overload_of(entry: str) -> Overload:
+    """Return the overload that Python is asked for an operator of the dispatcher: "add.Tensor", "relu"."""
+    base, _, overload = entry.partition(".")
+    if entry in _NOT_CALLED:
+        overload = "Tensor"
+    return getattr(getattr(aten, base), overload or "default")

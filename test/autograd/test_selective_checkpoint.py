@@ -4,6 +4,7 @@ import importlib
 
 import flambeau
 import pytest
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from sides import Scenarios, leaf, raised
 
 scenario = Scenarios()
@@ -86,13 +87,11 @@ def test_selective_checkpoint_may_keep_results_elsewhere():
 def test_selective_checkpoint_runs_kept_operators_once():
     counts = {}
 
-    class Count:
-        def before(self, schema, args):
-            name = schema.partition("(")[0]
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name = func.overloadpacket.__name__
             counts[name] = counts.get(name, 0) + 1
-
-        def after(self, *_):
-            pass
+            return func(*args, **(kwargs or {}))
 
     def contexts():
         return of(flambeau).create_selective_checkpoint_contexts([flambeau.ops.aten.mm.default])
@@ -102,11 +101,8 @@ def test_selective_checkpoint_runs_kept_operators_once():
 
     x = flambeau.full((3, 3), 0.5, requires_grad=True)
     y = of(flambeau).checkpoint(run, x, use_reentrant=False, context_fn=contexts).sum()
-    flambeau._C._push_operator_mode(Count(), True)
-    try:
+    with Count():
         y.backward()
-    finally:
-        flambeau._C._pop_operator_mode(True)
     # Two gradients of each product, and no product of the forward pass; exp ran again.
     assert (counts["mm"], counts["exp"]) == (4, 1)
 

@@ -123,3 +123,10 @@ def test_a_missing_enumerator_would_be_found(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a.h").write_text("enum class A : uint8_t {\n  One,  // {not, these}\n  Two = 4,\n};\n")
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     assert enumerators("a.h", "A") == ["One", "Two"]
+
+
+def test_integers_that_schemas_write_by_name() -> None:
+    text = (ROOT / "python/csrc/boxed_schema.h").read_text()
+    table = re.search(r"kNamedIntegers\[\] = \{(.*?)\};", text, re.S)
+    assert table is not None
+    assert {name: int(value) for name, value in re.findall(r'\{"(\w+)", (\d+)\}', table[1])} == ENUM_INTS

@@ -249,7 +249,8 @@ def show(tensor: Tensor, contents: str | None = None) -> str:
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
     if tensor.is_sparse and contents is None:
         return _sparse(tensor, prefix)
-    body = contents if contents is not None else "..." if tensor.is_meta else _elements(tensor, len(prefix))
+    unread = tensor.is_meta or _C._has_no_memory(tensor)
+    body = contents if contents is not None else "..." if unread else _elements(tensor, len(prefix))
     out = _add_suffixes(prefix + body, _suffixes(tensor), len(prefix))
     if plain:
         return out

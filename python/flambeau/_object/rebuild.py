@@ -22,6 +22,9 @@ def reduced(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     geometry = (tuple(tensor.shape), tensor.stride())
+    if _C._has_no_memory(tensor):
+        kind = (tensor.dtype, *geometry, tensor.storage_offset(), tensor.layout, tensor.device)
+        return _rebuild_wrapper_subclass, (type(tensor), *kind, tensor.requires_grad)
     if tensor.is_meta:
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, *geometry, tensor.requires_grad)
     if tensor.is_sparse:
@@ -93,6 +96,17 @@ def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires
     """Return a tensor without elements."""
     out = _C._functions.empty_strided(size, stride, dtype=dtype, device="meta")
     return out.requires_grad_() if requires_grad else out
+
+
+def _rebuild_wrapper_subclass(
+    cls: Any, dtype: Any, sizes: Any, strides: Any, offset: int, layout: Any, device: Any, requires_grad: bool
+) -> Any:
+    """Return a tensor without memory of a class with `__torch_dispatch__`, without its attributes."""
+    from flambeau._object.subclass import make_wrapper_subclass
+
+    return make_wrapper_subclass(
+        cls, sizes, strides, offset, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
 
 
 def sparse_parts(tensor: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from flambeau._loading.absence import absent_function
 from flambeau._object.exchange import ExchangeMethods
 from flambeau._object.memory import MemoryMethods
 from flambeau._object.sparse import SparseMethods
+from flambeau._object.subclass import SubclassMethods, copied_wrapper
 from flambeau._object.transposes import alone, matrices, warn_of_transpose
 from flambeau._overrides.overridable import offer_members
 from flambeau._state.function_state import DisableTorchFunctionSubclass
@@ -265,10 +266,6 @@ class _TensorMethods:
         """Return this tensor as an object of a subclass, with the same data and history."""
         return _C._as_subclass(self, cls)
 
-    @staticmethod
-    def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False) -> Any:
-        return data.detach().as_subclass(cls).requires_grad_(require_grad)
-
     # --- storage, pickling, copies -----------------------------------------------------------------
 
     def untyped_storage(self: Any) -> Any:
@@ -307,6 +304,9 @@ class _TensorMethods:
             return memo[id(self)]
         import copy
 
+        if _C._has_no_memory(self):
+            memo[id(self)] = copied_wrapper(self, memo)
+            return memo[id(self)]
         if self.is_meta or self.is_sparse:
             from flambeau._object.rebuild import reduced
 
@@ -451,7 +451,7 @@ _ABSENT = {
 
 def _install() -> None:
     own = {"__module__", "__dict__", "__weakref__", "__doc__", "__slots__", "__qualname__"}
-    written = (_TensorMethods, ExchangeMethods, MemoryMethods, SparseMethods)
+    written = (_TensorMethods, SubclassMethods, ExchangeMethods, MemoryMethods, SparseMethods)
     for name, value in (item for methods in written for item in vars(methods).items()):
         replaces = name.startswith("__") or name in _EXTENDED
         if name not in own and (replaces or name not in vars(Tensor)):

@@ -72,6 +72,29 @@ _enumerate: Any = _Key  # the functional interface, which a checker takes for a 
 DispatchKey = _enumerate("DispatchKey", _numbered(), module="flambeau._C")
 
 
+# PyTorch's keys that dispatch here has by another name.
+_OURS = {
+    "Python": "BackendMode",
+    "PythonTLSSnapshot": "Python",
+    "FuncTorchDynamicLayerBackMode": "FuncTorchBack",
+    "FuncTorchDynamicLayerFrontMode": "FuncTorch",
+    "Tracer": "Tracing",
+}
+
+
+def bits_of(keys: Any) -> int:
+    """Return a set of keys, or one key, as the dispatcher holds it; keys that it has not are left out."""
+    members = keys._keys if isinstance(keys, DispatchKeySet) else [DispatchKey(keys)]
+    names = set()
+    for key in members:
+        name = key.name
+        for prefix in ("Autograd", "Autocast"):
+            if name.startswith(prefix):
+                names |= {prefix, name.removeprefix(prefix)}
+        names.add(_OURS.get(name, name))
+    return sum(_C._dispatch_key_bit(name) for name in names)
+
+
 def _priority(key: Any) -> tuple[int, int]:
     """Order keys as dispatch does: by functionality, then by backend."""
     for functionality, (prefix, _) in _PER_BACKEND.items():

@@ -16,9 +16,6 @@ _initialized = False  # cuda: whether its context has been made
 DEFAULT_PROTOCOL = 2  # of pickles in files
 _collate_fn_t = Callable[[list[Any]], Any]
 np_str_obj_array_pattern = re.compile(r"[SaUO]")  # kinds of NumPy arrays that cannot become tensors
-TorchDispatchMode = absent_class(
-    "TorchDispatchMode", "flambeau.utils._python_dispatch", "flambeau has no __torch_dispatch__"
-)
 HigherOrderOperator = absent_class(
     "HigherOrderOperator", "flambeau._ops", "flambeau has no operators of functions that Python defines"
 )

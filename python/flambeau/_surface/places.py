@@ -34,6 +34,7 @@ sparse sparse.semi_structured
 . DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
 _C _surface.questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
 _C _ExcludeDispatchKeyGuard=_surface.dispatch_keys
+_C _DisableTorchDispatch=_object.subclass:DisableTorchDispatch
 _custom_ops get_ctx=library impl_abstract=library
 . ScriptModule=jit
 . cond=_operators.control_flow while_loop=_operators.control_flow
@@ -92,7 +93,6 @@ _lowrank pca_lowrank=_operators.linear_algebra svd_lowrank=_operators.linear_alg
 _logging._internal _logging
 _tensor_str _str_intern=_surface.written
 _vmap_internals vmap=func _vmap=_surface.names_of_libraries
-utils._python_dispatch TorchDispatchMode=_surface.names_of_libraries
 _ops HigherOrderOperator=_surface.names_of_libraries
 cuda _initialized=_surface.names_of_libraries
 serialization DEFAULT_PROTOCOL=_surface.names_of_libraries

@@ -97,11 +97,11 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
     _active.append(mutations)
     try:
         with saved_tensors_hooks(mutations.pack, mutations.unpack):
-            _C._push_operator_mode(mutations, False)
+            _C._push_operator_mode(mutations)
             try:
                 yield mutations
             finally:
-                _C._pop_operator_mode(False)
+                _C._pop_operator_mode()
     finally:
         mutations.clear()
         _active.pop()

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import flambeau
+from flambeau import _C
 from flambeau.library._custom import custom_op
 from flambeau.library._operators import KEYS, CustomOperator, find
-from flambeau.ops import Overload, OverloadPacket
+from flambeau.ops import Overload, OverloadPacket, overload_of
 
 Function = Callable[..., Any]
 
@@ -85,12 +86,32 @@ def register_torch_dispatch(
     /,
     *,
     lib: Any = None,
-) -> NoReturn:
-    """Refuse: flambeau does not open its dispatch to Python; `__torch_function__` sees public calls."""
-    raise RuntimeError(
-        "register_torch_dispatch: flambeau does not call __torch_dispatch__; __torch_function__ and "
-        "overrides.TorchFunctionMode see calls of public functions"
-    )
+) -> Any:
+    """Register what answers for an operator where a class with ``__torch_dispatch__``, or a mode, is asked.
+
+    Args:
+        op: an overload, a definition of `custom_op`, or "namespace::name".
+        torch_dispatch_class: a subclass of Tensor or of `TorchDispatchMode`.
+        func: ``func(mode_or_class, op, types, args, kwargs)``, asked instead of ``__torch_dispatch__``;
+            without it a decorator is returned.
+        lib: accepted; rules live as long as the process.
+    """
+    if func is None:
+        return lambda function: register_torch_dispatch(op, torch_dispatch_class, function, lib=lib)
+    inner = getattr(op, "_opoverload", op)
+    if isinstance(inner, Overload):
+        overload = inner
+    elif isinstance(inner, str) and inner.startswith("aten::"):
+        overload = overload_of(inner.removeprefix("aten::").removesuffix(".default"))
+    else:
+        overload = find(inner).overload
+    key = (overload, torch_dispatch_class)
+    if key in _C._torch_dispatch_rules:
+        raise RuntimeError(
+            f"register_torch_dispatch: {overload} already has a rule for {torch_dispatch_class.__name__}"
+        )
+    _C._torch_dispatch_rules[key] = func
+    return func
 
 
 def triton_op(

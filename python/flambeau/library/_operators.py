@@ -74,9 +74,7 @@ class CustomOperator:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if _C._has_torch_function(given):
-            packet = getattr(getattr(flambeau.ops, self.namespace), self.schema.name)
-            public = getattr(packet, self.schema.overload or "default")
-            return _C._call_overrides(public, given, args, kwargs, False)
+            return _C._call_overrides(self.overload, given, args, kwargs, False)
         values = bind(self.name, self.schema.parameters, self.schema.defaults, args, kwargs)
         tensors = list(tensors_in(values))
         device = tensors[0].device.type if tensors else "cpu"
@@ -109,7 +107,7 @@ class CustomOperator:
         if kernel is self.kernels.get(_IMPLICIT) or not (
             self.vmap is not None or (flambeau.is_grad_enabled() and any(t.requires_grad for t in tensors))
         ):
-            return self._call(kernel, values)
+            return self._run(kernel, values)
         from flambeau.library._derivatives import apply
 
         return apply(self, kernel, values)
@@ -132,6 +130,21 @@ class CustomOperator:
             )
         return found
 
+    def _run(self, kernel: Function, values: dict[str, Any]) -> Any:
+        """Run a backend's kernel, unless a mode or a class with `__torch_dispatch__` answers."""
+        tensors = list(tensors_in(values))
+        if kernel is not self.kernels.get(_IMPLICIT) and _C._has_torch_dispatch(tensors):
+            args = tuple(values[p.name] for p in self.schema.parameters if not p.keyword_only)
+            kwargs = {p.name: values[p.name] for p in self.schema.parameters if p.keyword_only}
+            return _C._call_torch_dispatch(self.overload, tensors, args, kwargs)
+        return self._call(kernel, values)
+
+    @property
+    def overload(self) -> Any:
+        """The object that `ops` has for it."""
+        packet = getattr(getattr(flambeau.ops, self.namespace), self.schema.name)
+        return getattr(packet, self.schema.overload or "default")
+
     def _call(self, kernel: Function, values: dict[str, Any]) -> Any:
         places = [values[p.name] for p in self.schema.parameters if not p.keyword_only]
         named = {p.name: values[p.name] for p in self.schema.parameters if p.keyword_only}
@@ -140,7 +153,7 @@ class CustomOperator:
     def call_kernel(self, kernel: Function, values: dict[str, Any]) -> Any:
         """Run a kernel below Autograd."""
         with flambeau.no_grad():
-            return self._call(kernel, values)
+            return self._run(kernel, values)
 
 
 def tensors_in(values: dict[str, Any]) -> Iterator[Tensor]:

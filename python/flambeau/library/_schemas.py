@@ -34,6 +34,30 @@ _LISTS = (list, collections.abc.Sequence)
 
 
 @dataclass(frozen=True, slots=True)
+class AliasInfo:
+    """Which memory an argument shares with results, and whether the operator writes to it."""
+
+    is_write: bool
+    before_set: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a schema; `type` is its text."""
+
+    name: str
+    type: str
+    default_value: Any
+    kwarg_only: bool
+    alias_info: AliasInfo | None
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the operator writes to it."""
+        return self.alias_info is not None and self.alias_info.is_write
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     """A schema, taken apart.
 
@@ -50,6 +74,32 @@ class Schema:
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether the operator writes to an argument."""
+        return bool(self.mutates)
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The argument of each alias set: "a" -> "self"."""
+        inside = self.text[self.text.index("(") + 1 : self.text.rindex(") ->")]
+        return {letter: name for letter, name in re.findall(r"\w\((\w)[^)]*\)\S*\s+(\w+)", inside)}
+
+    @property
+    def arguments(self) -> list[Argument]:
+        """The arguments, in PyTorch's words."""
+        of_set = {name: letter for letter, name in self.aliases.items()}
+        return [
+            Argument(
+                p.name,
+                p.type,
+                self.defaults.get(p.name),
+                p.keyword_only,
+                AliasInfo(p.name in self.mutates, frozenset(of_set[p.name])) if p.name in of_set else None,
+            )
+            for p in self.parameters
+        ]
 
 
 def read(text: str, namespace: str) -> Schema:

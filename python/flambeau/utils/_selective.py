@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau import _C, ops
+from flambeau import ops
 from flambeau._C import Tensor
-from flambeau.autograd._mutation import written_arguments
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 
 class CheckpointPolicy(enum.Enum):
@@ -58,13 +58,6 @@ class SelectiveCheckpointContext:
     is_recompute: bool
 
 
-@functools.cache
-def operator_of(schema: str) -> Any:
-    """Return the operator with this schema, as `ops.aten` has it."""
-    name, _, overload = schema.partition("(")[0].partition(".")
-    return getattr(getattr(ops.aten, name), overload or "default")
-
-
 class _Kept:
     """A result of the forward pass."""
 
@@ -88,61 +81,64 @@ def _mapped(value: Any, function: Callable[[Any], Any], kind: type) -> Any:
     return function(value) if isinstance(value, kind) else value
 
 
-class _Mode:
-    """What both calls have in common: the results that are kept, by operator in the order of calls."""
+# Both passes detach tensors, but not as often as each other.
+_IGNORED = ("aten.detach.default", "aten.alias.default")
 
-    def __init__(self, policy: Callable[..., Any], kept: dict[str, list[Any]]) -> None:
+
+class _Mode(TorchDispatchMode):
+    """What both passes have in common: the results that are kept, by operator in the order of calls."""
+
+    def __init__(self, policy: Callable[..., Any], kept: dict[Any, list[Any]]) -> None:
+        super().__init__()
         self.policy = policy
         self.kept = kept
-
-    def __enter__(self) -> None:
-        _C._push_operator_mode(self, True)
-
-    def __exit__(self, *_: object) -> None:
-        _C._pop_operator_mode(True)
-
-    def choice(self, schema: str, args: tuple[Any, ...]) -> CheckpointPolicy:
-        if written_arguments(schema):
-            return CheckpointPolicy.MUST_RECOMPUTE  # its result is its argument
-        context = SelectiveCheckpointContext(is_recompute=False)
-        chosen = self.policy(context, operator_of(schema), *args)
-        if isinstance(chosen, bool):
-            return CheckpointPolicy.MUST_SAVE if chosen else CheckpointPolicy.PREFER_RECOMPUTE
-        return chosen
 
 
 class _Keeping(_Mode):
     """The mode of the forward pass."""
 
-    def before(self, *_: Any) -> None:
-        """Every operator runs."""
-
-    def after(self, schema: str, args: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-        """Keep the results that the policy wants kept; None stands for a call that is to run again."""
-        chosen = self.choice(schema, args)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator and keep what the policy wants; None stands for a call that is to run again."""
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if str(func) in _IGNORED:
+            return result
+        chosen = self._choice(func, args, kwargs)
         keep = functools.partial(_Kept, offload=chosen in _OFFLOADED)
-        kept = _mapped(results, keep, Tensor) if chosen in _SAVED else None
-        self.kept.setdefault(schema, []).append(kept)
+        kept = _mapped(result, keep, Tensor) if chosen in _SAVED else None
+        self.kept.setdefault(func, []).append(kept)
+        return result
+
+    def _choice(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CheckpointPolicy:
+        if func._schema.is_mutable:
+            return CheckpointPolicy.MUST_RECOMPUTE  # its result is its argument
+        context = SelectiveCheckpointContext(is_recompute=False)
+        chosen = self.policy(context, func, *args, **kwargs)
+        if isinstance(chosen, bool):
+            return CheckpointPolicy.MUST_SAVE if chosen else CheckpointPolicy.PREFER_RECOMPUTE
+        return chosen
 
 
 class _Giving(_Mode):
     """The mode of the recomputation."""
 
-    def __init__(self, policy: Callable[..., Any], kept: dict[str, list[Any]], may_change: bool) -> None:
+    def __init__(self, policy: Callable[..., Any], kept: dict[Any, list[Any]], may_change: bool) -> None:
         super().__init__(policy, kept)
         self.may_change = may_change
 
-    def before(self, schema: str, args: tuple[Any, ...]) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return what was kept, so that the operator does not run."""
-        if not self.kept.get(schema):
+        if str(func) in _IGNORED:
+            return func(*args, **(kwargs or {}))
+        if not self.kept.get(func):
             raise RuntimeError(
-                f"{schema.partition('(')[0]} was not found in storage in the backward pass: the "
-                "function must do alike in both passes, and the graph can be run once only."
+                f"{func} was not found in storage in the backward pass: the function must do alike in both "
+                "passes, and the graph can be run once only."
             )
-        return _mapped(self.kept[schema].pop(0), lambda k: k.get(self.may_change), _Kept)
-
-    def after(self, *_: Any) -> None:
-        """What runs again is used as it is."""
+        kept = self.kept[func].pop(0)
+        if kept is None:
+            return func(*args, **(kwargs or {}))
+        return _mapped(kept, lambda k: k.get(self.may_change), _Kept)
 
 
 def create_selective_checkpoint_contexts(
@@ -181,5 +177,5 @@ def create_selective_checkpoint_contexts(
             return op in chosen
     else:
         raise TypeError("expected a policy function or a list of operators")
-    kept: dict[str, list[Any]] = {}
+    kept: dict[Any, list[Any]] = {}
     return _Keeping(policy, kept), _Giving(policy, kept, allow_cache_entry_mutation)

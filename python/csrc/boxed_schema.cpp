@@ -1,0 +1,404 @@
+#include "python/csrc/boxed_schema.h"
+
+#include <charconv>
+#include <unordered_map>
+
+#include "aten/core/factory.h"
+#include "python/csrc/autograd.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+// --- the text of a schema
+// ------------------------------------------------------------------------------------------------
+
+struct KindName {
+  std::string_view name;
+  ParamKind one, list;
+};
+constexpr KindName kKinds[] = {
+    {"Tensor", ParamKind::Tensor, ParamKind::TensorList},
+    {"Scalar", ParamKind::Scalar, ParamKind::ScalarList},
+    {"int", ParamKind::Int, ParamKind::IntList},
+    {"SymInt", ParamKind::Int, ParamKind::IntList},
+    {"float", ParamKind::Float, ParamKind::FloatList},
+    {"bool", ParamKind::Bool, ParamKind::BoolList},
+    {"str", ParamKind::String, ParamKind::String},
+    {"ScalarType", ParamKind::ScalarType, ParamKind::ScalarType},
+    {"Layout", ParamKind::Layout, ParamKind::Layout},
+    {"Device", ParamKind::Device, ParamKind::Device},
+    {"MemoryFormat", ParamKind::MemoryFormat, ParamKind::MemoryFormat},
+    {"Generator", ParamKind::Generator, ParamKind::Generator},
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// The parts between commas that stand in no bracket.
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  size_t from = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && (text[i] == '(' || text[i] == '[')) ++depth;
+    if (i < text.size() && (text[i] == ')' || text[i] == ']')) --depth;
+    if (i < text.size() && (text[i] != ',' || depth > 0)) continue;
+    if (const std::string_view part = trimmed(text.substr(from, i - from)); !part.empty())
+      parts.push_back(part);
+    from = i + 1;
+  }
+  return parts;
+}
+
+template <typename T>
+T number_from(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check(error == std::errc() && end == text.data() + text.size(), "schema: expected a number, got ",
+        text);
+  return value;
+}
+
+int64_t integer_in(std::string_view text) {
+  for (const auto& [name, value] : kNamedIntegers) {
+    if (text == name) return value;
+  }
+  return number_from<int64_t>(text);
+}
+
+Scalar scalar_in(std::string_view text) {
+  const bool is_integer = text.find_first_of(".en") == std::string_view::npos;
+  return is_integer ? Scalar(number_from<int64_t>(text)) : Scalar(number_from<double>(text));
+}
+
+ScalarType dtype_in(std::string_view text) {
+  for (int i = 0; i < kNumScalarTypes; ++i) {
+    const auto type = static_cast<ScalarType>(i);
+    if (text == name_of(type)) return type;
+  }
+  fail(ErrorKind::Runtime, "schema: expected a dtype, got ", text);
+}
+
+std::vector<int64_t> integers_in(std::string_view text, int list_size) {
+  std::vector<int64_t> values;
+  if (!text.starts_with('[')) {
+    values.assign(static_cast<size_t>(std::max(list_size, 1)), integer_in(text));
+    return values;
+  }
+  for (const std::string_view item : split(text.substr(1, text.size() - 2)))
+    values.push_back(integer_in(item));
+  return values;
+}
+
+IValue default_of(const Param& param, std::string_view text) {
+  if (text == "None") return IValue();
+  switch (param.kind) {
+    case ParamKind::Bool:
+      return IValue(Scalar(text == "True"));
+    case ParamKind::Int:
+      return IValue(Scalar(integer_in(text)));
+    case ParamKind::Float:
+      return IValue(Scalar(number_from<double>(text)));
+    case ParamKind::Scalar:
+      return IValue(scalar_in(text));
+    case ParamKind::IntList:
+      return IValue(integers_in(text, param.list_size));
+    case ParamKind::String:
+      return IValue(std::string(text.substr(1, text.size() - 2)));
+    case ParamKind::ScalarType:
+      return IValue(dtype_in(text));
+    case ParamKind::MemoryFormat:
+      check(text == "contiguous_format", "schema: expected contiguous_format, got ", text);
+      return IValue(MemoryFormat::Contiguous);
+    default:
+      fail(ErrorKind::Runtime, "schema: expected no default but None, got ", text);
+  }
+}
+
+// "Tensor(a!)", "int[2]?", "Tensor?[]" as kinds; the name and the default are not part of it.
+void read_type(std::string_view type, Param& param) {
+  if (type.ends_with('?')) {
+    param.optional = true;
+    type.remove_suffix(1);
+  }
+  bool is_list = false;
+  if (type.ends_with(']')) {
+    const size_t open = type.rfind('[');
+    const std::string_view size = type.substr(open + 1, type.size() - open - 2);
+    param.list_size = size.empty() ? 0 : number_from<int>(size);
+    type = type.substr(0, open);
+    is_list = true;
+  }
+  if (type.ends_with('?')) {
+    param.optional_items = true;
+    type.remove_suffix(1);
+  }
+  if (const size_t alias = type.find('('); alias != std::string_view::npos)
+    type = type.substr(0, alias);
+  for (const KindName& kind : kKinds) {
+    if (kind.name == type) {
+      param.kind = is_list ? kind.list : kind.one;
+      param.numbers = param.kind == ParamKind::Tensor;
+      return;
+    }
+  }
+  fail(ErrorKind::Runtime, "schema: expected a type, got ", type);
+}
+
+void read_param(std::string_view text, bool keyword_only, BoxedSchema& schema) {
+  const size_t equals = text.find('=');
+  const std::string_view declared = trimmed(text.substr(0, equals));
+  const size_t space = declared.rfind(' ');
+  Param param = {schema.names.emplace_back(declared.substr(space + 1)).c_str(), ParamKind::Tensor};
+  const std::string_view type = declared.substr(0, space);
+  read_type(type, param);
+  param.keyword_only = keyword_only;
+  param.has_default = equals != std::string_view::npos;
+  schema.is_mutable.push_back(type.find('!') != std::string_view::npos);
+  schema.defaults.push_back(param.has_default ? default_of(param, text.substr(equals + 1))
+                                              : IValue());
+  schema.has_mask |= param.kind == ParamKind::BoolList;
+  schema.params.push_back(param);
+}
+
+void read_schema(const OperatorEntry& op, BoxedSchema& schema) {
+  const std::string_view text = op.schema;
+  const size_t open = text.find('('), arrow = text.rfind(") ->");
+  bool keyword_only = false;
+  for (const std::string_view part : split(text.substr(open + 1, arrow - open - 1))) {
+    if (part == "*") {
+      keyword_only = true;
+    } else {
+      read_param(part, keyword_only, schema);
+    }
+  }
+  std::string_view results = trimmed(text.substr(arrow + 4));
+  if (results.starts_with('(')) results = results.substr(1, results.size() - 2);
+  for (const std::string_view part : split(results)) {
+    Param result = {};
+    read_type(part.substr(0, part.find(' ')), result);
+    schema.results.push_back({result.kind, part.find('!') != std::string_view::npos});
+  }
+  schema.signature = {op.schema, schema.params.data(), static_cast<int>(schema.params.size())};
+}
+
+// --- values
+// ------------------------------------------------------------------------------------------------
+
+template <typename T>
+PyObject* list_of(const std::vector<T>& items) {
+  Ref list = carried(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const T item = items[i];
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), carried(wrap(item)).release());
+  }
+  return list.release();
+}
+
+// A number that met a tensor is a tensor on its way, and a number again for Python.
+PyObject* wrap_operand(const Tensor& t) {
+  return t.defined() && t.impl()->is_wrapped_number() ? wrap(item_of(t)) : wrap(t);
+}
+
+struct ToPython {
+  PyObject* operator()(std::monostate) const { return Py_NewRef(Py_None); }
+  PyObject* operator()(const std::string& text) const {
+    return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+  }
+  template <typename T>
+  PyObject* operator()(const std::vector<T>& items) const {
+    return list_of(items);
+  }
+  PyObject* operator()(const Tensor& t) const { return wrap_operand(t); }
+  PyObject* operator()(Device device) const { return wrap_device(device); }
+  PyObject* operator()(Layout layout) const { return wrap_layout(layout); }
+  PyObject* operator()(MemoryFormat format) const { return wrap_memory_format(format); }
+  PyObject* operator()(const Generator& generator) const { return wrap_generator(generator); }
+  template <typename T>
+  PyObject* operator()(const T& value) const {
+    return wrap(value);
+  }
+};
+
+bool is_same(const Scalar& a, const Scalar& b) {
+  if (a.tag() != b.tag()) return false;
+  return a.is_complex() ? a.to_complex() == b.to_complex() : a.to_double() == b.to_double();
+}
+
+struct IsSame {
+  template <typename T, typename U>
+  bool operator()(const T&, const U&) const {
+    return false;
+  }
+  template <typename T>
+  bool operator()(const T& a, const T& b) const {
+    if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>> ||
+                  std::is_same_v<T, std::vector<Scalar>> || std::is_same_v<T, Generator>) {
+      return false;  // no schema has such a default
+    } else if constexpr (std::is_same_v<T, Scalar>) {
+      return is_same(a, b);
+    } else {
+      return a == b;
+    }
+  }
+};
+
+bool has_default_value(const IValue& value, const Param& param, const IValue& its_default) {
+  return param.has_default && std::visit(IsSame(), value.payload(), its_default.payload());
+}
+
+template <typename T>
+std::vector<T> vector_of(const auto& list) {
+  return std::vector<T>(list.begin(), list.end());
+}
+
+IValue parsed_value(const ParsedArgs& args, int i, ParamKind kind) {
+  switch (kind) {
+    case ParamKind::Tensor:
+      return IValue(args.tensor(i));
+    case ParamKind::TensorList:
+      return IValue(args.tensor_list(i));
+    case ParamKind::Scalar:
+      return IValue(args.scalar(i));
+    case ParamKind::ScalarList:
+      return IValue(args.scalar_list(i));
+    case ParamKind::Int:
+      return IValue(Scalar(args.integer(i)));
+    case ParamKind::IntList:
+      return IValue(vector_of<int64_t>(args.int_list(i)));
+    case ParamKind::Float:
+      return IValue(Scalar(args.real(i)));
+    case ParamKind::FloatList:
+      return IValue(vector_of<double>(args.real_list(i)));
+    case ParamKind::Bool:
+      return IValue(Scalar(args.boolean(i)));
+    case ParamKind::BoolList:
+      return IValue(vector_of<bool>(args.bool_list(i)));
+    case ParamKind::String:
+      return IValue(std::string(args.string(i)));
+    case ParamKind::ScalarType:
+      return IValue(args.scalar_type(i));
+    case ParamKind::Layout:
+      return IValue(*args.optional_layout(i));
+    case ParamKind::Device:
+      return IValue(args.device(i));
+    case ParamKind::MemoryFormat:
+      return IValue(args.memory_format(i));
+    case ParamKind::Generator:
+      return IValue(Generator::share(args.generator(i)));
+  }
+  return IValue();
+}
+
+[[noreturn]] void fail_result(PyObject* o, const OperatorEntry& op, const char* expected) {
+  fail(ErrorKind::Runtime, op.name, ": expected __torch_dispatch__ to return ", expected, ", got ",
+       Py_TYPE(o)->tp_name);
+}
+
+IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedSchema& schema,
+                    const OperatorEntry& op) {
+  switch (result.kind) {
+    case ParamKind::Tensor:
+      // C++ that calls the operator may rely on a tensor.
+      if (o == Py_None && (schema.has_mask || result.is_written)) return IValue();
+      if (!is_tensor(o)) fail_result(o, op, "a Tensor");
+      return IValue(tensor_of(o));
+    case ParamKind::TensorList: {
+      if (!PyList_Check(o) && !PyTuple_Check(o)) fail_result(o, op, "a list of Tensors");
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+        PyObject* const item = PySequence_Fast_GET_ITEM(o, i);
+        if (!is_tensor(item)) fail_result(item, op, "a list of Tensors");
+      }
+      return IValue(tensors_from(o, op.name));
+    }
+    default:
+      if (!is_number(o)) fail_result(o, op, "a number");
+      return IValue(scalar_from(o));
+  }
+}
+
+}  // namespace
+
+const BoxedSchema& boxed_schema(const OperatorEntry& op) {
+  // Grows with the operators that are called so; never destroyed, as threads may outlive it.
+  static auto* const known = new std::unordered_map<const OperatorEntry*, BoxedSchema>();
+  const auto found = known->find(&op);
+  if (found != known->end()) return found->second;
+  BoxedSchema schema;
+  read_schema(op, schema);
+  return known->emplace(&op, std::move(schema)).first->second;
+}
+
+PyObject* wrap_value(const IValue& value) { return std::visit(ToPython(), value.payload()); }
+
+Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema) {
+  Stack stack;
+  for (size_t i = 0; i < schema.params.size(); ++i) {
+    const int at = static_cast<int>(i);
+    const bool is_none = args.object(at) == Py_None;
+    if (args.has(at)) {
+      stack.push(parsed_value(args, at, schema.params[i].kind));
+    } else {
+      stack.push(is_none ? IValue() : schema.defaults[i]);
+    }
+  }
+  return stack;
+}
+
+PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema) {
+  size_t places = 0;
+  while (places < schema.params.size() && !schema.params[places].keyword_only) ++places;
+  size_t given = places;
+  while (given > 0 &&
+         has_default_value(stack[given - 1], schema.params[given - 1], schema.defaults[given - 1]))
+    --given;
+  PythonArguments out = {carried(PyTuple_New(static_cast<Py_ssize_t>(given))),
+                         carried(PyDict_New())};
+  for (size_t i = 0; i < given; ++i) {
+    PyTuple_SET_ITEM(out.positional.get(), static_cast<Py_ssize_t>(i),
+                     carried(wrap_value(stack[i])).release());
+  }
+  for (size_t i = places; i < schema.params.size(); ++i) {
+    if (has_default_value(stack[i], schema.params[i], schema.defaults[i])) continue;
+    const Ref value = carried(wrap_value(stack[i]));
+    if (PyDict_SetItemString(out.named.get(), schema.params[i].name, value.get()) < 0)
+      carried(nullptr);
+  }
+  return out;
+}
+
+Ref python_result(const Stack& stack, const OperatorEntry& op) {
+  if (stack.size() == 0) return Ref::share(Py_None);
+  if (boxed_schema(op).results.size() == 1) return carried(wrap_value(stack[0]));
+  Ref tuple = carried(PyTuple_New(static_cast<Py_ssize_t>(stack.size())));
+  for (size_t i = 0; i < stack.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                     carried(wrap_value(stack[i])).release());
+  }
+  return tuple;
+}
+
+void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack) {
+  const BoxedSchema& schema = boxed_schema(op);
+  const size_t count = schema.results.size();
+  Stack results;
+  if (count == 1) {
+    const bool is_written = schema.results[0].is_written;
+    results.push(is_written ? IValue() : result_value(result, schema.results[0], schema, op));
+  } else if (count > 1) {
+    const bool fits = (PyTuple_Check(result) || PyList_Check(result)) &&
+                      static_cast<size_t>(PySequence_Fast_GET_SIZE(result)) == count;
+    if (!fits) fail_result(result, op, text_of("a tuple of ", count, " results").c_str());
+    for (size_t i = 0; i < count; ++i) {
+      PyObject* const item = PySequence_Fast_GET_ITEM(result, static_cast<Py_ssize_t>(i));
+      results.push(result_value(item, schema.results[i], schema, op));
+    }
+  }
+  stack = std::move(results);
+}
+
+}  // namespace flambeau::python

@@ -1,0 +1,49 @@
+#pragma once
+// Schemas of operators as data. Calls that reach an operator by its name, and calls that Python
+// takes over, have no generated parser: they convert arguments and results by what the schema says.
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "aten/dispatch/boxing.h"
+#include "python/csrc/arg_parser.h"
+
+namespace flambeau::python {
+
+// Integers that schemas write by name (codegen/model/enumerations.py has the same table).
+inline constexpr std::pair<std::string_view, int64_t> kNamedIntegers[] = {{"Mean", 1}, {"Sum", 2}};
+
+struct BoxedSchema {
+  std::vector<Param> params;
+  std::vector<IValue> defaults;  // as long as `params`; none for parameters without one
+  std::vector<bool> is_mutable;  // the operator writes to the argument
+  Signature signature;
+  struct Result {
+    ParamKind kind;
+    bool is_written;  // it is an argument that the operator writes to
+  };
+  std::vector<Result> results;
+  bool has_mask = false;  // an argument says which results are wanted; the others are undefined
+  std::deque<std::string> names;  // what the other members point to
+};
+// Read on first use and kept. The caller holds the GIL.
+const BoxedSchema& boxed_schema(const OperatorEntry& op);
+
+// Values of a schema to Python and back. `wrap_value` returns a new reference or null with an
+// error.
+PyObject* wrap_value(const IValue& value);
+// The arguments that were parsed against the schema's signature.
+Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema);
+// What is on the stack, without arguments at the end, and keywords, that have their default value.
+struct PythonArguments {
+  Ref positional;  // tuple
+  Ref named;       // dict
+};
+PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema);
+// Results as the caller in Python receives them: None, one value, or a tuple.
+Ref python_result(const Stack& stack, const OperatorEntry& op);
+// A result of Python code in place of the arguments on the stack; RuntimeError if it does not fit.
+// What stands for an argument that the operator writes to is not looked at.
+void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack);
+
+}  // namespace flambeau::python

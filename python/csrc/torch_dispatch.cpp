@@ -1,0 +1,481 @@
+#include "python/csrc/torch_dispatch.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "aten/autograd/variable.h"
+#include "aten/dispatch/operator_traits.h"
+#include "python/csrc/autograd.h"
+#include "python/csrc/boxed_schema.h"
+#include "python/csrc/generated.h"
+#include "python/csrc/torch_function.h"
+#include "python/csrc/value_types.h"
+
+namespace flambeau::python {
+namespace {
+
+constexpr DispatchKeySet kKey(DispatchKey::BackendMode);
+// Conjugate and negative views that Python code makes are still resolved for the operators below.
+constexpr DispatchKeySet kAbove(((uint64_t{1} << kNumDispatchKeys) - 1) &
+                                ~(kBackendKeys | kKey | kLazyKeys).bits());
+
+// Modes of a thread: those of PyTorch's infrastructure, at most one of each kind, which are asked
+// last and in the order functional, proxy, fake; then those of the user, innermost last.
+constexpr int kInfrastructureModes = 3;
+struct Modes {
+  PyObject* infrastructure[kInfrastructureModes] = {};  // owned
+  std::vector<PyObject*> users;                         // owned
+
+  size_t size() const {
+    return users.size() +
+           static_cast<size_t>(std::count_if(std::begin(infrastructure), std::end(infrastructure),
+                                             [](const PyObject* mode) { return mode != nullptr; }));
+  }
+};
+// A pointer, because a thread's end must not touch Python.
+thread_local constinit Modes* thread_modes = nullptr;
+PyObject* disabled_impl;
+PyObject* rules;  // dict: (overload, class) -> function
+
+Modes& modes() {
+  if (!thread_modes) thread_modes = new Modes();
+  return *thread_modes;
+}
+
+void refresh_keys() {
+  if (modes().size() == 0) {
+    thread_state.included &= ~kKey.bits();
+  } else {
+    thread_state.included |= kKey.bits();
+  }
+}
+
+// The innermost mode, taken off the stack; `slot` says where to put it back, -1 among the users'.
+PyObject* take_innermost(int* slot) {
+  Modes& all = modes();
+  *slot = -1;
+  if (!all.users.empty()) {
+    PyObject* const mode = all.users.back();
+    all.users.pop_back();
+    return mode;
+  }
+  for (int i = kInfrastructureModes; i-- > 0;) {
+    if (!all.infrastructure[i]) continue;
+    *slot = i;
+    return std::exchange(all.infrastructure[i], nullptr);
+  }
+  return nullptr;
+}
+void put_back(PyObject* mode, int slot) {
+  if (slot < 0) {
+    modes().users.push_back(mode);
+  } else {
+    Py_XSETREF(modes().infrastructure[slot], mode);
+  }
+}
+
+// The innermost mode is out of force while it runs: the next one sees what its code calls.
+class SuspendedMode {
+ public:
+  SuspendedMode() : mode_(take_innermost(&slot_)) { refresh_keys(); }
+  ~SuspendedMode() {
+    put_back(mode_, slot_);
+    refresh_keys();
+  }
+  SuspendedMode(const SuspendedMode&) = delete;
+  SuspendedMode& operator=(const SuspendedMode&) = delete;
+  PyObject* mode() const { return mode_; }
+
+ private:
+  int slot_;
+  PyObject* mode_;
+};
+
+PyObject* method_name() {
+  static PyObject* const name = PyUnicode_InternFromString("__torch_dispatch__");
+  return name;
+}
+bool has_dispatch(PyTypeObject* type) {
+  PyObject* const found = type == tensor_type ? nullptr : _PyType_Lookup(type, method_name());
+  return found && found != disabled_impl;
+}
+
+// One argument of each class that answers, subclasses before their bases, else in order.
+void collect(const Tensor& t, std::vector<PyObject*>& answering) {
+  if (!t.defined() || !t.keys().has(DispatchKey::BackendMode)) return;
+  auto* const o = static_cast<PyObject*>(t.impl()->py_slot().object);
+  if (!o || !has_dispatch(Py_TYPE(o))) return;
+  const auto same = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(o); };
+  if (std::any_of(answering.begin(), answering.end(), same)) return;
+  const auto base = std::find_if(answering.begin(), answering.end(), [&](PyObject* other) {
+    return PyType_IsSubtype(Py_TYPE(o), Py_TYPE(other));
+  });
+  answering.insert(base, o);
+}
+template <typename F>
+void visit_tensors(const IValue& value, F&& visit) {
+  if (value.is_tensor()) visit(value.tensor());
+  if (const auto* list = std::get_if<std::vector<Tensor>>(&value.payload())) {
+    for (const Tensor& t : *list) visit(t);
+  }
+}
+template <typename F>
+void for_each_tensor(const Stack& stack, F&& visit) {
+  for (size_t i = 0; i < stack.size(); ++i) visit_tensors(stack[i], visit);
+}
+
+std::vector<PyObject*> collected(const Stack& stack) {
+  std::vector<PyObject*> answering;
+  for_each_tensor(stack, [&](const Tensor& t) { collect(t, answering); });
+  return answering;
+}
+
+// `ops.aten.<name>.<overload>`, made once.
+Ref function_of(const OperatorEntry& op) {
+  static auto* const known = new std::unordered_map<const OperatorEntry*, PyObject*>();
+  PyObject*& found = (*known)[&op];
+  if (!found) {
+    const Ref ops = carried(PyImport_ImportModule("flambeau.ops"));
+    found = carried(PyObject_CallMethod(ops.get(), "overload_of", "s", op.name)).release();
+  }
+  return Ref::share(found);
+}
+
+struct Question {
+  Ref function, types;
+  PythonArguments arguments;
+
+  // A rule of `register_torch_dispatch` for the function and the class comes first.
+  Ref put_to(PyObject* answering) const {
+    if (PyDict_GET_SIZE(rules) > 0) {
+      auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(answering));
+      const Ref key = carried(PyTuple_Pack(2, function.get(), type));
+      if (PyObject* const rule = PyDict_GetItemWithError(rules, key.get())) {
+        const bool is_tensor_class = is_tensor(answering);
+        return carried(PyObject_CallFunctionObjArgs(
+            rule, is_tensor_class ? type : answering, function.get(), types.get(),
+            arguments.positional.get(), arguments.named.get(), nullptr));
+      }
+    }
+    const Ref method = carried(PyObject_GetAttr(answering, method_name()));
+    return carried(PyObject_CallFunctionObjArgs(method.get(), function.get(), types.get(),
+                                                arguments.positional.get(), arguments.named.get(),
+                                                nullptr));
+  }
+};
+
+Ref types_of(const std::vector<PyObject*>& objects) {
+  Ref types = carried(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
+  for (size_t i = 0; i < objects.size(); ++i) {
+    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(Py_TYPE(objects[i])));
+  }
+  return types;
+}
+
+// The first answer; null, without an error, where all are NotImplemented.
+Ref answer(const Question& question, const std::vector<Ref>& answering) {
+  if (modes().size() > 0) {
+    const SuspendedMode suspended;
+    Ref result = question.put_to(suspended.mode());
+    if (result.get() != Py_NotImplemented) return result;
+  }
+  for (const Ref& o : answering) {
+    Ref result = question.put_to(o.get());
+    if (result.get() != Py_NotImplemented) return result;
+  }
+  return Ref();
+}
+
+[[noreturn]] void fail_unanswered(const Question& question) {
+  PyErr_Format(PyExc_TypeError,
+               "%S: expected an implementation on one of the types with __torch_dispatch__, got "
+               "NotImplemented from all of %R (Multiple dispatch failed)",
+               question.function.get(), question.types.get());
+  throw CarriedError();
+}
+
+// Counts a write that Python made elsewhere for the memory that the arguments stand for.
+class WriteCounts {
+ public:
+  WriteCounts(const Stack& stack, const BoxedSchema& schema) {
+    for (size_t i = 0; i < schema.is_mutable.size(); ++i) {
+      if (schema.is_mutable[i]) visit_tensors(stack[i], [&](const Tensor& t) { add(t); });
+    }
+  }
+  void raise() const {
+    for (const auto& [tensor, version] : before_) {
+      if (tensor.impl()->version() == version) tensor.impl()->bump_version();
+    }
+  }
+
+ private:
+  void add(const Tensor& t) {
+    if (t.defined()) before_.emplace_back(t, t.impl()->version());
+  }
+  std::vector<std::pair<Tensor, uint32_t>> before_;
+};
+
+Ref ask(const Question& question, const std::vector<PyObject*>& answering) {
+  std::vector<Ref> kept;  // Python code may let go of the arguments
+  for (PyObject* o : answering) kept.push_back(Ref::share(o));
+  const ExcludeKeys below(kAbove);
+  Ref result = answer(question, kept);
+  if (!result) fail_unanswered(question);
+  return result;
+}
+
+// A composite that is not recorded itself: the operators that it is made of come here.
+bool is_transparent(const OperatorEntry& op) {
+  if (!op.traits || !op.traits->is_composite) return false;
+  const void* const recording = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
+  return !recording || recording == op.kernel_at(static_cast<int>(DispatchKey::CPU));
+}
+
+// Autograd writes what it knows about a result into it, which must not be an argument or have a
+// history already.
+void check_fresh(const Stack& arguments, const Stack& results, const OperatorEntry& op) {
+  if (!thread_state.grad_enabled) return;
+  std::vector<const TensorImpl*> recorded;
+  for_each_tensor(arguments, [&](const Tensor& t) {
+    if (t.defined() && t.keys().has(DispatchKey::Autograd)) recorded.push_back(t.impl());
+  });
+  if (recorded.empty()) return;
+  for_each_tensor(results, [&](const Tensor& t) {
+    const bool is_argument =
+        std::find(recorded.begin(), recorded.end(), t.impl()) != recorded.end();
+    check(!t.defined() || !(is_argument || autograd::requires_grad(t)), op.name,
+          ": expected __torch_dispatch__ to return a new tensor, got ",
+          is_argument ? "an argument that requires gradients" : "one that requires gradients");
+  });
+}
+
+// The boxed fallback of the key.
+void dispatch_to_python(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  const DispatchKeySet rest = keys - kKey;
+  if (is_transparent(op)) return redispatch_boxed(op, rest, stack);
+  const WithGil gil;
+  const std::vector<PyObject*> answering = collected(stack);
+  if (answering.empty() && modes().size() == 0) return redispatch_boxed(op, rest, stack);
+  const BoxedSchema& schema = boxed_schema(op);
+  const WriteCounts writes(stack, schema);
+  const Question question = {function_of(op), types_of(answering), python_arguments(stack, schema)};
+  const Ref result = ask(question, answering);
+  writes.raise();
+  const Stack arguments = stack;
+  replace_by_result(result.get(), op, stack);
+  check_fresh(arguments, stack, op);
+}
+
+// --- functions of _C -----------------------------------------------------------------------------
+
+PyObject* disabled_torch_dispatch(PyObject*, PyObject* args, PyObject* kwargs) {
+  PyObject *function, *types, *inner_args;
+  PyObject* inner_kwargs = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
+    return nullptr;
+  const Ref positional(PySequence_Tuple(inner_args));
+  if (!positional) return nullptr;
+  const ExcludeKeys plain(kKey);
+  PyObject* named = inner_kwargs && inner_kwargs != Py_None ? inner_kwargs : kwargs;
+  return PyObject_Call(function, positional.get(), named);
+}
+
+PyObject* push_mode(PyObject*, PyObject* mode) {
+  return guarded([&] {
+    modes().users.push_back(Py_NewRef(mode));
+    refresh_keys();
+    return wrap_none();
+  });
+}
+PyObject* pop_mode(PyObject*, PyObject*) {
+  return guarded([&] {
+    check(modes().size() > 0, "_pop_torch_dispatch_stack: expected a mode in force, got none");
+    int slot;
+    PyObject* const mode = take_innermost(&slot);
+    refresh_keys();
+    return mode;
+  });
+}
+int slot_from(PyObject* key) {
+  const Ref value = Ref::checked(PyObject_GetAttrString(key, "value"));
+  const int64_t slot = integer_from(value.get());
+  check_value(slot >= 0 && slot < kInfrastructureModes,
+              "expected a key of an infrastructure mode, got ", slot);
+  return static_cast<int>(slot);
+}
+PyObject* get_mode(PyObject*, PyObject* key) {
+  return guarded([&] {
+    PyObject* const mode = modes().infrastructure[slot_from(key)];
+    return Py_NewRef(mode ? mode : Py_None);
+  });
+}
+// _set_dispatch_mode(mode): by its _mode_key.
+PyObject* set_mode(PyObject*, PyObject* mode) {
+  return guarded([&] {
+    const Ref key = Ref::checked(PyObject_GetAttrString(mode, "_mode_key"));
+    put_back(Py_NewRef(mode), slot_from(key.get()));
+    refresh_keys();
+    return wrap_none();
+  });
+}
+PyObject* unset_mode(PyObject*, PyObject* key) {
+  return guarded([&] {
+    PyObject* const mode = std::exchange(modes().infrastructure[slot_from(key)], nullptr);
+    refresh_keys();
+    return mode ? mode : wrap_none();
+  });
+}
+PyObject* stack_length(PyObject*, PyObject*) { return PyLong_FromSize_t(modes().size()); }
+PyObject* stack_at(PyObject*, PyObject* index) {
+  return guarded([&] {
+    int64_t at = integer_from(index);
+    check_index(at >= 0 && at < static_cast<int64_t>(modes().size()),
+                "_get_dispatch_stack_at: expected an index below ", modes().size(), ", got ", at);
+    for (PyObject* mode : modes().infrastructure) {
+      if (mode && at-- == 0) return Py_NewRef(mode);
+    }
+    return Py_NewRef(modes().users[static_cast<size_t>(at)]);
+  });
+}
+
+std::vector<PyObject*> answering_among(PyObject* tensors) {
+  std::vector<PyObject*> answering;
+  for (const Tensor& t : tensors_from(tensors, "_has_torch_dispatch")) collect(t, answering);
+  return answering;
+}
+// _has_torch_dispatch(tensors): whether a mode is in force or a class among them answers.
+PyObject* has_torch_dispatch(PyObject*, PyObject* tensors) {
+  return guarded([&] {
+    const DispatchKeySet excluded(thread_state.excluded);
+    return wrap(!excluded.has(DispatchKey::BackendMode) &&
+                (modes().size() > 0 || !answering_among(tensors).empty()));
+  });
+}
+// _call_torch_dispatch(function, tensors, args, kwargs): the answer of modes and classes to a call
+// of an operator that is defined in Python.
+PyObject* call_torch_dispatch(PyObject*, PyObject* given) {
+  return guarded([&]() -> PyObject* {
+    PyObject *function, *tensors, *args, *kwargs;
+    if (!PyArg_ParseTuple(given, "OO!O!O!", &function, &PyList_Type, &tensors, &PyTuple_Type, &args,
+                          &PyDict_Type, &kwargs)) {
+      return nullptr;
+    }
+    const std::vector<PyObject*> answering = answering_among(tensors);
+    const Question question = {
+        Ref::share(function), types_of(answering), {Ref::share(args), Ref::share(kwargs)}};
+    return ask(question, answering).release();
+  });
+}
+
+// Other Python threads run meanwhile if a tensor is large.
+void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    if (stack[i].is_tensor() && stack[i].tensor().defined())
+      elements = std::max(elements, stack[i].tensor().numel());
+  }
+  const WithoutGil released(elements > kReleaseGilAbove);
+  if (keys.empty()) {
+    call_boxed(op, stack);
+  } else {
+    call_boxed_at(op, keys, stack);
+  }
+}
+
+// _is_composite(name): whether the operator is made of others and has no derivative of its own.
+PyObject* is_composite(PyObject*, PyObject* name) {
+  const OperatorEntry* const op = find_operator(PyUnicode_AsUTF8(name));
+  return wrap(op && is_transparent(*op));
+}
+// Whether the tensor has elements that are in no memory: its class answers for them.
+PyObject* has_no_memory(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check_type(is_tensor(o), "_has_no_memory: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    const Tensor& t = tensor_of(o);
+    return wrap(t.keys().has(DispatchKey::BackendMode) && !t.storage()->data());
+  });
+}
+PyObject* excluded_keys(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(thread_state.excluded);
+}
+PyObject* set_excluded_keys(PyObject*, PyObject* bits) {
+  return guarded([&] {
+    thread_state.excluded = static_cast<uint64_t>(integer_from(bits)) & ~kBackendKeys.bits();
+    return wrap_none();
+  });
+}
+PyObject* dispatch_key_bit(PyObject*, PyObject* name) {
+  for (int i = 0; i < kNumDispatchKeys; ++i) {
+    const auto key = static_cast<DispatchKey>(i);
+    if (PyUnicode_CompareWithASCIIString(name, name_of(key)) == 0)
+      return PyLong_FromUnsignedLongLong(DispatchKeySet(key).bits());
+  }
+  return PyLong_FromLong(0);
+}
+
+// _call_operator(name, args, kwargs, keys): with the keys of the call if `keys` is 0. The overload
+// itself; NotImplemented for arguments that its schema does not take.
+PyObject* call_operator(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    check_type(count == 4, "_call_operator: expected 4 arguments, got ", int64_t{count});
+    const OperatorEntry* const op = find_operator(PyUnicode_AsUTF8(given[0]));
+    check(op != nullptr, "_call_operator: expected the name of an operator, got ",
+          PyUnicode_AsUTF8(given[0]));
+    const BoxedSchema& schema = boxed_schema(*op);
+    std::vector<PyObject*> values;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given[1]); ++i)
+      values.push_back(PyTuple_GET_ITEM(given[1], i));
+    const auto positional = static_cast<Py_ssize_t>(values.size());
+    const Ref names = Ref::checked(PySequence_Tuple(given[2]));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
+      values.push_back(PyDict_GetItemWithError(given[2], PyTuple_GET_ITEM(names.get(), i)));
+    ParsedArgs parsed;
+    if (!parsed.parse_boxed(schema.signature, values.data(), positional, names.get()))
+      Py_RETURN_NOTIMPLEMENTED;
+    Stack stack = stack_of(parsed, schema);
+    const DispatchKeySet keys(static_cast<uint64_t>(integer_from(given[3])));
+    run_operator(*op, keys, stack);
+    return python_result(stack, *op).release();
+  });
+}
+
+template <typename F>
+PyCFunction as_function(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+
+PyMethodDef functions[] = {
+    {"_disabled_torch_dispatch_impl", as_function(disabled_torch_dispatch),
+     METH_VARARGS | METH_KEYWORDS, "The __torch_dispatch__ of classes that do not want one."},
+    {"_push_on_torch_dispatch_stack", push_mode, METH_O, nullptr},
+    {"_pop_torch_dispatch_stack", pop_mode, METH_NOARGS, nullptr},
+    {"_get_dispatch_mode", get_mode, METH_O, nullptr},
+    {"_set_dispatch_mode", set_mode, METH_O, nullptr},
+    {"_unset_dispatch_mode", unset_mode, METH_O, nullptr},
+    {"_len_torch_dispatch_stack", stack_length, METH_NOARGS, nullptr},
+    {"_get_dispatch_stack_at", stack_at, METH_O, nullptr},
+    {"_has_torch_dispatch", has_torch_dispatch, METH_O, nullptr},
+    {"_call_torch_dispatch", call_torch_dispatch, METH_VARARGS, nullptr},
+    {"_call_operator", as_function(call_operator), METH_FASTCALL, nullptr},
+    {"_is_composite", is_composite, METH_O, nullptr},
+    {"_dispatch_key_bit", dispatch_key_bit, METH_O, nullptr},
+    {"_has_no_memory", has_no_memory, METH_O, nullptr},
+    {"_excluded_keys", excluded_keys, METH_NOARGS, nullptr},
+    {"_set_excluded_keys", set_excluded_keys, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor) {
+  if (has_dispatch(type)) tensor.impl()->add_keys(kKey);
+}
+
+void add_torch_dispatch(PyObject* module) {
+  set_boxed_fallback(DispatchKey::BackendMode, dispatch_to_python);
+  checked(PyModule_AddFunctions(module, functions));
+  rules = Ref::checked(PyDict_New()).release();
+  checked(PyModule_AddObjectRef(module, "_torch_dispatch_rules", rules));
+  disabled_impl = Ref::checked(PyObject_GetAttrString(module, functions[0].ml_name)).release();
+}
+
+}  // namespace flambeau::python

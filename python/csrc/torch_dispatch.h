@@ -1,0 +1,19 @@
+#pragma once
+// __torch_dispatch__: classes of tensors and modes that take over operators below autograd.
+//
+// Tensors of such a class have the key BackendMode; a mode puts it among the keys of its thread. A
+// call is offered to the innermost mode, then to the classes of the arguments, subclasses before
+// their bases; the first answer that is not NotImplemented is the result. While Python answers, the
+// keys above are excluded: what it calls is not recorded again.
+#include "python/csrc/tensor_type.h"
+
+namespace flambeau::python {
+
+// Gives a tensor that becomes an object of this class the key, where the class has a
+// __torch_dispatch__.
+void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor);
+
+// _C functions: the stack of modes, calls of operators by name, tensors without memory.
+void add_torch_dispatch(PyObject* module);
+
+}  // namespace flambeau::python
