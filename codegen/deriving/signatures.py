@@ -158,6 +158,7 @@ class Infix:
     family: str
     inplace: bool
     both: Form  # Tensor op Tensor, or op Tensor
+    rule: str  # how the operator promotes dtypes
     right_number: Form | None
     left_number: Form | None
 
@@ -191,7 +192,9 @@ def infixes(model: Model) -> Iterator[Infix]:
                 of_kind.get((operands[1],)) or _written_for_number(model, op, kind) if arity == 2 else None
             )
             left = of_kind.get((operands[0],)) if arity == 2 else None
-            yield Infix(op.infix, arity, op.family, kind is FormKind.INPLACE, of_kind[()], right, left)
+            yield Infix(
+                op.infix, arity, op.family, kind is FormKind.INPLACE, of_kind[()], op.dtype.name, right, left
+            )
 
 
 # --- types ---------------------------------------------------------------------------------------

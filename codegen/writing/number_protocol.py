@@ -39,6 +39,14 @@ def _override(infix: Infix, arguments: str) -> str:
     return f"if (is_overridden({arguments})) return call_overridden({{{pair}}}, {arguments});"
 
 
+def _operand_check(infix: Infix) -> Iterator[str]:
+    """Raise TypeError where the operator of one operand is undefined, as Python does for ``~1.0``."""
+    if infix.rule == "integral":
+        known = "!x.is_floating_point() && !x.is_complex()"
+        message = f'"operator {infix.symbol}: expected an integer or bool tensor, got ", x.dtype()'
+        yield f"check_type({known}, {message});"
+
+
 def _binary(infix: Infix) -> Iterator[str]:
     yield _override(infix, "a, b")
     left = "Tensor& x" if infix.inplace else "const Tensor& x"
@@ -85,6 +93,7 @@ def slot_decl(infix: Infix) -> SlotDecl:
         lines: Iterable[str] = (
             _override(infix, "a"),
             "const Tensor& x = tensor_of(a);",
+            *_operand_check(infix),
             _form_call(infix.both, "x", "x"),
         )
     else:

@@ -4,8 +4,7 @@
 //   p 0 counts differences, inf takes the largest. Differences are taken before powers, so near
 //   points lose no digits. The gradient of a zero distance is 0.
 // Accumulates in: accumulate_t<T> (float32 for half types), of 64 elements at a time.
-// NaN, infinity: NaN spreads; for p 0 it counts as a difference. Powers are not scaled: they
-// overflow where |x|^p does.
+// NaN, infinity: NaN spreads, also for p 0. Powers are not scaled: they overflow where |x|^p does.
 // Error: relative, at most (64 + k / 64) eps, mostly its square root.
 // Source: by definition.
 #include <cmath>

@@ -177,8 +177,9 @@ void log_normal_cpu(Tensor& self, double mean, double std, GeneratorImpl* genera
 
 void geometric_cpu(Tensor& self, double p, GeneratorImpl* generator) {
   check(p > 0 && p < 1, "geometric_: expected p in (0, 1), got p=", p);
+  if (self.dtype() == ScalarType::Bool) fail_dtype("geometric_", self.dtype());
   fill_each("geometric_", self, generator, [=](CpuGenerator& source) {
-    return std::ceil(std::log(source.uniform_double()) / std::log(1 - p));
+    return std::ceil(std::log(source.uniform_double()) / std::log1p(-p));
   });
 }
 

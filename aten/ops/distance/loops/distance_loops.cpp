@@ -2,7 +2,7 @@
 // lanes. Compiled once per instruction set.
 // Formula: out[j] = (sum_k |x[k] - rows[j, k]|^p)^(1/p).
 // Accumulates in: float32 or float64. Sums run over kRun elements and are then added up.
-// NaN, infinity: NaN spreads, for p 0 it counts as a difference; |x|^p may overflow.
+// NaN, infinity: NaN spreads, also for p 0; |x|^p may overflow.
 // Error: that of distance_cpu.cpp: relative, at most (64 + k / 64) eps.
 // Source: by definition.
 #include "aten/ops/distance/distance_loops.h"
@@ -42,7 +42,10 @@ template <Order kOrder, typename T>
 [[gnu::always_inline]] inline Lanes<T> combined(Lanes<T> sum, Lanes<T> difference,
                                                 [[maybe_unused]] T p) {
   if constexpr (kOrder == Order::Two) return sum + difference * difference;
-  if constexpr (kOrder == Order::Zero) return sum + (difference != 0 ? Lanes<T>{} + 1 : Lanes<T>{});
+  if constexpr (kOrder == Order::Zero) {
+    const Lanes<T> count = difference != 0 ? Lanes<T>{} + 1 : Lanes<T>{};
+    return sum + (difference != difference ? difference : count);
+  }
   const Lanes<T> size = difference < 0 ? -difference : difference;
   if constexpr (kOrder == Order::One) return sum + size;
   if constexpr (kOrder == Order::Infinite) {
