@@ -1,4 +1,7 @@
-"""Derivatives of sampled functions by finite differences."""
+"""Derivatives of sampled functions by finite differences.
+
+In Python because `spacing` is a number, a tensor or a list of either. Calls `diff`, `narrow` and `cat`.
+"""
 
 from __future__ import annotations
 

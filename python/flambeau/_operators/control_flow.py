@@ -2,6 +2,8 @@
 
 They run at once here, one call of the given function after the other, and are differentiable as what they
 call is.
+
+In Python because they take functions. Calls `select` and `stack`.
 """
 
 from __future__ import annotations

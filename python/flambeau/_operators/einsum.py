@@ -2,6 +2,10 @@
 
 Of three operands or more the cheapest pair is contracted first (greedily). A label is summed as soon as
 no later operand and no output names it, so that most contractions are one batched matrix product.
+
+In Python because einsum parses an equation, or takes lists of labels between its operands, and tensordot
+takes dimensions as a number, a tensor or two lists. Calls `diagonal`, `permute`, `reshape`, `expand`,
+`mul`, `sum`, `dot`, `mm` and `bmm`.
 """
 
 from __future__ import annotations

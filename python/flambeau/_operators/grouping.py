@@ -1,4 +1,8 @@
-"""Groups of equal elements: what unique and unique_consecutive return depends on what is asked for."""
+"""Groups of equal elements: unique and unique_consecutive.
+
+In Python because the number of results depends on what is asked for. Calls `_unique2`, `unique_dim` and
+`unique_consecutive`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Linear algebra that is written in Python over the operators."""
+"""Linear algebra that is written in Python over the operators.
+
+In Python because norm and cdist take a number or a name in one argument, lu returns two results or three,
+chain_matmul takes any number of arguments, lu and chain_matmul warn, and pca_lowrank and svd_lowrank are
+algorithms with a default that depends on other arguments. Calls `linalg_vector_norm`, `linalg_matrix_norm`,
+`linalg_lu_factor_ex`, `linalg_qr`, `linalg_svd`, `cdist` and `chain_matmul`.
+"""
 
 from __future__ import annotations
 

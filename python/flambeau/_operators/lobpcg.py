@@ -1,4 +1,8 @@
-"""Extreme eigenpairs of large symmetric problems by LOBPCG."""
+"""Extreme eigenpairs of large symmetric problems by LOBPCG.
+
+In Python because it iterates until the residuals, which are data, are small. Calls `linalg_eigh`,
+`linalg_cholesky`, `linalg_solve_triangular` and `linalg_vector_norm`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 The projections of all inputs of a layer are one matrix product; what is left per step is one product with the
 hidden state, which adds to the projection, and one or two pointwise operators. The hidden weight is
 transposed in memory once per layer, so that no step has to.
+
+In Python because a layer takes its cell as a function, and because padded and packed sequences are told apart
+by the types of the first arguments. Calls `linear`, `addmm`, `matmul`, `_lstm_state`, `_lstm_output`,
+`_gru_content`, `_gru_state`, `cat`, `stack` and `dropout`.
 """
 
 from __future__ import annotations

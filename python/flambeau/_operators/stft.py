@@ -1,4 +1,9 @@
-"""Short-time Fourier transform and its inverse."""
+"""Short-time Fourier transform and its inverse.
+
+In Python because both warn, which function bodies cannot, and because the defaults of `onesided` and
+`return_complex` follow from other arguments. Calls `unfold`, `fft_fft`, `fft_rfft`,
+`fft_ifft`, `fft_irfft`, `view_as_real` and `_unfold_backward`.
+"""
 
 from __future__ import annotations
 
