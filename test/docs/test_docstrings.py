@@ -38,14 +38,14 @@ PACKAGES = (
 # The first words of functions' summaries. A class's summary begins with another word: it is a noun phrase
 # ("Affine map ...") or a verb in the third person ("Applies ...").
 VERBS = frozenset(
-    """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Combine Compare
-    Compute Convert Copy Count Create Decorate Delete Divide Draw Drop Encode Enter Evaluate
-    Exchange Extend Fill Find Flatten Fuse Gather Give Interpolate Invert Join Keep Leave Limit Look
-    Make Mark Measure Move Multiply Normalize Override Pack Pad Place Pool Project Prune Put Read
-    Rearrange Refuse Register Remove Replace Replicate Report Resize Restore Return Run Sample Say
-    Scale Scatter Select Set Shift Shrink Shuffle Skip Slide Split Square Stack Start Store Sum Take
-    Tell Test Transfer Transform Turn Undo Unpack Unpad Upsample Use Visit Warn Wrap Write Yield
-    Zero""".split()
+    """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Collect Combine
+    Compare Compile Compute Convert Copy Count Create Decorate Delete Divide Draw Drop Encode Enter
+    Evaluate Exchange Extend Fill Find Flatten Fuse Gather Give Interpolate Invert Join Keep Leave
+    Limit Look Make Mark Measure Move Multiply Normalize Override Pack Pad Place Pool Project Prune
+    Put Read Rearrange Refuse Register Remove Replace Replicate Report Resize Restore Return Run
+    Sample Say Scale Scatter Select Set Shift Shrink Shuffle Skip Slide Split Square Stack Start
+    Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack Unpad Upsample Use Visit
+    Warn Wrap Write Yield Zero""".split()
 )
 # Of these every name that computes something has a formula.
 WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
@@ -132,6 +132,14 @@ DOCUMENTED = {
 } | {path: value for package in OTHER_PACKAGES for path, value in public_names(package)}
 
 
+# The public methods of the class that every layer inherits from.
+METHODS = {
+    f"nn.Module.{name}": value
+    for name, value in inspect.getmembers(flambeau.nn.Module, inspect.isfunction)
+    if not name.startswith("_")
+}
+
+
 def found_at(path: str) -> object:
     """The object that a docstring names: `Linear`, `nn.Linear` or `nn.functional.linear`."""
     for prefix in ("", *(f"{package}." for package in (*PACKAGES, *OTHER_PACKAGES))):
@@ -169,9 +177,10 @@ def parameters(value: object) -> dict[str, inspect.Parameter]:
         return {}  # its members are there
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     try:
-        found = inspect.signature(value).parameters  # type: ignore[arg-type]
+        found = dict(inspect.signature(value).parameters)  # type: ignore[arg-type]
     except ValueError:  # exceptions, and types written in C++
         return {}
+    found.pop("self", None)
     return {stars.get(p.kind, "") + name: p for name, p in found.items()}
 
 
@@ -253,11 +262,20 @@ def test_the_docstring_is_complete(path):
     assert faults(path, DOCUMENTED[path]) == []
 
 
+@pytest.mark.parametrize("path", METHODS)
+def test_a_method_is_complete(path):
+    doc = parse(inspect.getdoc(METHODS[path]))
+    rules = (summary_faults, argument_faults, error_faults)
+    found = [fault for rule in rules for fault in rule(METHODS[path], doc)]
+    assert [*found, *reference_faults(doc)] == [] and "Returns" in doc.sections
+
+
 # --- examples ------------------------------------------------------------------------------------------
 
 
 def examples() -> dict[str, str]:
-    texts = {path: parse(inspect.getdoc(v)).sections.get("Example", "") for path, v in DOCUMENTED.items()}
+    documented = {**DOCUMENTED, **METHODS}.items()
+    texts = {path: parse(inspect.getdoc(v)).sections.get("Example", "") for path, v in documented}
     return {path: text + "\n" for path, text in texts.items() if text}
 
 

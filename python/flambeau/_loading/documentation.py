@@ -32,7 +32,7 @@ _TITLES = {
 _ORDER = tuple(dict.fromkeys(_TITLES.values()))
 # What a layer takes from its function, whose tensors, errors and example are not the layer's.
 _OF_LAYERS = ("Formula", "Dtypes", "Gradient", "Notes", "Source")
-# What composites say of their gradients, which layers need not say.
+# What composites say of their gradients, which layers need not say; nor do they name private operators.
 _THROUGH = "Through the operators that it is made of."
 # Where an operator's entry stands: no source of a layer.
 _ENTRY = "    native_functions.yaml, "
@@ -122,7 +122,7 @@ def _of_function(name: str) -> str:
     """Return of the documentation of a function of `nn.functional` what holds for a layer."""
     function = getattr(import_module("flambeau.nn.functional"), name)
     _, sections = _sections(inspect.cleandoc(function.__doc__ or ""))
-    if sections.get("Gradient", "").strip() == _THROUGH:
+    if sections.get("Gradient", "").strip() == _THROUGH or ": _" in sections.get("Gradient", ""):
         del sections["Gradient"]
     if "Source" in sections:
         papers = (line for line in sections["Source"].split("\n") if not line.startswith(_ENTRY))

@@ -490,7 +490,15 @@ class HookedModule:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args[, kwargs])`` before forward; what it returns replaces the arguments."""
+        """Call a hook before each `forward` of this module.
+
+        Args:
+            hook: a function ``(module, args)``, or ``(module, args, kwargs)`` with `with_kwargs`; what it
+                returns, unless None, replaces the arguments.
+            prepend: whether the hook is called before those that are registered already.
+            with_kwargs: whether the hook takes the keyword arguments of the call.
+        Returns: a `RemovableHandle`.
+        """
         marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return register(self._forward_pre_hooks, hook, prepend, marks)
 
@@ -502,23 +510,35 @@ class HookedModule:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call ``hook(module, args[, kwargs], output)`` after forward; its result replaces the output.
+        """Call a hook after each `forward` of this module.
 
         Args:
-            hook: the function.
-            prepend: run it before the module's other hooks.
-            with_kwargs: give it the keyword arguments as well.
-            always_call: run it where forward raises, too (with None for the output), or another hook does.
+            hook: a function ``(module, args, output)``, or ``(module, args, kwargs, output)`` with
+                `with_kwargs`; what it returns, unless None, replaces the output.
+            prepend: whether the hook is called before those that are registered already.
+            with_kwargs: whether the hook takes the keyword arguments of the call.
+            always_call: whether the hook is called after an exception, too.
+        Returns: a `RemovableHandle`.
+
+        Example:
+            >>> layer = flambeau.nn.ReLU()
+            >>> _ = layer.register_forward_hook(lambda module, args, output: output + 1)
+            >>> layer(flambeau.tensor([-1.0, 1.0]))
+            tensor([1., 2.])
         """
         marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
         marks += [self._forward_hooks_always_called] if always_call else []
         return register(self._forward_hooks, hook, prepend, marks)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the arguments are there.
+        """Call a hook when the gradients of this module's arguments are computed.
 
-        Both are tuples, with None for what is no tensor. A returned tuple replaces grad_input. Arguments
-        and results become views, which must not be changed in place.
+        Args:
+            hook: a function ``(module, grad_input, grad_output)``; what it returns, unless None, replaces the
+                gradients of the arguments.
+            prepend: whether the hook is called before those that are registered already.
+        Returns: a `RemovableHandle`.
+        Raises: RuntimeError if the module has a hook of `register_backward_hook`.
         """
         self._choose_backward_hooks(True)
         return register(self._backward_hooks, hook, prepend)
@@ -526,14 +546,26 @@ class HookedModule:
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` when the gradients of the results are there.
+        """Call a hook when the gradients of this module's results are computed.
 
-        A returned tuple replaces grad_output.
+        Args:
+            hook: a function ``(module, grad_output)``; what it returns, unless None, replaces the gradients.
+            prepend: whether the hook is called before those that are registered already.
+        Returns: a `RemovableHandle`.
         """
         return register(self._backward_pre_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call a hook with the gradients of the last node in forward (deprecated: not the module's)."""
+        """Call a hook with the gradients of the last node that `forward` adds, which may not be those of the
+        module; deprecated.
+
+        Args:
+            hook: a function ``(module, grad_input, grad_output)``; what it returns, unless None, replaces the
+                gradients.
+        Returns: a `RemovableHandle`.
+        Raises: RuntimeError if the module has a hook of `register_full_backward_hook`.
+        See also: Module.register_full_backward_hook
+        """
         self._choose_backward_hooks(False)
         return register(self._backward_hooks, hook)
 

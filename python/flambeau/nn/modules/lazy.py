@@ -163,6 +163,7 @@ _DOC = """Lazy form of `{base}` that takes `{first}` from the first input.
     make an optimizer of its parameters.
 
     Raises: RuntimeError if the shape of a parameter is read before the first call.
+    See also: {base}, UninitializedParameter
 
     Example:
         >>> layer = flambeau.nn.{name}{example}

@@ -55,6 +55,13 @@ _HOOK_TABLES = (
 
 
 def _no_forward(self: Module, *input: Any) -> None:
+    """Compute the result of a call; every subclass defines it.
+
+    Args:
+        *input: the arguments of the call.
+    Returns: the result.
+    Raises: NotImplementedError if the class does not define it.
+    """
     raise NotImplementedError(
         f'{type(self).__name__}: the required "forward" method is missing from the class'
     )
@@ -191,7 +198,15 @@ class Module(StatefulModule):
                 self._table(table).pop(name, None)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter, or a place for one (None)."""
+        """Add a parameter under a name.
+
+        Args:
+            name: the name, without dots, which no other attribute has.
+            param: the parameter, which is a leaf. None keeps the name without a parameter.
+        Returns: None.
+        Raises: TypeError for what is no parameter, ValueError for a tensor with a history, KeyError for a
+            name that is taken, empty or contains a dot.
+        """
         self._check_name(name, "parameter", self._table("_parameters"))
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -205,7 +220,21 @@ class Module(StatefulModule):
         self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but not learned; ``persistent=False`` keeps it out of the state dict."""
+        """Add a tensor that belongs to the state but is not learned.
+
+        Args:
+            name: the name, without dots, which no other attribute has.
+            tensor: the tensor. None keeps the name without a tensor.
+            persistent: whether `state_dict` contains it.
+        Returns: None.
+        Raises: TypeError for what is no tensor, KeyError for a name that is taken, empty or contains a dot.
+
+        Example:
+            >>> layer = flambeau.nn.Module()
+            >>> layer.register_buffer("mean", flambeau.zeros(2))
+            >>> list(layer.state_dict())
+            ['mean']
+        """
         self._check_name(name, "buffer", self._table("_buffers"))
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
@@ -218,7 +247,14 @@ class Module(StatefulModule):
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a submodule under `name`."""
+        """Add a submodule under a name.
+
+        Args:
+            name: the name, without dots, which no other attribute has.
+            module: the submodule. None keeps the name without a module.
+        Returns: None.
+        Raises: TypeError for what is no module, KeyError for a name that is taken, empty or contains a dot.
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._table("_modules"))
@@ -241,7 +277,19 @@ class Module(StatefulModule):
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Yield this module and all below it with dotted names, each object once."""
+        """Yield this module and all below it with their paths, parents first.
+
+        Args:
+            memo: modules to leave out; those that come are added. None means no modules.
+            prefix: what stands before each path.
+            remove_duplicate: whether a module that is used in several places comes once.
+        Returns: an iterator of pairs.
+
+        Example:
+            >>> net = flambeau.nn.Sequential(flambeau.nn.Sequential(flambeau.nn.ReLU()))
+            >>> [path for path, module in net.named_modules()]
+            ['', '0', '0.0']
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -253,11 +301,19 @@ class Module(StatefulModule):
                 yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Yield this module and all below it, each object once unless `remove_duplicate` is False."""
+        """Yield this module and all below it, parents first.
+
+        Args:
+            remove_duplicate: whether a module that is used in several places comes once.
+        Returns: an iterator of modules.
+        """
         return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the direct submodules with their names, each object once."""
+        """Yield the direct submodules with their names, each object once.
+
+        Returns: an iterator of pairs.
+        """
         seen = set()
         for name, child in self._modules.items():
             if child is not None and child not in seen:
@@ -265,7 +321,10 @@ class Module(StatefulModule):
                 yield name, child
 
     def children(self) -> Iterator[Module]:
-        """Yield the direct submodules."""
+        """Yield the direct submodules, each object once.
+
+        Returns: an iterator of modules.
+        """
         return (child for _, child in self.named_children())
 
     def _named_members(
@@ -288,25 +347,60 @@ class Module(StatefulModule):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Yield parameters with dotted names, each object once."""
+        """Yield the parameters with their paths.
+
+        Args:
+            prefix: what stands before each path.
+            recurse: whether to include those of submodules.
+            remove_duplicate: whether a parameter that is used in several places comes once.
+        Returns: an iterator of pairs.
+
+        Example:
+            >>> net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3))
+            >>> [path for path, parameter in net.named_parameters()]
+            ['0.weight', '0.bias']
+        """
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield parameters, what an optimizer takes."""
+        """Yield the parameters, which an optimizer takes, each object once.
+
+        Args:
+            recurse: whether to include those of submodules.
+        Returns: an iterator of parameters.
+        """
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Yield buffers with dotted names, each object once."""
+        """Yield the buffers with their paths.
+
+        Args:
+            prefix: what stands before each path.
+            recurse: whether to include those of submodules.
+            remove_duplicate: whether a tensor that is used in several places comes once.
+        Returns: an iterator of pairs.
+        """
         return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield buffers."""
+        """Yield the buffers, each object once.
+
+        Args:
+            recurse: whether to include those of submodules.
+        Returns: an iterator of tensors.
+        """
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
-        """Return the module at the dotted path `target` ("" is this one)."""
+        """Look up a module by its path.
+
+        Args:
+            target: the names from here to the module, joined by dots; "" is this module.
+        Returns: the module.
+        Raises: AttributeError if a name does not exist or is no module.
+        """
         module: Module = self
         for name in target.split(".") if target else ():
             child = getattr(module, name, None)
@@ -318,13 +412,21 @@ class Module(StatefulModule):
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module at a dotted path, in place of the one there.
+        """Put a module at a path, in place of the one there.
 
         Args:
-            target: the path.
-            module: the new module.
-            strict: there must be a module already; otherwise the last name may be new.
-        Raises: ValueError for an empty path or what is no module, AttributeError for a path to nowhere.
+            target: the names from here to the place, joined by dots.
+            module: the module to put there.
+            strict: whether the place has to hold a module already.
+        Returns: None.
+        Raises: ValueError for an empty path or what is no module, AttributeError if a name on the path does
+            not exist or is no module.
+
+        Example:
+            >>> net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3), flambeau.nn.ReLU())
+            >>> net.set_submodule("1", flambeau.nn.Tanh())
+            >>> net[1]
+            Tanh()
         """
         path, _, name = target.rpartition(".")
         if not name:
@@ -348,21 +450,58 @@ class Module(StatefulModule):
         return owner.__dict__[table][name]
 
     def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter at the dotted path `target`."""
+        """Look up a parameter by its path.
+
+        Args:
+            target: the names from here to the parameter, joined by dots.
+        Returns: the parameter.
+        Raises: AttributeError if a name does not exist or is no parameter.
+
+        Example:
+            >>> net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3))
+            >>> net.get_parameter("0.bias").shape
+            flambeau.Size([3])
+        """
         return self._member(target, "_parameters", "parameter")
 
     def get_buffer(self, target: str) -> Tensor:
-        """Return the buffer at the dotted path `target`."""
+        """Look up a buffer by its path.
+
+        Args:
+            target: the names from here to the buffer, joined by dots.
+        Returns: the buffer.
+        Raises: AttributeError if a name does not exist or is no buffer.
+        """
         return self._member(target, "_buffers", "buffer")
 
     # --- acting on the whole tree ---------------------------------------------------------------
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let calls run what `flambeau.compile` makes of this module: the module itself, said once."""
+        """Use for calls what `flambeau.compile` makes of this module.
+
+        There is no compiler yet: the module runs as it is, and a warning says so once per process.
+
+        Args:
+            *args: the arguments of `flambeau.compile`.
+            **kwargs: the same by keyword.
+        Returns: None.
+        """
         flambeau.compile(self, *args, **kwargs)
 
     def apply(self: Self, fn: Callable[[Module], None]) -> Self:
-        """Call `fn` on every module, children first."""
+        """Call a function on every module of the tree, children first.
+
+        Args:
+            fn: a function of one module.
+        Returns: the module itself.
+
+        Example:
+            >>> def fill(module):
+            ...     if isinstance(module, flambeau.nn.Linear):
+            ...         flambeau.nn.init.ones_(module.weight)
+            >>> flambeau.nn.Sequential(flambeau.nn.Linear(2, 1)).apply(fill)[0].weight.detach()
+            tensor([[1., 1.]])
+        """
         for child in self.children():
             child.apply(fn)
         fn(self)
@@ -375,9 +514,21 @@ class Module(StatefulModule):
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device, cast floating tensors: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``.
+        """Move parameters and buffers to a device, and cast floating ones to a dtype, in place.
 
-        With ``memory_format=`` parameters and buffers of 4 and 5 dimensions are laid out so.
+        Calls have the forms ``to(device, dtype, non_blocking)``, ``to(dtype, non_blocking)``, ``to(tensor)``,
+        which takes device and dtype from a tensor, and ``to(memory_format=...)`` for tensors of 4 and 5
+        dimensions.
+
+        Args:
+            *args: a device, a dtype, both, or a tensor.
+            **kwargs: the same as `device`, `dtype`, `tensor`, and `non_blocking` and `memory_format`.
+        Returns: the module itself.
+        Raises: TypeError for other arguments, or a dtype that is neither floating nor complex.
+
+        Example:
+            >>> flambeau.nn.Linear(2, 3).to(flambeau.float64).weight.dtype
+            flambeau.float64
         """
         device, dtype, non_blocking, memory_format = target_of(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
@@ -397,15 +548,31 @@ class Module(StatefulModule):
         return self._apply(convert)
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to a device without the values, which are uninitialised there."""
+        """Move the tree to a device without the values, which are uninitialized there.
+
+        Args:
+            device: the device.
+            recurse: whether to include submodules.
+        Returns: the module itself.
+        """
         return self._apply(lambda t: flambeau.empty_like(t, device=device), recurse)
 
     def type(self: Self, dst_type: Any) -> Self:
-        """Cast all parameters and buffers to a dtype."""
+        """Cast all parameters and buffers to a dtype.
+
+        Args:
+            dst_type: the dtype.
+        Returns: the module itself.
+        """
         return self._apply(lambda t: t.type(dst_type))
 
     def cuda(self: Self, device: Any = None) -> Self:
-        """Move to a CUDA device."""
+        """Move parameters and buffers to a CUDA device.
+
+        Args:
+            device: the device or its number. None means the current one.
+        Returns: the module itself.
+        """
         return self._apply(lambda t: t.cuda(device))
 
     def _to_kind(self: Self, kind: str, device: Any) -> Self:
@@ -413,48 +580,92 @@ class Module(StatefulModule):
         return self._apply(lambda t: t.to(place))
 
     def ipu(self: Self, device: Any = None) -> Self:
-        """Move to an IPU."""
+        """Move parameters and buffers to an IPU.
+
+        Args:
+            device: the device or its number. None means the first one.
+        Returns: the module itself.
+        """
         return self._to_kind("ipu", device)
 
     def xpu(self: Self, device: Any = None) -> Self:
-        """Move to an Intel GPU."""
+        """Move parameters and buffers to an Intel GPU.
+
+        Args:
+            device: the device or its number. None means the first one.
+        Returns: the module itself.
+        """
         return self._to_kind("xpu", device)
 
     def mtia(self: Self, device: Any = None) -> Self:
-        """Move to an MTIA device."""
+        """Move parameters and buffers to an MTIA device.
+
+        Args:
+            device: the device or its number. None means the first one.
+        Returns: the module itself.
+        """
         return self._to_kind("mtia", device)
 
     def _cast_floating(self: Self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
     def float(self: Self) -> Self:
-        """Cast floating parameters and buffers to float32."""
+        """Cast floating parameters and buffers to float32.
+
+        Returns: the module itself.
+        """
         return self._cast_floating(flambeau.float32)
 
     def double(self: Self) -> Self:
-        """Cast floating parameters and buffers to float64."""
+        """Cast floating parameters and buffers to float64.
+
+        Returns: the module itself.
+        """
         return self._cast_floating(flambeau.float64)
 
     def half(self: Self) -> Self:
-        """Cast floating parameters and buffers to float16."""
+        """Cast floating parameters and buffers to float16.
+
+        Returns: the module itself.
+        """
         return self._cast_floating(flambeau.float16)
 
     def bfloat16(self: Self) -> Self:
-        """Cast floating parameters and buffers to bfloat16."""
+        """Cast floating parameters and buffers to bfloat16.
+
+        Returns: the module itself.
+        """
         return self._cast_floating(flambeau.bfloat16)
 
     def cpu(self: Self) -> Self:
-        """Move to the CPU."""
+        """Move parameters and buffers to the CPU.
+
+        Returns: the module itself.
+        """
         return self._apply(lambda t: t.cpu())
 
     def share_memory(self: Self) -> Self:
-        """Move all parameters and buffers to memory that processes share; see `Tensor.share_memory_`."""
+        """Move all parameters and buffers to memory that processes share; see `Tensor.share_memory_`.
+
+        Returns: the module itself.
+        """
         for tensor in (*self.parameters(), *self.buffers()):
             tensor.share_memory_()
         return self
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Switch dropout, batch norm and the like to training (or, False, to evaluation)."""
+        """Switch the tree to training, or to evaluation.
+
+        Args:
+            mode: True for training, False for evaluation.
+        Returns: the module itself.
+        Raises: ValueError for what is no bool.
+
+        Example:
+            >>> layer = flambeau.nn.Dropout().train(False)
+            >>> layer.training
+            False
+        """
         if not isinstance(mode, bool):
             raise ValueError("train: expected a bool")
         self.training = mode
@@ -463,17 +674,30 @@ class Module(StatefulModule):
         return self
 
     def eval(self: Self) -> Self:
-        """Switch to evaluation."""
+        """Switch the tree to evaluation: dropout passes its input, batch norm uses running statistics.
+
+        Returns: the module itself.
+        """
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Set whether all parameters collect gradients."""
+        """Set whether all parameters of the tree collect gradients.
+
+        Args:
+            requires_grad: whether they do.
+        Returns: the module itself.
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop (or, ``set_to_none=False``, zero) the gradients of all parameters."""
+        """Drop the gradients of all parameters, or set them to 0.
+
+        Args:
+            set_to_none: whether gradients become None; False fills them with 0.
+        Returns: None.
+        """
         for parameter in self.parameters():
             if parameter.grad is not None:
                 if set_to_none:
@@ -486,7 +710,10 @@ class Module(StatefulModule):
     # --- printing ---------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """Return what stands between the parentheses when the module is printed."""
+        """Return what stands between the parentheses when the module is printed; subclasses override it.
+
+        Returns: a text.
+        """
         return ""
 
     def _get_name(self) -> str:

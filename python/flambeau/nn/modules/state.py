@@ -53,13 +53,19 @@ class StatefulModule(HookedModule):
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """Return the parameters and persistent buffers by dotted name, detached but not copied.
+        """Collect the parameters and persistent buffers of the tree by path, detached but not copied.
 
         Args:
-            args: destination, prefix and keep_vars by position (deprecated).
-            destination: a dictionary to add to.
-            prefix: of all names.
-            keep_vars: put in the tensors themselves, with their history.
+            *args: deprecated: `destination`, `prefix` and `keep_vars` by position.
+            destination: a dictionary to add to. None makes one.
+            prefix: what stands before each path.
+            keep_vars: whether to put in the tensors themselves, with their history.
+        Returns: an ordered dictionary.
+        Raises: RuntimeError if a hook of `register_state_dict_post_hook` returns something.
+
+        Example:
+            >>> list(flambeau.nn.BatchNorm1d(2).state_dict())
+            ['weight', 'bias', 'running_mean', 'running_var', 'num_batches_tracked']
         """
         if args:
             warnings.warn(
@@ -105,11 +111,22 @@ class StatefulModule(HookedModule):
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
-        """Return extra state for the state dict; define together with ``set_extra_state``."""
+        """Return what `state_dict` stores of this module beside its tensors; subclasses define it with
+        `set_extra_state`.
+
+        Returns: any object that can be pickled.
+        Raises: RuntimeError if the class does not define it.
+        """
         raise RuntimeError(f"{type(self).__name__}.get_extra_state is not defined, but it was called")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take over what ``get_extra_state`` returned."""
+        """Take what `get_extra_state` returned out of a state that is loaded; subclasses define both.
+
+        Args:
+            state: the object.
+        Returns: None.
+        Raises: RuntimeError if the class does not define it.
+        """
         raise RuntimeError(f"{type(self).__name__}.set_extra_state is not defined, but there is extra state")
 
     # --- loading ----------------------------------------------------------------------------------
@@ -117,14 +134,20 @@ class StatefulModule(HookedModule):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy a state into the tree.
+        """Copy a state into the parameters and buffers of the tree.
 
         Args:
-            state_dict: what ``state_dict()`` returned.
-            strict: its names must be those of this tree.
-            assign: let its tensors become the parameters and buffers, instead of copying them.
-        Returns: the names that are missing, and those that nothing was loaded from.
+            state_dict: what `state_dict` returned, of this tree or another one.
+            strict: whether its names have to be those of this tree.
+            assign: whether its tensors become the parameters and buffers, instead of being copied to them.
+        Returns: a named tuple: `missing_keys`, the names that the state lacks, and `unexpected_keys`, those
+            that were not used.
         Raises: RuntimeError, which lists all that did not fit; TypeError for what is no mapping.
+
+        Example:
+            >>> a, b = flambeau.nn.Linear(2, 3), flambeau.nn.Linear(2, 3)
+            >>> a.load_state_dict(b.state_dict())
+            <All keys matched successfully>
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected a mapping, got {type(state_dict).__name__}")
@@ -172,11 +195,22 @@ class StatefulModule(HookedModule):
     # --- hooks ------------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, prefix, keep_vars)`` before this module's state is collected."""
+        """Call a hook before the state of this module is collected.
+
+        Args:
+            hook: a function ``(module, prefix, keep_vars)``.
+        Returns: a `RemovableHandle`.
+        """
         return register(self._state_dict_pre_hooks, Hook(hook))
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after the state of its tree was."""
+        """Call a hook after the state of this module and those below it is collected.
+
+        Args:
+            hook: a function ``(module, state_dict, prefix, local_metadata)``, which may change the state and
+                returns None.
+        Returns: a `RemovableHandle`.
+        """
         return register(self._state_dict_hooks, Hook(hook, kind="public"))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -186,10 +220,12 @@ class StatefulModule(HookedModule):
         return register(self._state_dict_hooks, Hook(hook))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call a hook before this module's state is loaded.
+        """Call a hook before the state of this module is loaded.
 
-        Its arguments are (module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs); it may change the state and the lists.
+        Args:
+            hook: a function ``(module, state_dict, prefix, local_metadata, strict, missing_keys,
+                unexpected_keys, error_msgs)``, which may change the state and the lists.
+        Returns: a `RemovableHandle`.
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
@@ -200,7 +236,13 @@ class StatefulModule(HookedModule):
         return register(self._load_state_dict_pre_hooks, Hook(hook, kind="module" if with_module else ""))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, incompatible_keys)`` after the state of its tree was loaded."""
+        """Call a hook after the state of this module and those below it is loaded.
+
+        Args:
+            hook: a function ``(module, incompatible_keys)``, which may change the lists of keys and returns
+                None.
+        Returns: a `RemovableHandle`.
+        """
         return register(self._load_state_dict_post_hooks, Hook(hook))
 
 
