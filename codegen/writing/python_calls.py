@@ -159,9 +159,7 @@ def _out_lines(signature: Signature, position: int) -> Iterator[str]:
         for i, arg in enumerate(outs):
             yield f"  Tensor& a_{arg.name} = outs[{i}];"
     call = _call(signature.out, signature.args)
-    if is_factory(
-        signature.form
-    ):  # without an argument `dtype`, the tensor that is written to determines the dtype
+    if is_factory(signature.form):  # without `dtype`, the output determines it
         place = next(i for i, arg in enumerate(signature.args) if arg.name == "dtype")
         out = f"a_{outs[0].name}"
         told = f'"{signature.op.schema.name.base}(): expected the dtype of out=, "'

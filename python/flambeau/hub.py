@@ -126,15 +126,24 @@ def list(
     *,
     source: str = "local",
 ) -> Any:
-    """Return the names of a repository's entry points.
+    """Return the names of the entry points of a repository.
 
     Args:
-        github: the repository's folder.
-        force_reload: only for repositories of GitHub.
-        skip_validation: only for repositories of GitHub.
-        trust_repo: only for repositories of GitHub.
-        verbose: only for repositories of GitHub.
-        source: ``local``.
+        github: the folder of the repository, with a file ``hubconf.py``.
+        force_reload: no effect on local repositories.
+        skip_validation: no effect on local repositories.
+        trust_repo: no effect on local repositories.
+        verbose: no effect on local repositories.
+        source: "local"; "github" is not supported.
+    Returns: a list of names.
+    Raises: ValueError for an unknown source, RuntimeError for "github".
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "hubconf.py").write_text("def one(): return 1")
+        >>> flambeau.hub.list(str(folder), source="local")
+        ['one']
     """
     _checked_source(source)
     module = vars(_configuration(github))
@@ -150,7 +159,26 @@ def help(
     *,
     source: str = "local",
 ) -> str | None:
-    """Return the docstring of an entry point; see `list` for the arguments."""
+    """Return the docstring of an entry point of a repository.
+
+    Args:
+        github: the folder of the repository, with a file ``hubconf.py``.
+        model: the name of the entry point.
+        force_reload: no effect on local repositories.
+        skip_validation: no effect on local repositories.
+        trust_repo: no effect on local repositories.
+        source: "local"; "github" is not supported.
+    Returns: the docstring, or None.
+    Raises: ValueError for an unknown source or a model that is no string, RuntimeError for "github" or a
+        missing entry point.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "hubconf.py").write_text("def one(): 'Return 1.'")
+        >>> flambeau.hub.help(str(folder), "one", source="local")
+        'Return 1.'
+    """
     _checked_source(source)
     return _entry(github, model).__doc__
 
@@ -166,18 +194,28 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call an entry point of a repository with the arguments and return what it returns.
+    """Call an entry point of a repository and return its result.
 
     Args:
-        repo_or_dir: the repository's folder.
+        repo_or_dir: the folder of the repository, with a file ``hubconf.py``.
         model: the name of the entry point.
-        args: for the entry point, as is `kwargs`.
-        source: ``local``; RuntimeError for ``github``.
-        trust_repo: only for repositories of GitHub.
-        force_reload: only for repositories of GitHub.
-        verbose: only for repositories of GitHub.
-        skip_validation: only for repositories of GitHub.
-        kwargs: for the entry point.
+        *args: the positional arguments of the entry point.
+        source: "local"; the default, "github", raises an error.
+        trust_repo: no effect on local repositories.
+        force_reload: no effect on local repositories.
+        verbose: no effect on local repositories.
+        skip_validation: no effect on local repositories.
+        **kwargs: the keyword arguments of the entry point.
+    Returns: the result of the entry point.
+    Raises: ValueError for an unknown source or a model that is no string, RuntimeError for "github" or a
+        missing entry point.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "hubconf.py").write_text("def one(x): return x + 1")
+        >>> flambeau.hub.load(str(folder), "one", 1, source="local")
+        2
     """
     _checked_source(source.lower())
     return _entry(repo_or_dir, model)(*args, **kwargs)

@@ -39,13 +39,19 @@ class EventHandlerHandle:
 
 
 class Event:
-    """Something that happened, with values.
+    """Event of a program, with a name, a time and values.
 
     Args:
         name: the type of the event; events of one name have the same keys.
-        timestamp: when it happened.
-        data: str, float, int or bool by key.
+        timestamp: the time of the event.
+        data: the values by key: str, float, int or bool.
     Raises: TypeError for other types, ValueError for an int of more than 64 bits.
+
+    Example:
+        >>> import datetime
+        >>> event = flambeau.monitor.Event("epoch", datetime.datetime(2024, 1, 1), {"loss": 0.5})
+        >>> event.name, event.data
+        ('epoch', {'loss': 0.5})
     """
 
     def __init__(self, name: str, timestamp: datetime.datetime, data: Mapping[str, Any]) -> None:

@@ -163,9 +163,9 @@ def summary_faults(value: object, doc: Docstring) -> Iterator[str]:
         yield f"the summary is no sentence: {text!r}"
     word = text.split()[0].rstrip(",.:;")
     if inspect.isclass(value):
-        if word in VERBS:
+        if word in VERBS | OTHER_VERBS:
             yield f"a class is described by a noun or a verb in the third person, not {word!r}"
-    elif doc.alias_of is None and word not in VERBS:
+    elif doc.alias_of is None and word not in VERBS | OTHER_VERBS:
         yield f"a function is described by an imperative, not {word!r}; a new verb is added to VERBS"
 
 

@@ -147,7 +147,15 @@ class Library:
 
 
 def fallthrough_kernel() -> None:
-    """Stand for "this key does nothing" in `Library.impl`; it is not to be called."""
+    """Mark a dispatch key as having no effect, as an argument of ``Library.impl``; not to be called.
+
+    Returns: never.
+    Raises: NotImplementedError when it is called.
+
+    Example:
+        >>> flambeau.library.fallthrough_kernel.__name__
+        'fallthrough_kernel'
+    """
     raise NotImplementedError("fallthrough_kernel stands for the absence of a kernel and is not called")
 
 
@@ -158,9 +166,25 @@ _kept: dict[str, Library] = {}
 def define(
     qualname: str, schema: str | None = None, *, lib: Library | None = None, tags: Sequence[Any] | Any = ()
 ) -> Any:
-    """Define ``namespace::name`` with the schema ``(...) -> ...``.
+    """Define an operator.
 
-    Used as a decorator, ``define(library, "name(...) -> ...")``, it registers the function as its kernel.
+    ``define(library, "name(...) -> ...")`` makes a decorator that registers a function as the kernel of the
+    operator.
+
+    Args:
+        qualname: the name, ``namespace::name``; or a `Library`, in whose namespace `schema` defines the
+            operator.
+        schema: the schema ``(...) -> ...``, without the name.
+        lib: the library that owns the definition. None means that it is never removed.
+        tags: no effect.
+    Returns: None, or the decorator.
+    Raises: ValueError for another form of name.
+
+    Example:
+        >>> flambeau.library.define("docs_define::thrice", "(Tensor x) -> Tensor")
+        >>> _ = flambeau.library.impl("docs_define::thrice", "cpu", lambda x: 3 * x)
+        >>> flambeau.ops.docs_define.thrice(flambeau.ones(2))
+        tensor([3., 3.])
     """
     if isinstance(qualname, Library):
         return _defined_by(qualname, str(schema))
@@ -194,7 +218,21 @@ def impl(
 @overload
 def impl(lib: Library, name: str, dispatch_key: str = "") -> Any: ...
 def impl(*args: Any, **kwargs: Any) -> Any:
-    """Register a kernel for device types ("cpu", "cuda") or dispatch keys; without `func`, a decorator."""
+    """Register a kernel of an operator for device types or dispatch keys.
+
+    Args:
+        *args: the operator (``namespace::name``, or a `Library` and a name), the device types ("cpu", "cuda",
+            or a list of them) or a dispatch key, and the kernel. Without the kernel a decorator is returned.
+        **kwargs: the same by name: `qualname`, `types`, `func` and `lib`.
+    Returns: None, or the decorator.
+    Raises: RuntimeError if there is no such operator.
+
+    Example:
+        >>> flambeau.library.define("docs_impl::negated", "(Tensor x) -> Tensor")
+        >>> _ = flambeau.library.impl("docs_impl::negated", "cpu", lambda x: -x)
+        >>> flambeau.ops.docs_impl.negated(flambeau.ones(2))
+        tensor([-1., -1.])
+    """
     if isinstance(args[0] if args else kwargs.get("lib"), Library) and "qualname" not in kwargs:
         return _impl_in(*args, **kwargs)
     return _impl_of(*args, **kwargs)
@@ -230,7 +268,26 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """Register a kernel of an operator for device types; None: all of them."""
+    """Register a kernel of an operator for device types.
+
+    Args:
+        op: the operator: a definition, an overload or ``namespace::name``.
+        device_types: the device types, such as "cpu". None means all.
+        func: the kernel. None makes a decorator.
+        lib: the library that owns the registration. None means that it is never removed.
+    Returns: the kernel, or the decorator.
+    Raises: RuntimeError if there is no such operator.
+
+    Example:
+        >>> @flambeau.library.custom_op("docs_library::doubled", mutates_args=(), device_types="cuda")
+        ... def doubled(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x * 2
+        >>> @flambeau.library.register_kernel("docs_library::doubled", "cpu")
+        ... def _(x):
+        ...     return x + x
+        >>> doubled(flambeau.ones(2))
+        tensor([2., 2.])
+    """
     operator = find(op)
 
     def register(function: Function) -> Function:
@@ -256,15 +313,27 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:
-    """Register what computes the results' shapes and dtypes: it is called for meta tensors.
+    """Register a function that computes the shapes and dtypes of an operator's results.
 
-    >>> import flambeau
-    >>> @custom_op("shop::clone_of", mutates_args=())
-    ... def clone_of(x: flambeau.Tensor) -> flambeau.Tensor:
-    ...     return x.clone()
-    >>> _ = register_fake("shop::clone_of", lambda x: flambeau.empty_like(x))
-    >>> clone_of(flambeau.empty(3, device="meta")).shape
-    torch.Size([3])
+    The function runs for meta tensors.
+
+    Args:
+        op: the operator: a definition, an overload or ``namespace::name``.
+        func: the function of the operator's arguments, which returns tensors without using values. None makes
+            a decorator.
+        lib: the library that owns the registration. None means that it is never removed.
+        _stacklevel: no effect.
+        allow_override: whether an earlier registration may be replaced.
+    Returns: the function, or the decorator.
+    Raises: RuntimeError if there is no such operator.
+
+    Example:
+        >>> @flambeau.library.custom_op("docs_library::copy_of", mutates_args=())
+        ... def copy_of(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x.clone()
+        >>> _ = flambeau.library.register_fake("docs_library::copy_of", lambda x: flambeau.empty_like(x))
+        >>> copy_of(flambeau.empty(3, device="meta")).shape
+        flambeau.Size([3])
     """
     operator = find(op)
 
@@ -278,7 +347,7 @@ def register_fake(
 def impl_abstract(
     qualname: Any, func: Function | None = None, *, lib: Library | None = None, _stacklevel: int = 1
 ) -> Any:
-    """`register_fake` under its older name."""
+    """Deprecated alias of `library.register_fake`."""
     return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel)
 
 
@@ -288,10 +357,24 @@ def register_autograd(
     """Register the derivative of an operator.
 
     Args:
-        op: a definition, an overload or 'namespace::name'.
-        backward: ``backward(ctx, *gradients)`` returns one gradient per positional argument, or None.
-        setup_context: ``setup_context(ctx, inputs, output)`` keeps what `backward` needs.
-        lib: accepted; the derivative lives as long as the operator.
+        op: the operator: a definition, an overload or ``namespace::name``.
+        backward: the function ``backward(ctx, *grads)``, which returns a gradient, or None, per positional
+            argument.
+        setup_context: the function ``setup_context(ctx, inputs, output)``, which saves what `backward` needs.
+            None saves nothing.
+        lib: no effect; the derivative exists as long as the operator.
+    Returns: None.
+    Raises: RuntimeError if the operator writes to its arguments.
+
+    Example:
+        >>> @flambeau.library.custom_op("docs_library::scaled", mutates_args=())
+        ... def scaled(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x * 3
+        >>> flambeau.library.register_autograd("docs_library::scaled", lambda ctx, grad: grad * 3)
+        >>> x = flambeau.ones(1, requires_grad=True)
+        >>> scaled(x).backward()
+        >>> x.grad
+        tensor([3.])
     """
     operator = find(op)
     if operator.schema.mutates:
@@ -302,7 +385,26 @@ def register_autograd(
 
 
 def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register how an operator is batched: ``func(info, in_dims, *args)`` returns results and out_dims."""
+    """Register the batching rule of an operator for `vmap`.
+
+    Args:
+        op: the operator: a definition, an overload or ``namespace::name``.
+        func: the function ``func(info, in_dims, *args)``, which returns results and their batch dimensions.
+            None makes a decorator.
+        lib: the library that owns the registration. None means that it is never removed.
+    Returns: the function, or the decorator.
+    Raises: RuntimeError if there is no such operator.
+
+    Example:
+        >>> @flambeau.library.custom_op("docs_library::cubed", mutates_args=())
+        ... def cubed(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x**3
+        >>> @flambeau.library.register_vmap("docs_library::cubed")
+        ... def _(info, in_dims, x):
+        ...     return x**3, in_dims[0]
+        >>> flambeau.vmap(cubed)(flambeau.tensor([1.0, 2.0]))
+        tensor([1., 8.])
+    """
     operator = find(op)
 
     def register(function: Function) -> Function:
@@ -313,14 +415,40 @@ def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | No
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
-    """Cast floating tensors to `cast_inputs` under autocast of a device."""
+    """Cast the floating arguments of an operator under autocast.
+
+    Args:
+        op: the operator: a definition, an overload or ``namespace::name``.
+        device_type: "cpu" or "cuda".
+        cast_inputs: the dtype of the arguments under autocast of that device type.
+        lib: the library that owns the registration. None means that it is never removed.
+    Returns: None.
+    Raises: ValueError for another device type, RuntimeError if there is no such operator.
+
+    Example:
+        >>> @flambeau.library.custom_op("docs_library::same", mutates_args=())
+        ... def same(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x.clone()
+        >>> _ = flambeau.library.register_autocast("docs_library::same", "cpu", flambeau.bfloat16)
+        >>> with flambeau.autocast("cpu"):
+        ...     same(flambeau.ones(1)).dtype
+        flambeau.bfloat16
+    """
     if device_type not in ("cpu", "cuda"):
         raise ValueError(f"register_autocast: expected device_type 'cpu' or 'cuda', got {device_type!r}")
     find(op).casts[device_type] = cast_inputs
 
 
 def get_ctx() -> Any:
-    """Raise RuntimeError: the context for sizes that depend on data exists only while a graph is captured."""
+    """Return the context for sizes that depend on data, which exists only while a graph is captured.
+
+    Returns: never; flambeau captures no graphs.
+    Raises: RuntimeError.
+
+    Example:
+        >>> flambeau.library.get_ctx.__name__
+        'get_ctx'
+    """
     raise RuntimeError(
         "get_ctx: only available inside the function of register_fake while a graph is captured"
     )

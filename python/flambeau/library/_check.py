@@ -23,22 +23,28 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, str]:
-    """Call an operator on sample arguments and check what it is registered with.
+    """Call a custom operator with sample arguments and check its schema and registrations.
 
     Args:
-        op: an operator that was defined with `custom_op` or `Library`.
-        args: sample arguments.
-        kwargs: sample keyword arguments.
-        test_utils: which tests: "test_schema" (nothing is written that the schema does not name),
-            "test_autograd_registration" (a derivative is registered if a tensor requires one),
-            "test_faketensor" (`register_fake` gives the shapes and dtypes of the results),
+        op: the operator, defined with `custom_op` or `Library`.
+        args: the sample arguments.
+        kwargs: the sample keyword arguments.
+        test_utils: the tests: "test_schema" (it writes only to the arguments that the schema names),
+            "test_autograd_registration" (a derivative is registered if an argument requires a gradient),
+            "test_faketensor" (the function of `register_fake` returns the right shapes and dtypes),
             "test_aot_dispatch_dynamic" (gradients of two calls agree).
-        raise_exception: raise the first failure instead of returning it.
-        atol: absolute tolerance of gradients.
-        rtol: relative tolerance of gradients.
+        raise_exception: whether to raise the first failure instead of returning it.
+        atol: the absolute tolerance of gradients. None means the default of `testing.assert_close`.
+        rtol: the relative tolerance of gradients. None means the default of `testing.assert_close`.
+    Returns: a dict from the test to "SUCCESS" or the failure.
+    Raises: RuntimeError for other tests.
 
-    Returns:
-        SUCCESS or the failure, by test.
+    Example:
+        >>> @flambeau.library.custom_op("docs_library::squared", mutates_args=())
+        ... def squared(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x * x
+        >>> flambeau.library.opcheck(squared, (flambeau.ones(2),), test_utils="test_schema")
+        {'test_schema': 'SUCCESS'}
     """
     operator = find(op)
     chosen = [test_utils] if isinstance(test_utils, str) else list(test_utils)

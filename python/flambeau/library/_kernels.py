@@ -49,13 +49,16 @@ def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
     """Return the kernel that an operator runs for a dispatch key.
 
     Args:
-        op: a definition, an overload or 'namespace::name'.
-        dispatch_key: such as "CPU". Operators of aten have one kernel for "CPU", which is the operator.
-    Raises: RuntimeError if there is no such operator or kernel.
+        op: the operator: a definition, an overload or ``namespace::name``.
+        dispatch_key: the key, such as "CPU". For operators of aten the kernel of "CPU" is the operator
+            itself.
+    Returns: an object whose ``call_boxed(None, *args)`` runs the kernel.
+    Raises: RuntimeError if there is no such operator or kernel, TypeError if the key is no dispatch key.
 
-    >>> import flambeau as fb
-    >>> get_kernel("aten::add.Tensor", "CPU").call_boxed(None, fb.ones(1), fb.ones(1))
-    tensor([2.])
+    Example:
+        >>> kernel = flambeau.library.get_kernel("aten::add.Tensor", "CPU")
+        >>> hasattr(kernel, "call_boxed")
+        True
     """
     if not isinstance(dispatch_key, str) and not hasattr(dispatch_key, "name"):
         raise TypeError(f"get_kernel: expected a dispatch key, got {type(dispatch_key).__name__}")
@@ -87,7 +90,7 @@ def register_torch_dispatch(
     *,
     lib: Any = None,
 ) -> Any:
-    """Register what answers for an operator where a class with ``__torch_dispatch__``, or a mode, is asked.
+    """Register a function that answers for an operator in place of a ``__torch_dispatch__``.
 
     Args:
         op: an overload, a definition of `custom_op`, or "namespace::name".
@@ -95,6 +98,18 @@ def register_torch_dispatch(
         func: ``func(mode_or_class, op, types, args, kwargs)``, asked instead of ``__torch_dispatch__``;
             without it a decorator is returned.
         lib: accepted; rules live as long as the process.
+    Raises: RuntimeError if the operator has a rule for the class, or does not exist.
+
+    Example:
+        >>> import flambeau
+        >>> from flambeau.utils._python_dispatch import TorchDispatchMode
+        >>> class Zeros(TorchDispatchMode): ...
+        >>> @flambeau.library.register_torch_dispatch("aten::exp", Zeros)
+        ... def rule(mode, op, types, args=(), kwargs=None):
+        ...     return args[0] * 0
+        >>> with Zeros():
+        ...     flambeau.exp(flambeau.ones(2))
+        tensor([0., 0.])
     """
     if func is None:
         return lambda function: register_torch_dispatch(op, torch_dispatch_class, function, lib=lib)
@@ -122,9 +137,25 @@ def triton_op(
     mutates_args: str | Iterable[str],
     schema: str | None = None,
 ) -> Any:
-    """Make an operator of a function that launches Triton kernels; without them it runs on any device.
+    """Decorate a function that launches Triton kernels to make it an operator.
 
-    Its gradient is what `register_autograd` gives.
+    flambeau runs it like an operator of `custom_op`, on any device; launching a Triton kernel raises an
+    error.
+
+    Args:
+        name: the name, ``namespace::name``.
+        fn: the function. None makes a decorator.
+        mutates_args: the names of the tensors that the function writes to, or "unknown".
+        schema: the schema, ``(Tensor x, ...) -> Tensor``. None derives it from the annotations.
+    Returns: the operator. `register_autograd` registers its gradient.
+    Raises: ValueError for another form of name, or annotations that do not determine a schema.
+
+    Example:
+        >>> @flambeau.library.triton_op("docs_library::plus_one", mutates_args=())
+        ... def plus_one(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x + 1
+        >>> plus_one(flambeau.ones(2))
+        tensor([2., 2.])
     """
     if fn is None:
         return lambda function: triton_op(name, function, mutates_args=mutates_args, schema=schema)
@@ -132,7 +163,17 @@ def triton_op(
 
 
 def wrap_triton(triton_kernel: Function, /) -> NoReturn:
-    """Refuse: the package triton, whose kernels run on CUDA devices, is not used."""
+    """Refuse a Triton kernel, because flambeau has no CUDA device to run it.
+
+    Args:
+        triton_kernel: the kernel.
+    Returns: never.
+    Raises: ModuleNotFoundError.
+
+    Example:
+        >>> flambeau.library.wrap_triton.__name__
+        'wrap_triton'
+    """
     raise ModuleNotFoundError(
         "wrap_triton: flambeau has no Triton kernels, which need a CUDA device", name="triton"
     )
