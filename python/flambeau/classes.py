@@ -15,7 +15,7 @@ class _Namespace:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise RuntimeError(
-            f"class '{self.name}.{name}' does not exist: flambeau has no classes of TorchScript"
+            f"classes: class '{self.name}.{name}' does not exist; flambeau has no classes of TorchScript"
         )
 
 

@@ -82,7 +82,7 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 
 def _checked_source(source: str) -> None:
     if source not in ("github", "local"):
-        raise ValueError(f"Unknown source: expected 'github' or 'local', got {source!r}")
+        raise ValueError(f"hub: Unknown source: expected 'github' or 'local', got {source!r}")
     if source == "github":
         raise RuntimeError("hub: repositories are read from folders only; pass source='local' and a path")
 
@@ -100,7 +100,7 @@ def _configuration(folder: str | os.PathLike[str]) -> ModuleType:
         sys.path.remove(str(folder))
     lacking = [name for name in getattr(module, VAR_DEPENDENCY, None) or () if not _installed(name)]
     if lacking:
-        raise RuntimeError(f"Missing dependencies: {', '.join(lacking)}")
+        raise RuntimeError(f"hub: Missing dependencies: {', '.join(lacking)}; install them")
     return module
 
 
@@ -113,7 +113,7 @@ def _entry(folder: str | os.PathLike[str], name: str) -> Any:
         raise ValueError(f"hub: expected the name of a function as model, got {type(name).__name__}")
     entry = getattr(_configuration(folder), name, None)
     if not callable(entry):
-        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+        raise RuntimeError(f"hub: Cannot find callable {name} in hubconf; hub.list() shows what it has")
     return entry
 
 
@@ -255,7 +255,10 @@ def download_url_to_file(
                 _show(progress, file.tell(), length)
         found = digest.hexdigest()
         if hash_prefix is not None and not found.startswith(hash_prefix):
-            raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
+            raise RuntimeError(
+                f'download_url_to_file: invalid hash value (expected "{hash_prefix}", got "{found}"); the '
+                "file is damaged, download it again"
+            )
         Path(name).chmod(0o644)
         Path(name).replace(target)
     finally:

@@ -25,7 +25,7 @@ class data_value_t:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse to make an instance."""
-        raise TypeError(f"{cls.__name__}: expected no call, the class names a type alone")
+        raise TypeError(f"{cls.__name__}: expected no call, got one; the class only names a type")
 
 
 class EventHandlerHandle:
@@ -35,7 +35,7 @@ class EventHandlerHandle:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse to make an instance."""
-        raise TypeError(f"{cls.__name__}: expected no call, register_event_handler returns handles")
+        raise TypeError(f"{cls.__name__}: expected no call, got one; register_event_handler returns handles")
 
 
 class Event:

@@ -150,7 +150,7 @@ class OverloadPacket:
             if self._takes(args, kwargs):
                 raise
             raise RuntimeError(
-                f"aten::{self.__name__}: the arguments failed to match any schema: {error}"
+                f"ops.aten.{self.__name__}: the arguments failed to match any schema: {error}"
             ) from error
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -269,23 +269,28 @@ def _given(
 ) -> dict[str, Any]:
     places = [p for p in parameters if not p.keyword_only]
     if len(args) > len(places):
-        raise RuntimeError(f"{who} expected at most {len(places)} arguments, got {len(args)}")
+        raise RuntimeError(f"{who}: expected at most {len(places)} arguments, got {len(args)}")
     given = {p.name: value for p, value in zip(places, args, strict=False)}
     known = {p.name for p in parameters}
     for name in kwargs:
         if name not in known:
-            raise RuntimeError(f"{who} got an unknown keyword argument '{name}'")
+            raise RuntimeError(
+                f"{who}: got an unknown keyword argument '{name}'; expected one of {sorted(known)}"
+            )
         if name in given:
-            raise RuntimeError(f"{who} got two values for argument '{name}'")
+            raise RuntimeError(f"{who}: got two values for argument '{name}'; expected one")
     given |= kwargs
     for parameter in parameters:
         if parameter.name not in given:
             if parameter.required:
-                raise RuntimeError(f"{who} is missing value for argument '{parameter.name}'")
+                raise RuntimeError(
+                    f"{who}: missing value for argument '{parameter.name}'; expected one of type "
+                    f"'{parameter.type}'"
+                )
         elif not _takes(parameter.type, given[parameter.name]):
             raise RuntimeError(
-                f"{who} Expected a value of type '{parameter.type}' for argument "
-                f"'{parameter.name}' but instead found type '{type(given[parameter.name]).__name__}'"
+                f"{who}: Expected a value of type '{parameter.type}' for argument '{parameter.name}', got "
+                f"type '{type(given[parameter.name]).__name__}'"
             )
     return given
 

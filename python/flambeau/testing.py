@@ -67,7 +67,10 @@ def assert_close(
     """
     if (rtol is None) != (atol is None):
         missing = "atol" if atol is None else "rtol"
-        raise ValueError(f"rtol and atol must both be specified or both be unspecified, but got no {missing}")
+        raise ValueError(
+            "assert_close: rtol and atol must both be specified or both be unspecified: expected "
+            f"both or neither, got no {missing}"
+        )
     checks = (allow_subclasses, check_device, check_dtype, check_layout, check_stride)
     try:
         _compare(actual, expected, (rtol, atol), equal_nan, checks, "")
@@ -83,12 +86,16 @@ class _Mismatch(Exception):
 def _compare(actual: Any, expected: Any, bounds: Any, equal_nan: bool, checks: Any, where: str) -> None:
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
-            raise _Mismatch(f"Mappings differ in their keys:{where} {list(actual)} and {list(expected)}")
+            raise _Mismatch(
+                f"assert_close: Mappings differ in their keys:{where} {list(actual)} and {list(expected)}"
+            )
         for key in actual:
             _compare(actual[key], expected[key], bounds, equal_nan, checks, f"{where} item [{key!r}]")
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            raise _Mismatch(f"Sequences differ in length:{where} {len(actual)} != {len(expected)}")
+            raise _Mismatch(
+                f"assert_close: Sequences differ in length:{where} {len(actual)} != {len(expected)}"
+            )
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             _compare(a, b, bounds, equal_nan, checks, f"{where} item [{i}]")
     elif isinstance(actual, Tensor) and isinstance(expected, Tensor):
@@ -101,7 +108,8 @@ def _compare(actual: Any, expected: Any, bounds: Any, equal_nan: bool, checks: A
         return
     else:
         raise TypeError(
-            f"No comparison pair takes {type(actual).__name__} and {type(expected).__name__}.{where}"
+            "assert_close: No comparison pair for these types: expected two values of one kind, got "
+            f"{type(actual).__name__} and {type(expected).__name__}.{where}"
         )
 
 
@@ -183,7 +191,7 @@ def _check_attributes(actual: Tensor, expected: Tensor, checks: Any, where: str)
     ]
     for wanted, name, a, b in asked:
         if wanted and a != b:
-            raise _Mismatch(f"attribute '{name}' differs:{where} {a} != {b}")
+            raise _Mismatch(f"assert_close: attribute '{name}' differs:{where} {a} != {b}")
 
 
 def _tolerances(actual: Tensor, expected: Tensor, bounds: Any) -> tuple[float, float]:
@@ -283,9 +291,11 @@ def make_tensor(
         raise ValueError(f"make_tensor: expected low < high, got {first} and {last}")
     real = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not real:
-        raise ValueError("make_tensor: requires_grad needs a floating or complex dtype")
+        raise ValueError(
+            f"make_tensor: expected a floating or complex dtype for requires_grad=True, got {dtype}"
+        )
     if noncontiguous and memory_format is not None:
-        raise ValueError("make_tensor: `noncontiguous` and `memory_format` exclude each other")
+        raise ValueError("make_tensor: expected noncontiguous or memory_format, got both")
     count = math.prod(sizes) * (2 if noncontiguous else 1)
     if real:
         parts = [fb.rand(count, dtype=fb.float64) * (last - first) + first for _ in range(2)]

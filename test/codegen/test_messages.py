@@ -82,7 +82,7 @@ def test_a_message_without_its_operator_would_be_found():
 
 PACKAGE = Path(flambeau.__file__).parent
 WRITTEN = ("_operators/*.py", "functional.py", "nn/functional/*.py", "signal/*.py", "sparse/*.py")
-PYTHON_HEAD = re.compile(r"[a-z_{][\w.{}' ]*(\(\))?: |\{|[a-z_]+\(\)|module '")
+PYTHON_HEAD = re.compile(r"[A-Za-z_{][\w.{}' ]*(\(\))?: |\{|[a-z_]+\(\)|module '")
 
 
 def raised_texts(source: str) -> Iterator[str]:

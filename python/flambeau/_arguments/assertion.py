@@ -51,7 +51,7 @@ def _raise_unless(error_type: type[Exception], cond: bool, message: Message) -> 
     if cond:
         return
     if message is not None and not callable(message):
-        raise TypeError(f"message must be a callable, got {type(message).__name__}")
+        raise TypeError(f"_check: expected message to be a callable, got {type(message).__name__}")
     raise error_type("a check failed: the condition is False" if message is None else str(message()))
 
 
@@ -59,9 +59,11 @@ def _check_with(error_type: type[Exception], cond: bool, message: Message) -> No
     """Raise `error_type` unless `cond` holds; TypeError if it is no bool."""
     if not isinstance(cond, bool):
         hint = "; _check_tensor_all takes tensors" if isinstance(cond, Tensor) else ""
-        raise TypeError(f"cond must be a bool, got {type(cond).__name__}{hint}")
+        raise TypeError(
+            f"_check: cond must be a bool: expected True or False, got {type(cond).__name__}{hint}"
+        )
     if not issubclass(error_type, Exception) or issubclass(error_type, Warning):
-        raise TypeError(f"error_type must be an exception, got {error_type}")
+        raise TypeError(f"_check_with: expected error_type to be an exception, got {error_type}")
     _raise_unless(error_type, cond, message)
 
 
@@ -100,9 +102,13 @@ def _check_is_size(i: Any, message: Message = None, *, max: Any = None) -> None:
 def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Message = None) -> None:
     """Raise `error_type` unless all elements hold; TypeError if it is no tensor of bool."""
     if not isinstance(cond, Tensor):
-        raise TypeError(f"cond must be a tensor, got {type(cond).__name__}")
+        raise TypeError(
+            f"_check_tensor_all: cond must be a tensor: expected a Tensor, got {type(cond).__name__}"
+        )
     if cond.dtype != _C.bool:
-        raise TypeError(f"cond tensor must have dtype bool, got {cond.dtype}")
+        raise TypeError(
+            f"_check_tensor_all: cond tensor must have dtype bool: expected a bool tensor, got {cond.dtype}"
+        )
     _check_with(error_type, bool(cond.all().item()), message)
 
 

@@ -58,7 +58,7 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, **options: An
 def _capture(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: graph capture is not built yet."""
     raise RuntimeError(
-        "flambeau has no capture of graphs from bytecode; flambeau.fx.symbolic_trace traces calls"
+        "_dynamo: graphs cannot be captured from bytecode; use flambeau.fx.symbolic_trace, which traces calls"
     )
 
 

@@ -49,7 +49,9 @@ def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
     Raises: ValueError for a kind that is not known.
     """
     if artifact_name not in _ARTIFACTS:
-        raise ValueError(f"Artifact name: expected one of {sorted(_ARTIFACTS)}, got {artifact_name!r}")
+        raise ValueError(
+            f"getArtifactLogger: expected an artifact name of {sorted(_ARTIFACTS)}, got {artifact_name!r}"
+        )
     name = f"{module_qname}.__{artifact_name}"
     _made.setdefault(artifact_name, set()).add(name)
     logger = logging.getLogger(name)
@@ -87,9 +89,14 @@ def _check(settings: dict[str, Any]) -> None:
     for name, value in settings.items():
         if name in _COMPONENTS:
             if value is not None and value not in known:
-                raise ValueError(f"Unrecognized log level for {name}: expected one of {known}, got {value!r}")
+                raise ValueError(
+                    f"set_logs: Unrecognized log level for {name}: expected one of {known}, got {value!r}"
+                )
         elif name not in _ARTIFACTS:
-            raise TypeError(f"set_logs: got an unexpected keyword argument {name!r}")
+            raise TypeError(
+                "set_logs: expected a component or an artifact as keyword, got an unexpected keyword "
+                f"argument {name!r}"
+            )
         elif not isinstance(value, bool):
             raise ValueError(f"set_logs: Expected bool for the artifact {name}, got {value!r}")
 

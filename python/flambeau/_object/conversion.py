@@ -112,12 +112,18 @@ def asarray(
     source = _aliased(obj, dtype, copy)
     if source is None:
         if copy is False:
-            raise ValueError("can't alias arbitrary sequence into a tensor: a copy is needed")
+            raise ValueError(
+                "asarray: can't alias arbitrary sequence into a tensor: expected an object with its own "
+                f"memory for copy=False, got {type(obj).__name__}"
+            )
         return tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
     wanted = source.requires_grad if requires_grad is None else requires_grad
     out = _placed(source, dtype, device)
     if copy is False and out is not source:
-        raise ValueError("can't alias the object with another dtype or device: a copy is needed")
+        raise ValueError(
+            f"asarray: can't alias the object with another dtype or device: expected {source.dtype} "
+            f"on {source.device} for copy=False, got {out.dtype} on {out.device}"
+        )
     if copy and out is source:
         out = out.clone()
     if not out.is_leaf and not wanted:
@@ -135,7 +141,9 @@ def _aliased(obj: Any, dtype: dtype | None, copy: bool | None) -> Tensor | None:
         return from_dlpack(obj)
     if _C._is_numpy_scalar(obj):
         if copy is False:
-            raise RuntimeError("can't alias NumPy scalars: they have no memory of their own to share")
+            raise RuntimeError(
+                "asarray: can't alias NumPy scalars: they share no memory; pass copy=None or copy=True"
+            )
         return None
     if type(obj) not in _COPIED and _C._has_buffer(obj):
         return frombuffer(obj, dtype=dtype or _C.get_default_dtype())
@@ -204,12 +212,13 @@ def from_file(
                 file.truncate(count)
             elif have < count:
                 raise RuntimeError(
-                    f"file <{filename}> size <{have}> is smaller than the required size <{count}>"
+                    f"from_file: file <{filename}> size <{have}> is smaller than the required size "
+                    f"<{count}>; pass a smaller size or a larger file"
                 )
             if not count:
                 return _C._functions.empty((0,), dtype=kind)
             access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
             memory = mmap.mmap(file.fileno(), count, access=access)
     except OSError as error:
-        raise RuntimeError(f"unable to open file <{filename}>: {error}") from error
+        raise RuntimeError(f"from_file: unable to open file <{filename}>: {error}") from error
     return frombuffer(memory, dtype=kind, requires_grad=requires_grad)

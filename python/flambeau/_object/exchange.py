@@ -43,7 +43,10 @@ class ExchangeMethods:
         if dtype is None or array.dtype == dtype:
             return array.copy() if copy else array
         if copy is False:
-            raise ValueError(f"__array__: {self.dtype} cannot become {dtype} without a copy")
+            raise ValueError(
+                f"__array__: expected a dtype without conversion for copy=False, got {self.dtype} to "
+                f"become {dtype}"
+            )
         return array.astype(dtype)
 
     def __array_wrap__(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
@@ -83,13 +86,15 @@ class ExchangeMethods:
         if not (stream is None or type(stream) is int):
             raise TypeError(f"__dlpack__: expected an integer or None as stream, got {type(stream).__name__}")
         if stream not in (None, -1):
-            raise AssertionError(f"stream should be None on the CPU, got {stream}")
+            raise AssertionError(f"__dlpack__: stream should be None on the CPU: expected None, got {stream}")
         source, copied = self, False
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             if copy is False:
-                raise ValueError("__dlpack__: the device asked for needs a copy, and copy=False forbids it")
+                raise ValueError(
+                    f"__dlpack__: expected the tensor's own device for copy=False, got {dl_device}"
+                )
             if self.requires_grad:
-                raise BufferError("DLPack: the tensor requires grad; export its detach()")
+                raise BufferError("__dlpack__: the tensor requires grad; export its detach()")
             source, copied = _copied_to(self, dl_device), True
         return source._to_dlpack(max_version is not None and max_version[0] >= 1, copied)
 

@@ -99,7 +99,8 @@ def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
     if input.numel() != 1:
         raise RuntimeError(
-            "Boolean value of Tensor with more than one value is ambiguous; any() and all() reduce it"
+            "is_nonzero: Boolean value of Tensor with more than one value is ambiguous; reduce it by "
+            "any() or all()"
         )
     return bool(input)
 

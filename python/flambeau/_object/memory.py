@@ -147,9 +147,14 @@ class MemoryMethods:
         Raises: RuntimeError for fewer than 2 dimensions, and for more unless all sizes are equal.
         """
         if self.dim() < 2:
-            raise RuntimeError("dimensions must larger than 1")
+            raise RuntimeError(
+                "fill_diagonal_: dimensions must larger than 1: expected 2 dimensions or more, got "
+                f"{self.dim()}"
+            )
         if self.dim() > 2 and len(set(self.shape)) > 1:
-            raise RuntimeError("expected dimensions of equal length")
+            raise RuntimeError(
+                f"fill_diagonal_: expected dimensions of equal length, got shape {list(self.shape)}"
+            )
         if self.dim() > 2:
             count, step = self.shape[0], sum(self.stride())
             self.as_strided((count,), (step,), self.storage_offset()).fill_(fill_value)

@@ -119,7 +119,7 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
     from flambeau._object.sparse import sparse_coo_tensor
 
     if layout != _C.sparse_coo:
-        raise NotImplementedError(f"rebuilding a sparse tensor: expected layout sparse_coo, got {layout}")
+        raise NotImplementedError(f"load: expected layout sparse_coo for a sparse tensor, got {layout}")
     indices, values, size, *flag = data
     is_coalesced = bool(flag and flag[0])
     return sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced, check_invariants=True)

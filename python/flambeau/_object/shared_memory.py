@@ -166,7 +166,10 @@ def reduce_tensor(tensor: Any) -> Any:
     Raises: RuntimeError for results that require gradients: no graph crosses into another process.
     """
     if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError("a tensor with a graph cannot be sent to another process; send x.detach()")
+        raise RuntimeError(
+            "multiprocessing: a tensor with an autograd graph cannot be sent to another process; "
+            "send x.detach()"
+        )
     if tensor.is_sparse:
         from flambeau._object.rebuild import rebuilt_sparse, sparse_parts
 

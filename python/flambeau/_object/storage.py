@@ -24,7 +24,9 @@ _known: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 def position(index: Any, size: int) -> int:
     """Return an index, which may count from the end, as one from the beginning."""
     if not -size <= index < size:
-        raise IndexError(f"storage: index {index} is out of range, there are {size} elements")
+        raise IndexError(
+            f"UntypedStorage: index {index} is out of range: expected {-size} to {size - 1}, got {index}"
+        )
     return int(index) % size
 
 

@@ -66,7 +66,7 @@ class _TensorMethods:
 
     def __contains__(self: Any, element: Any) -> bool:
         if not isinstance(element, Tensor | int | float | complex):
-            raise RuntimeError(f"in: expected a Tensor or a number, got {type(element)}")
+            raise RuntimeError(f"__contains__: expected a Tensor or a number, got {type(element)}")
         return bool((self == element).any().item())
 
     def __abs__(self: Any) -> Tensor:
@@ -297,8 +297,8 @@ class _TensorMethods:
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "expected a leaf: only Tensors that are created explicitly by the user support the "
-                "deepcopy protocol; copy detach() of a computed one"
+                "__deepcopy__: expected a leaf: only Tensors that are created explicitly by the user "
+                "support the deepcopy protocol; copy detach() of a computed one"
             )
         if id(self) in memo:
             return memo[id(self)]
@@ -391,7 +391,9 @@ def _as_source(value: Any) -> Tensor:
 def _fill_from(target: Any, values: Iterable[Any]) -> Tensor:
     """Write one value per element, in row-major order."""
     if target.requires_grad:
-        raise RuntimeError("expected a tensor without requires_grad: its values have no history")
+        raise RuntimeError(
+            "__setstate__: expected a tensor without requires_grad, got one whose values have a history"
+        )
     import flambeau
 
     flat = flambeau.tensor(list(values), dtype=target.dtype)

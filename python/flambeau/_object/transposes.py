@@ -30,5 +30,8 @@ def alone(name: str, tensor: Tensor) -> Tensor:
 def matrices(name: str, tensor: Tensor) -> Tensor:
     """The tensor, if it holds matrices."""
     if tensor.dim() == 1:
-        raise RuntimeError(f"tensor.{name} is only supported on matrices, got a tensor of 1 dimension")
+        raise RuntimeError(
+            f"Tensor.{name}: tensor.{name} is only supported on matrices: expected 2 dimensions or "
+            "more, got 1"
+        )
     return tensor

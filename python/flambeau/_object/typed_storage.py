@@ -37,7 +37,10 @@ class TypedStorage:
     def __new__(cls, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None) -> Any:
         """Make one; classes for a dtype make plain ones."""
         if len(args) > 1 or (args and wrap_storage is not None):
-            raise TypeError(f"{cls.__name__}: expected a number of elements, a sequence, or wrap_storage")
+            raise TypeError(
+                f"{cls.__name__}: expected a number of elements, a sequence, or wrap_storage, got "
+                f"{args or wrap_storage!r}"
+            )
         if args and isinstance(args[0], TypedStorage | UntypedStorage | Tensor):
             raise TypeError(f"{cls.__name__}: expected a number or a sequence, got {type(args[0]).__name__}")
         if wrap_storage is not None and dtype is None and cls._class_dtype is None:
@@ -47,7 +50,10 @@ class TypedStorage:
         if wrap_storage is None:
             wrap_storage = _elements(args[0] if args else 0, out.dtype).untyped_storage()
         if not isinstance(wrap_storage, UntypedStorage):
-            raise TypeError(f"wrap_storage: expected UntypedStorage, got {type(wrap_storage).__name__}")
+            raise TypeError(
+                f"{cls.__name__}: expected wrap_storage to be an UntypedStorage, got "
+                f"{type(wrap_storage).__name__}"
+            )
         out._untyped_storage = wrap_storage if device is None else wrap_storage.to(device)
         return out
 

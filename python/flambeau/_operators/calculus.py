@@ -55,7 +55,7 @@ def gradient(
 def _dims(input: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return list(range(input.dim()))
-    return wrapped_dims(dim, input.dim())
+    return wrapped_dims("gradient", dim, input.dim())
 
 
 def _steps(spacing: Any, count: int) -> list[Any]:

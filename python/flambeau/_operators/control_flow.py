@@ -101,9 +101,13 @@ def associative_scan(
     tensor([1., 2., 6.])
     """
     if not callable(combine_fn):
-        raise ValueError("associative_scan: expected a callable as combine_fn")
+        raise ValueError(
+            f"associative_scan: expected a callable as combine_fn, got {type(combine_fn).__name__}"
+        )
     if combine_mode not in ("pointwise", "generic"):
-        raise ValueError(f"associative_scan: combine_mode must be pointwise or generic, got {combine_mode!r}")
+        raise ValueError(
+            f"associative_scan: expected combine_mode 'pointwise' or 'generic', got {combine_mode!r}"
+        )
     leaves, spec = tree_flatten(xs)
     if not leaves or not all(isinstance(x, Tensor) and x.dim() > 0 for x in leaves):
         raise ValueError("associative_scan: expected tensors of at least 1 dimension")

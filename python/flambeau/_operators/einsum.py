@@ -263,7 +263,8 @@ def einsum(*args: Any) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): expected an equation and its operands, or operands each with a list of subscripts"
+            "einsum(): expected an equation and its operands, or operands each with a list of "
+            "subscripts, got other arguments"
         )
     if isinstance(args[0], str):
         single = len(args) == 2 and isinstance(args[1], list | tuple)
@@ -272,7 +273,7 @@ def einsum(*args: Any) -> Tensor:
         require_all_tensors("einsum", args[:1])
         operands = list(args[0 : len(args) // 2 * 2 : 2])
     if not operands:
-        raise ValueError("einsum(): expected at least one operand")
+        raise ValueError("einsum(): expected at least one operand, got none")
     require_all_tensors("einsum", operands)
     dims = tuple([operand.dim() for operand in operands])
     if isinstance(args[0], str):

@@ -101,7 +101,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _DISTANCE_
     tensor([[5.]])
     """
     if compute_mode not in _DISTANCE_MODES:
-        raise ValueError(f"cdist: unknown compute_mode {compute_mode!r}")
+        raise ValueError(
+            f"cdist: expected compute_mode to be a known mode, got unknown compute_mode {compute_mode!r}"
+        )
     return _C._functions.cdist(x1, x2, p, None)
 
 

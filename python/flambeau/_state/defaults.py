@@ -39,7 +39,7 @@ class TensorType(type):
         if len(args) == 1 and not isinstance(args[0], int):
             data = args[0]
             if isinstance(data, Tensor) and data.dtype != cls.dtype:
-                raise TypeError(f"expected a tensor of {cls.dtype}, got {data.dtype}")
+                raise TypeError(f"{cls.__name__}: expected a tensor of {cls.dtype}, got {data.dtype}")
             if type(data).__name__ == "Size":
                 return _C._functions.empty(data, dtype=cls.dtype)
             return data if isinstance(data, Tensor) else _C.tensor(data, cls.dtype, None)
@@ -92,9 +92,11 @@ def set_default_tensor_type(t: Any) -> None:
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
     chosen = TENSOR_TYPES.get(name.rpartition(".")[2])
     if chosen is None:
-        raise TypeError(f"invalid type object: expected a floating type of tensors, got {t!r}")
+        raise TypeError(
+            f"set_default_tensor_type: invalid type object: expected a floating tensor type, got {t!r}"
+        )
     if not chosen.dtype.is_floating_point:
-        raise TypeError("set_default_dtype: expected a floating dtype")
+        raise TypeError(f"set_default_tensor_type: expected a tensor type of a floating dtype, got {t!r}")
     _C.set_default_dtype(chosen.dtype)
 
 

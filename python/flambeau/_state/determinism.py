@@ -53,15 +53,22 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Set both flags: 0 or "default" none, 1 or "warn" warnings, 2 or "error" errors."""
     if not isinstance(debug_mode, int | str):
-        raise TypeError(f"debug_mode: expected str or int, got {type(debug_mode)}")
+        raise TypeError(
+            "set_deterministic_debug_mode: expected debug_mode to be str or int, got "
+            f"{type(debug_mode).__name__}"
+        )
     if isinstance(debug_mode, str):
         if debug_mode not in _MODES:
             raise RuntimeError(
-                f"invalid value of debug_mode: expected 'default', 'warn' or 'error', got {debug_mode!r}"
+                "set_deterministic_debug_mode: invalid value of debug_mode: expected 'default', 'warn' "
+                f"or 'error', got {debug_mode!r}"
             )
         debug_mode = _MODES.index(debug_mode)
     if debug_mode not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode: must be from 0 to 2, got {debug_mode}")
+        raise RuntimeError(
+            "set_deterministic_debug_mode: invalid value of debug_mode: expected a number from 0 to "
+            f"2, got {debug_mode}"
+        )
     _state["mode"] = int(debug_mode)
     _settle()
 

@@ -26,7 +26,10 @@ def _device_of(device: Any, owner: str) -> _C.device:
 
 
 def _refuse_events(device: _C.device) -> None:
-    raise RuntimeError(f"{device.type} backend doesn't support events: each call ends before it returns")
+    raise RuntimeError(
+        f"Event: {device.type} backend doesn't support events; every call ends before it returns, "
+        "so none is needed"
+    )
 
 
 class Stream:
@@ -54,14 +57,18 @@ class Stream:
     ) -> None:
         numbers = (stream_id, device_index, device_type)
         if None in numbers and any(number is not None for number in numbers):
-            raise TypeError("Stream: stream_id, device_index and device_type belong together")
+            raise TypeError(
+                f"Stream: expected stream_id, device_index and device_type together, got {numbers}"
+            )
         if stream_id is None or device_index is None or device_type is None:
             self.device = _device_of(device, "Stream")
             self.stream_id, self.device_index = 0, -1
         else:
             kinds = {number: kind for kind, number in _NUMBER_OF_KIND.items()}
             if device_type not in kinds:
-                raise RuntimeError(f"Stream: there is no device of type {device_type}")
+                raise RuntimeError(
+                    f"Stream: no device has the type {device_type}; use a device of this machine"
+                )
             self.device = _C.device(kinds[device_type])
             self.stream_id, self.device_index = stream_id, device_index
         self.device_type = _NUMBER_OF_KIND[self.device.type]
@@ -94,7 +101,10 @@ class Stream:
     @property
     def native_handle(self) -> int:
         """The address of the device's own object; RuntimeError, as the CPU has none."""
-        raise RuntimeError("the backend doesn't support getting stream native handle: it has no streams")
+        raise RuntimeError(
+            "Stream.native_handle: the backend doesn't support getting stream native handle; it has "
+            "no streams"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -159,8 +169,14 @@ class Event:
     def elapsed_time(self, end_event: Event) -> float:
         """Return the milliseconds to another event; ValueError, as neither can be recorded."""
         if not (self._is_timed and end_event._is_timed):
-            raise ValueError("Event.elapsed_time: expected two events made with 'enable_timing=True'")
-        raise ValueError("Event.elapsed_time: both events must be recorded, which the CPU cannot do")
+            raise ValueError(
+                "Event.elapsed_time: expected two events made with 'enable_timing=True', got one without "
+                "timing"
+            )
+        raise ValueError(
+            "Event.elapsed_time: expected two recorded events, got unrecorded ones, since both "
+            "events must be recorded and the CPU cannot do so"
+        )
 
     def ipc_handle(self) -> bytes:
         """Return what names the event in other processes; NotImplementedError."""

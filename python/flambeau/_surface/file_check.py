@@ -25,7 +25,7 @@ class _Check:
 
 
 def _fail(problem: str, text: str, check: _Check) -> None:
-    raise RuntimeError(f"{problem}\nText:\n{text}\nCheck: {check.label}")
+    raise RuntimeError(f"FileCheck.run: {problem}\nText:\n{text}\nCheck: {check.label}")
 
 
 def _find(text: str, check: _Check, begin: int) -> tuple[int, int]:

@@ -10,7 +10,10 @@ class _NoContext:
     """A context that exists while a graph is captured."""
 
     def __init__(self, *args: Any) -> None:
-        raise RuntimeError(f"torch._guards.{type(self).__name__}: flambeau has no capture of graphs")
+        raise RuntimeError(
+            f"{type(self).__name__}: flambeau captures no graphs from bytecode; use "
+            "flambeau.fx.symbolic_trace"
+        )
 
     @classmethod
     def try_get(cls) -> None:
@@ -19,7 +22,10 @@ class _NoContext:
     @classmethod
     def get(cls) -> NoReturn:
         """Raise RuntimeError: no graph is being captured."""
-        raise RuntimeError(f"{cls.__name__}.get() must be called while a graph is captured")
+        raise RuntimeError(
+            f"{cls.__name__}.get: {cls.__name__}.get() must be called while a graph is captured; "
+            "flambeau captures none"
+        )
 
 
 class TracingContext(_NoContext):

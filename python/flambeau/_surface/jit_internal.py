@@ -243,4 +243,6 @@ def is_final(ann: Any) -> bool:
 
 def raise_error_container_parameter_missing(target_type: str) -> None:
     """Raise that a container's element type is missing."""
-    raise RuntimeError(f"Attempted to use {target_type} without its element type: write {target_type}[...]")
+    raise RuntimeError(
+        f"jit: Attempted to use {target_type} without its element type; write {target_type}[...]"
+    )

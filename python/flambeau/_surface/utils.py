@@ -62,13 +62,16 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     index: Any = None
     if isinstance(device, flambeau.device):
         if device.type == "cpu" and not allow_cpu:
-            raise ValueError(f"expected the index of a non cpu device, got {device}")
+            raise ValueError(f"_get_device_index: expected the index of a non cpu device, got {device}")
         index = -1 if device.type == "cpu" else device.index
     elif isinstance(device, int):
         index = device
     if index is None:
         if not optional:
-            raise ValueError(f"expected an integer or a device with an index, such as cuda:0, got {device}")
+            raise ValueError(
+                "_get_device_index: expected an integer or a device with an index, such as cuda:0, got "
+                f"{device}"
+            )
         return 0
     return index
 

@@ -96,9 +96,11 @@ can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     """Return the number of inputs ("fan_in") or outputs ("fan_out") of a weight."""
-    fans = dict(zip(("fan_in", "fan_out"), flambeau.nn.init._fans(tensor), strict=True))
+    fans = dict(
+        zip(("fan_in", "fan_out"), flambeau.nn.init._fans("_calculate_correct_fan", tensor), strict=True)
+    )
     if mode.lower() not in fans:
-        raise ValueError(f"expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
+        raise ValueError(f"_calculate_correct_fan: expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
     return fans[mode.lower()]
 
 
@@ -175,7 +177,10 @@ def get_enum(reduction: str) -> int:
     """Return the number of a reduction: none, mean, sum are 0, 1, 2."""
     numbers = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
     if reduction not in numbers:
-        raise ValueError(f"{reduction} is not a valid value for reduction: expected none, mean or sum")
+        raise ValueError(
+            f"get_enum: {reduction} is not a valid value for reduction: expected none, mean or sum, "
+            f"got {reduction!r}"
+        )
     return numbers[reduction]
 
 
@@ -210,10 +215,10 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     names = {"device", "dtype", "memory_format"}
     rest = {key: value for key, value in kwargs.items() if key != "factory_kwargs"}
     if odd := set(rest) - names:
-        raise TypeError(f"factory_kwargs: unexpected kwargs {odd}")
+        raise TypeError(f"factory_kwargs: expected only factory arguments, got unexpected kwargs {odd}")
     nested = dict(kwargs.get("factory_kwargs", {}))
     if twice := set(nested) & set(rest):
-        raise TypeError(f"factory_kwargs: {sorted(twice)} are given twice")
+        raise TypeError(f"factory_kwargs: expected each argument once, got {sorted(twice)} twice")
     return nested | rest
 
 

@@ -137,7 +137,10 @@ class iinfo(_Limits):
     def __init__(self, type: _C.dtype) -> None:
         type = _dtype_of("iinfo", type)
         if type is _C.bool:
-            raise TypeError(f"{type} is not supported by {naming.root}.iinfo")
+            raise TypeError(
+                f"{naming.root}.iinfo: expected an integer dtype, got {type}, which is not "
+                f"supported by {naming.root}.iinfo"
+            )
         name = naming.short(type)
         stored: _C.dtype = _STORED.get(name, type)
         if type.is_floating_point or type.is_complex:

@@ -26,5 +26,7 @@ def dtype_of(named: Any) -> Any:
     stem = named.rpartition(".")[2].removesuffix("Tensor")
     found = [name for name, known in NAMES.items() if known == stem]
     if not found or not named.endswith("Tensor"):
-        raise ValueError(f"invalid type: expected the name of a type such as 'FloatTensor', got {named!r}")
+        raise ValueError(
+            f"type: invalid type: expected the name of a tensor type such as 'FloatTensor', got {named!r}"
+        )
     return getattr(_C, found[0])

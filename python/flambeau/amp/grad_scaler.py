@@ -73,9 +73,9 @@ class GradScaler:
         if not self._enabled:
             return
         if growth_factor <= 1.0:
-            raise AssertionError(f"expected a growth factor > 1.0, got {growth_factor}")
+            raise AssertionError(f"GradScaler: expected a growth factor > 1.0, got {growth_factor}")
         if backoff_factor >= 1.0:
-            raise AssertionError(f"expected a backoff factor < 1.0, got {backoff_factor}")
+            raise AssertionError(f"GradScaler: expected a backoff factor < 1.0, got {backoff_factor}")
         self._init_scale = init_scale
         self._scale: Tensor | None = None  # made when it is first needed
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
@@ -91,7 +91,9 @@ class GradScaler:
 
     def _lazy_init_scale_growth_tracker(self, dev: Any) -> None:
         if self._growth_tracker is not None:
-            raise AssertionError("_growth_tracker is initialized before _scale")
+            raise AssertionError(
+                "GradScaler: _growth_tracker is initialized before _scale; create a new GradScaler"
+            )
         self._scale = flambeau.full((), self._init_scale, dtype=flambeau.float32, device=dev)
         self._growth_tracker = flambeau.full((), self._init_growth_tracker, dtype=flambeau.int32, device=dev)
 
@@ -120,7 +122,10 @@ class GradScaler:
                 if grad is None:
                     continue
                 if not allow_fp16 and grad.dtype == flambeau.float16:
-                    raise ValueError("Attempting to unscale FP16 gradients: keep parameters in float32")
+                    raise ValueError(
+                        "GradScaler.unscale_: Attempting to unscale FP16 gradients: expected float32 "
+                        "gradients, got float16; keep parameters in float32"
+                    )
                 seen = found.setdefault(grad.device, found_inf.to(grad.device).clone())
                 seen.logical_or_((~grad.isfinite()).any())
                 grad.mul_(inv_scale.to(grad.device))
@@ -133,9 +138,14 @@ class GradScaler:
         scale, _ = self._made("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called for this optimizer: call update() first")
+            raise RuntimeError(
+                "GradScaler.unscale_: unscale_() has already been called for this optimizer; call "
+                "update() first"
+            )
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("unscale_() called after step(): expected update() between them")
+            raise RuntimeError(
+                "GradScaler.unscale_: unscale_() called after step(); call update() between them"
+            )
         inverse = scale.double().reciprocal().float()
         none = flambeau.full((), 0.0, dtype=flambeau.float32, device=scale.device)
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, none, False)
@@ -155,7 +165,9 @@ class GradScaler:
         self._made("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called for this optimizer: call update() first")
+            raise RuntimeError(
+                "GradScaler.step: step() has already been called for this optimizer; call update() first"
+            )
         if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
         if not state["found_inf_per_device"]:
@@ -269,7 +281,10 @@ class GradScaler:
         state = dict(vars(self))
         if self._enabled:
             if self._per_optimizer_states:
-                raise AssertionError("a GradScaler is pickled only after update() or before the first step")
+                raise AssertionError(
+                    "GradScaler: a scaler can be pickled only after update() or before the first step; call "
+                    "update() first"
+                )
             state["_init_scale"], state["_init_growth_tracker"] = self.get_scale(), self._get_growth_tracker()
             state["_scale"] = state["_growth_tracker"] = None
         return state

@@ -60,7 +60,7 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
     shaped = [x.reshape(-1)[:1] if isinstance(x, Tensor) and x.ndim == 0 else x for x in tensors]
     found = [x for x in shaped if isinstance(x, Tensor)]
     if not found:
-        raise ValueError("result_type: expected at least one array or dtype")
+        raise ValueError("result_type: expected at least one array or dtype, got none")
     result = found[0].dtype
     for x in found[1:]:
         result = _fb.promote_types(result, x.dtype)

@@ -100,7 +100,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """Return the slices along `axis` that `indices` name."""
-    return _fb.index_select(x, one_axis(x, axis), indices)
+    return _fb.index_select(x, one_axis("take", x, axis), indices)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:

@@ -111,11 +111,11 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: builtins.bool = F
     return _fb.argmin(x, axis, keepdims)
 
 
-def one_axis(x: Tensor, axis: int | None) -> int:
+def one_axis(name: str, x: Tensor, axis: int | None) -> int:
     """The axis meant; it may be left out for vectors."""
     if axis is None:
         if x.ndim != 1:
-            raise ValueError(f"expected an axis for an array of {x.ndim} dimensions")
+            raise ValueError(f"{name}: expected an axis for an array of {x.ndim} dimensions, got None")
         return 0
     return axis
 
@@ -147,7 +147,7 @@ def cumulative_prod(
 def _running(
     scan: Any, first: int, x: Tensor, axis: int | None, dtype: dtype | None, include_initial: builtins.bool
 ) -> Tensor:
-    dim = one_axis(x, axis)
+    dim = one_axis("cumulative_sum", x, axis)
     result = scan(x, dim, dtype=_sum_dtype(x, dtype))
     if not include_initial:
         return result

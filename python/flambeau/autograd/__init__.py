@@ -60,7 +60,10 @@ def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
     """One gradient or None per output, checked for type."""
     given = (None,) * len(outputs) if gradients is None else _as_tuple(gradients)
     if len(given) != len(outputs):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
+        raise RuntimeError(
+            f"backward: expected one gradient per tensor, got {len(outputs)} tensors and {len(given)} "
+            "gradients"
+        )
     for gradient in given:
         if gradient is not None and not isinstance(gradient, Tensor):
             raise TypeError(f"gradient: expected Tensors or None, got {type(gradient).__name__}")
@@ -160,7 +163,8 @@ def grad(
         return dict(zip(inputs, found, strict=True))  # type: ignore[return-value]
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "materialize_grads=True gives zeros for unused inputs, so that allow_unused=False contradicts it"
+            "grad: expected allow_unused=True or None with materialize_grads=True, which gives zeros "
+            "for unused inputs, got allow_unused=False"
         )
     allow = materialize_grads if allow_unused is None else allow_unused
     results, wanted = _as_tuple(outputs), _as_tuple(inputs)
@@ -185,7 +189,9 @@ def _given_weights(results: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[
     given = []
     for result, weight in zip(results, weights, strict=True):
         if weight is None and (isinstance(result, graph.GradientEdge) or result.numel() != 1):
-            raise RuntimeError("grad can be implicitly created only for scalar outputs: pass grad_outputs")
+            raise RuntimeError(
+                "grad: grad can be implicitly created only for scalar outputs; pass grad_outputs"
+            )
         given.append(flambeau.ones_like(result.detach()) if weight is None else weight)
     return tuple(given)
 
@@ -203,8 +209,8 @@ def _of_edges(
     grads = _C._autograd_edges(roots, _given_weights(results, weights), captures, retain, create, False)
     if not allow and any(g is None for g in grads):
         raise RuntimeError(
-            "an input appears to not have been used in the graph of the outputs; "
-            "pass allow_unused=True to get None for it"
+            "grad: an input appears to not have been used in the graph of the outputs; pass "
+            "allow_unused=True to get None for it"
         )
     return grads
 
@@ -217,12 +223,15 @@ def _check_batched(results: tuple[Any, ...], weights: tuple[Any, ...]) -> int:
             continue
         if weight.dim() == 0 or weight.shape[1:] != result.shape:
             raise RuntimeError(
-                f"is_grads_batched=True: expected grad_output[{i}] of shape (batch, "
-                f"*{tuple(result.shape)}), got {tuple(weight.shape)}"
+                f"grad: expected grad_output[{i}] of shape (batch, *{tuple(result.shape)}) with "
+                f"is_grads_batched=True, got {tuple(weight.shape)}"
             )
         sizes.add(weight.shape[0])
     if not sizes:
-        raise RuntimeError("grad can be implicitly created only for scalar outputs, got a batch")
+        raise RuntimeError(
+            "grad: grad can be implicitly created only for scalar outputs: expected grad_outputs "
+            "with is_grads_batched=True, got none"
+        )
     if len(sizes) > 1:
         raise ValueError(f"vmap: expected mapped dimensions of equal size, got {sorted(sizes)}")
     return int(sizes.pop())

@@ -102,11 +102,12 @@ def _batched(cls: Any, args: tuple[Any, ...], level: int, info: VmapInfo) -> Any
     has_rule = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule and has_rule:
         raise RuntimeError(
-            f"{cls.__name__} has both generate_vmap_rule=True and a vmap staticmethod; keep one of them"
+            f"{cls.__name__}: the class has both generate_vmap_rule=True and a vmap staticmethod; "
+            "keep one of them"
         )
     if not cls.generate_vmap_rule and not has_rule:
         raise RuntimeError(
-            f"{cls.__name__} does not have vmap support: it needs a vmap staticmethod or "
+            f"{cls.__name__}: the class does not have vmap support; define a vmap staticmethod or set "
             "generate_vmap_rule=True"
         )
     dims = tuple(tree_map(lambda a: _batch_dim(a, level), args))

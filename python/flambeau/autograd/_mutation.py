@@ -55,8 +55,8 @@ class _Mutations:
     def unpack(self, kept: _Kept) -> Tensor:
         if not _active or _active[-1] is not self:
             raise AssertionError(
-                "this graph was recorded in an allow_mutation_on_saved_tensors context, which its "
-                "backward needs too"
+                "allow_mutation_on_saved_tensors: the graph was recorded in this context; run its "
+                "backward in the context too"
             )
         return kept.tensor
 
@@ -92,7 +92,10 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
         tensor([2., 2.])
     """
     if _active:
-        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        raise RuntimeError(
+            "allow_mutation_on_saved_tensors: allow_mutation_on_saved_tensors contexts cannot be "
+            "nested; leave the outer one first"
+        )
     mutations = _Mutations()
     _active.append(mutations)
     try:

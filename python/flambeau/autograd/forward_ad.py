@@ -61,7 +61,10 @@ def exit_dual_level(*, level: int | None = None) -> None:
     global _current_level
     leaving = _current_level if level is None else level
     if leaving < 0:
-        raise RuntimeError("Dual level must be positive: no level was entered")
+        raise RuntimeError(
+            "exit_dual_level: Dual level must be positive: no level was entered; call "
+            "enter_dual_level() first"
+        )
     if leaving != _current_level:
         raise RuntimeError("exit_dual_level: expected the forward AD level that was entered last")
     _C._exit_dual_level(leaving)
@@ -151,7 +154,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def _check_level(level: int | None, what: str) -> None:
     if (_current_level if level is None else level) < 0:
-        raise RuntimeError(f"no level exists to hold a dual tensor ({what}): call enter_dual_level() first")
+        raise RuntimeError(
+            f"make_dual: no level exists to hold a dual tensor ({what}); call enter_dual_level() first"
+        )
 
 
 def _is_fwd_grad_enabled() -> bool:

@@ -82,32 +82,43 @@ class Function(metaclass=FunctionMeta):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse: Functions with state are no more."""
-        raise RuntimeError("Legacy autograd function: make forward a static method, and call apply()")
+        raise RuntimeError(
+            "Function: Legacy autograd function: forward must be a static method; define it so and "
+            "call apply()"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside setup_context."""
-        raise NotImplementedError("a Function must implement the forward function")
+        raise NotImplementedError(
+            "Function.forward: a Function must implement the forward function; define it in the subclass"
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Keep what backward needs, after a forward that takes no ``ctx``."""
-        raise NotImplementedError("setup_context is not implemented.")
+        raise NotImplementedError(
+            "Function.setup_context: setup_context is not implemented; define it in the subclass"
+        )
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Return the gradient of each argument of forward, given those of its outputs."""
-        raise NotImplementedError("a Function needs a backward or a vjp to be differentiated in reverse mode")
+        raise NotImplementedError(
+            "Function.backward: a Function needs a backward or a vjp for reverse mode; define one"
+        )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Return what backward does, under another name."""
-        raise NotImplementedError("vjp is not implemented.")
+        raise NotImplementedError("Function.vjp: vjp is not implemented; define it in the subclass")
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Return the tangent of each output, given those of the arguments."""
-        raise NotImplementedError("a Function needs a jvp to be differentiated in forward mode")
+        raise NotImplementedError(
+            "Function.jvp: a Function needs a jvp for forward mode; define it in the subclass"
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
@@ -115,7 +126,9 @@ class Function(metaclass=FunctionMeta):
 
         Where it is not defined and ``generate_vmap_rule`` is True, forward, backward and jvp are mapped.
         """
-        raise NotImplementedError("a Function needs a vmap staticmethod to be mapped")
+        raise NotImplementedError(
+            "Function.vmap: a Function needs a vmap staticmethod to be mapped; define it in the subclass"
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +137,10 @@ class Function(metaclass=FunctionMeta):
             if kwargs or len(args) < cls._parameter_count():
                 args = cls._bind(*args, **kwargs)
         elif kwargs:
-            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+            raise TypeError(
+                f"{cls.__name__}.apply: apply() takes no keyword arguments: expected positional arguments "
+                f"only, got {sorted(kwargs)}"
+            )
         if _C._transform_depth():
             from flambeau.autograd._function_layers import apply_in_layer
 

@@ -53,7 +53,8 @@ def _check_outputs(outputs: tuple[Tensor, ...], strict: bool) -> None:
     for i, output in enumerate(outputs):
         if strict and not output.requires_grad:
             raise RuntimeError(
-                f"output {i} does not require gradients: strict=True needs it to be computed from the inputs"
+                f"autograd.functional: output {i} does not require gradients; compute it from the inputs, "
+                "or pass strict=False"
             )
 
 
@@ -61,8 +62,8 @@ def _check_slopes(slopes: tuple[Tensor, ...], strict: bool) -> None:
     for i, slope in enumerate(slopes):
         if strict and not slope.requires_grad:
             raise RuntimeError(
-                f"hessian: the first derivatives by input {i} are constants. {_STRICT}: a linear "
-                "function, for one, is not twice differentiable in this sense."
+                f"hessian: the first derivatives by input {i} are constants, as those of a linear function "
+                "are; pass strict=False to get zeros"
             )
 
 
@@ -70,7 +71,8 @@ def _check_products(products: tuple[Tensor, ...], strict: bool, create_graph: bo
     for i, product in enumerate(products):
         if strict and create_graph and not product.requires_grad:
             raise RuntimeError(
-                f"the {what} is independent of input {i}, which strict=True refuses with create_graph=True"
+                f"autograd.functional: the {what} is independent of input {i}; pass strict=False or "
+                "create_graph=False to allow that"
             )
 
 
@@ -99,7 +101,9 @@ def _grad(
         )
     if strict and any(g is None for g in grads):
         index = next(i for i, g in enumerate(grads) if g is None)
-        raise RuntimeError(f"{what} is independent of input {index}. {_STRICT}")
+        raise RuntimeError(
+            f"autograd.functional: {what} is independent of input {index}; pass strict=False to get zeros"
+        )
     return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(grads, inputs, strict=True))
 
 
@@ -107,17 +111,19 @@ def _vectors(v: Any, others: tuple[Tensor, ...], is_tuple: bool, function: str, 
     """The vector's tensors, checked against what it multiplies."""
     if v is None:
         if is_tuple or others[0].numel() != 1:
-            raise RuntimeError(f"v is needed unless {name} one element")
+            raise RuntimeError(f"{function}: v is needed unless {name} one element; pass it")
         return (flambeau.ones_like(others[0].detach()),)
     _, vectors = _as_tuple(v, "v", function)
     if is_tuple and len(vectors) != len(others):
-        raise RuntimeError(f"v: expected {len(others)} tensors, got {len(vectors)}")
+        raise RuntimeError(f"{function}: expected v of {len(others)} tensors, got {len(vectors)}")
     if not is_tuple and len(vectors) != 1:
-        raise RuntimeError("v: expected one Tensor")
+        raise RuntimeError(f"{function}: expected one Tensor as v, got {len(vectors)}")
     for i, (vector, other) in enumerate(zip(vectors, others, strict=True)):
         if vector.shape != other.shape:
             where = f"Entry {i} in " if is_tuple else ""
-            raise RuntimeError(f"{where}v has invalid size: expected {other.shape}, got {vector.shape}")
+            raise RuntimeError(
+                f"{function}: {where}v has invalid size: expected {other.shape}, got {vector.shape}"
+            )
     return vectors
 
 
@@ -320,7 +326,9 @@ def jacobian(
 
 def _check_options(create_graph: bool, strict: bool, vectorize: bool, strategy: str) -> None:
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(f"expected 'forward-mode' or 'reverse-mode' as strategy, got {strategy!r}")
+        raise AssertionError(
+            f"jacobian: expected 'forward-mode' or 'reverse-mode' as strategy, got {strategy!r}"
+        )
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError("jacobian: strategy='forward-mode' excludes create_graph=True")
@@ -336,7 +344,9 @@ def _rows(
     if output.numel() == 0 or not output.requires_grad:
         return tuple(x.new_zeros((*output.shape, *x.shape)) for x in xs)
     if output.is_complex():
-        raise RuntimeError(f"grad can be implicitly created for real outputs only, got dtype {output.dtype}")
+        raise RuntimeError(
+            f"jacobian: grad can be implicitly created for real outputs only, got dtype {output.dtype}"
+        )
     flat, count = output.reshape(-1), output.numel()
     if vectorize:
         units = flambeau.eye(count, dtype=flat.dtype, device=flat.device)

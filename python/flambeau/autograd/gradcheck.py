@@ -62,7 +62,7 @@ def _compare(
         return
     worst = (analytical - numerical).abs().max().item()
     raise GradcheckError(
-        f"Jacobian mismatch{mode} in output {place[0]} by input {place[1]}\nfrom "
+        f"gradcheck: Jacobian mismatch{mode} in output {place[0]} by input {place[1]}\nfrom "
         f"differences:{numerical}\nfrom gradients:{analytical}\nlargest difference: {worst}"
     )
 
@@ -93,7 +93,8 @@ def _check_undefined(outputs: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
     grads = flambeau.autograd.grad(cut, xs, weights, retain_graph=True, allow_unused=True)
     if any(g is not None and bool((g != 0).any().item()) for g in grads):
         raise GradcheckError(
-            "undefined gradients of all outputs gave an input gradient that is not undefined or zero. "
+            "gradcheck: undefined gradients of all outputs gave an input gradient that is not "
+            "undefined or zero; return None or zeros from backward for them"
         )
 
 
@@ -101,14 +102,15 @@ def _check_weighted(outputs: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
     weights = [flambeau.zeros_like(o.detach()) for o in outputs]
     grads = flambeau.autograd.grad(outputs, xs, weights, retain_graph=True, allow_unused=True)
     if any(g is not None and bool((g != 0).any().item()) for g in grads):
-        raise GradcheckError("backward not multiplied by grad_output")
+        raise GradcheckError("gradcheck: backward not multiplied by grad_output; multiply its result")
 
 
 def _check_repeatable(first: Sequence[Tensor], second: Sequence[Tensor], tolerance: float) -> None:
     for a, b in zip(first, second, strict=True):
         if a.numel() and bool(((a - b).abs().max() > tolerance).item()):
             raise GradcheckError(
-                f"Backward is not reentrant: two runs with the same gradients differ by more than {tolerance}"
+                "gradcheck: Backward is not reentrant, since two runs with the same gradients differ by "
+                f"more than {tolerance}; make it deterministic or raise nondet_tol"
             )
 
 
@@ -152,7 +154,10 @@ class _Check:
                 x = self.arguments[index]
                 for slope in numerical(self.func, self.arguments, x, every, self.eps):
                     if not flambeau.allclose(slope, flambeau.zeros_like(slope), self.rtol, self.atol):
-                        raise GradcheckError("expected differences of zero")
+                        raise GradcheckError(
+                            "gradcheck: expected differences of zero, since no output requires "
+                            "gradients, got others"
+                        )
         return outputs, which
 
     def directions(self) -> None:
@@ -202,7 +207,9 @@ class _Check:
             if self.dtypes and any(
                 g is not None and g.dtype != x.dtype for g, x in zip(grads, xs, strict=True)
             ):
-                raise GradcheckError("Gradient has dtype mismatch")
+                raise GradcheckError(
+                    "gradcheck: Gradient has dtype mismatch: expected the dtypes of the inputs, got others"
+                )
         _check_repeatable(runs[0], runs[1], nondet_tol)
         _check_weighted(outputs, xs)
         if undefined:
@@ -251,7 +258,8 @@ class _Check:
         expected = flambeau.stack(list(entries)) if entries[0].numel() else batch
         if not flambeau.allclose(batch, expected, self.rtol, self.atol):
             raise GradcheckError(
-                f"output {place[0]} by input {place[1]}: {_BATCHED}: got {batch}, expected {expected}"
+                f"gradcheck: {_BATCHED} in output {place[0]} by input {place[1]}: expected {expected}, "
+                f"got {batch}"
             )
 
 
@@ -263,7 +271,9 @@ def _batched_failure() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}.") from error
+        raise GradcheckError(
+            f"gradcheck: While computing batched gradients, got: {error}\n\n{_BATCHED}."
+        ) from error
 
 
 def _check_options(backward: bool, forward: bool, batched: bool, batched_forward: bool) -> None:

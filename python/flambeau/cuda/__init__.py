@@ -144,7 +144,7 @@ def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
 
 def _lazy_init() -> None:
     """Raise AssertionError: there is no device to initialise."""
-    raise AssertionError(f"{_MISSING}")
+    raise AssertionError(f"cuda.is_available: {_MISSING}")
 
 
 def _absent(name: str) -> Any:

@@ -145,7 +145,7 @@ class ContinuousBernoulli(ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        if one_of(probs, logits) == "probs":
+        if one_of(type(self).__name__, probs, logits) == "probs":
             (given,) = broadcast_all(probs)
             if (validate_args if validate_args is not None else self._validate_args) and not (
                 constraints.unit_interval.check(given).all()

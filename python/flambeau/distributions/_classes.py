@@ -44,10 +44,12 @@ class Categorical(Distribution):
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = one_of(probs, logits)
+        name = one_of(type(self).__name__, probs, logits)
         value = probs if name == "probs" else logits
         if value.dim() < 1:
-            raise ValueError(f"expected {name} to be at least one-dimensional, got a 0-dim tensor")
+            raise ValueError(
+                f"{type(self).__name__}: expected {name} to be at least one-dimensional, got a 0-dim tensor"
+            )
         if name == "probs":
             self.probs = value / value.sum(-1, keepdim=True)
         else:
@@ -281,7 +283,9 @@ class Multinomial(_OfClasses):
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         if not isinstance(total_count, int):
-            raise NotImplementedError("inhomogeneous total_count is not supported")
+            raise NotImplementedError(
+                "Multinomial: inhomogeneous total_count is not supported; pass one int for all"
+            )
         self.total_count = total_count
         self._categorical = Categorical(probs, logits)
         shape = self._categorical.param_shape

@@ -84,10 +84,14 @@ class ReshapeTransform(Transform):
 
 def _replaced(shape: Sequence[int], old: Size, new: Size) -> Size:
     if len(shape) < len(old):
-        raise ValueError("Too few dimensions on input")
+        raise ValueError(
+            f"Transform: Too few dimensions on input: expected {len(old)} or more, got shape {tuple(shape)}"
+        )
     cut = len(shape) - len(old)
     if tuple(shape[cut:]) != tuple(old):
-        raise ValueError(f"Shape mismatch: expected {tuple(shape[cut:])} but got {tuple(old)}")
+        raise ValueError(
+            f"Transform: Shape mismatch: expected trailing sizes {tuple(old)}, got {tuple(shape[cut:])}"
+        )
     return Size(tuple(shape[:cut]) + tuple(new))
 
 
@@ -122,7 +126,9 @@ class SoftmaxTransform(Transform):
     def forward_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape; raise ValueError for one without dimensions."""
         if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                f"SoftmaxTransform: Too few dimensions on input: expected 1 or more, got shape {tuple(shape)}"
+            )
         return shape
 
     inverse_shape = forward_shape
@@ -176,13 +182,19 @@ class StickBreakingTransform(Transform):
     def forward_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape with one element more."""
         if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                "StickBreakingTransform: Too few dimensions on input: expected 1 or more, got shape "
+                f"{tuple(shape)}"
+            )
         return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape with one element less."""
         if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                "StickBreakingTransform: Too few dimensions on input: expected 1 or more, got shape "
+                f"{tuple(shape)}"
+            )
         return Size((*shape[:-1], shape[-1] - 1))
 
 
@@ -234,7 +246,10 @@ class CorrCholeskyTransform(Transform):
     def forward_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape of the matrices."""
         if len(shape) < 1:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                "CorrCholeskyTransform: Too few dimensions on input: expected 1 or more, got shape "
+                f"{tuple(shape)}"
+            )
         count = shape[-1]
         size = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != count:
@@ -244,9 +259,15 @@ class CorrCholeskyTransform(Transform):
     def inverse_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape of the vectors."""
         if len(shape) < 2:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                "CorrCholeskyTransform: Too few dimensions on input: expected 2 or more, got shape "
+                f"{tuple(shape)}"
+            )
         if shape[-2] != shape[-1]:
-            raise ValueError("Input is not square")
+            raise ValueError(
+                "CorrCholeskyTransform: Input is not square: expected equal trailing sizes, got shape "
+                f"{tuple(shape)}"
+            )
         return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
 
@@ -324,7 +345,10 @@ class _Parts(Transform):
     def _check(self, x: Tensor) -> None:
         count = sum(getattr(self, "lengths", [1] * len(self.transforms)))
         if not -x.dim() <= self.dim < x.dim() or x.size(self.dim) != count:
-            raise AssertionError(f"expected size {count} in dimension {self.dim}, got {tuple(x.shape)}")
+            raise AssertionError(
+                f"{type(self).__name__}: expected size {count} in dimension {self.dim}, got shape "
+                f"{tuple(x.shape)}"
+            )
 
 
 @described
@@ -352,12 +376,17 @@ class CatTransform(_Parts):
         cache_size: int = 0,
     ) -> None:
         if not all(isinstance(t, Transform) for t in tseq):
-            raise AssertionError("expected a sequence of Transforms")
+            raise AssertionError(
+                f"CatTransform: expected a sequence of Transforms, got {[type(t).__name__ for t in tseq]}"
+            )
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
-            raise AssertionError("expected as many lengths as transforms")
+            raise AssertionError(
+                f"CatTransform: expected {len(self.transforms)} lengths, one per transform, got "
+                f"{len(self.lengths)}"
+            )
         self.dim = dim
 
     @property
@@ -427,7 +456,9 @@ class StackTransform(_Parts):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         if not all(isinstance(t, Transform) for t in tseq):
-            raise AssertionError("expected a sequence of Transforms")
+            raise AssertionError(
+                f"StackTransform: expected a sequence of Transforms, got {[type(t).__name__ for t in tseq]}"
+            )
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
         self.dim = dim

@@ -232,12 +232,16 @@ def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
     """Equal transforms do not change the divergence."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
-        raise NotImplementedError("KL of transformed distributions: expected equal transforms")
+        raise NotImplementedError(
+            "kl_divergence: expected equal transforms of two TransformedDistributions, got different ones"
+        )
     return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Independent, Independent)
 def _independent(p: Independent[Any], q: Independent[Any]) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("KL of two Independent: expected equal reinterpreted_batch_ndims")
+        raise NotImplementedError(
+            "kl_divergence: expected equal reinterpreted_batch_ndims of two Independents, got different ones"
+        )
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)

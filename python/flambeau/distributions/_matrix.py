@@ -79,8 +79,10 @@ class MultivariateNormal(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         if loc.dim() < 1:
-            raise ValueError("expected loc to be at least one-dimensional, got a 0-dim tensor")
-        name, matrix = one_matrix(covariance_matrix, precision_matrix, scale_tril)
+            raise ValueError(
+                "MultivariateNormal: expected loc to be at least one-dimensional, got a 0-dim tensor"
+            )
+        name, matrix = one_matrix(type(self).__name__, covariance_matrix, precision_matrix, scale_tril)
         batch = flambeau.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.__dict__[name] = matrix.expand((*batch, -1, -1))
         self.loc = loc.expand((*batch, -1))
@@ -142,18 +144,22 @@ class MultivariateNormal(Distribution):
         return entropy.expand(tuple(self._batch_shape)) if self._batch_shape else entropy
 
 
-def one_matrix(covariance: Any, precision: Any, root: Any) -> tuple[str, Tensor]:
-    """Return the given matrix and its name. Raises: ValueError unless exactly one matrix is given."""
+def one_matrix(
+    who: str, covariance: Any, precision: Any, root: Any, error: type[Exception] = ValueError
+) -> tuple[str, Tensor]:
+    """Return the given matrix and its name. Raises: `error` unless exactly one matrix is given."""
     named = {"covariance_matrix": covariance, "precision_matrix": precision, "scale_tril": root}
     given = {name: matrix for name, matrix in named.items() if matrix is not None}
     if len(given) != 1:
-        raise ValueError(
-            "Exactly one of covariance_matrix, precision_matrix and scale_tril is needed, got "
+        raise error(
+            f"{who}: expected exactly one of covariance_matrix, precision_matrix and scale_tril, got "
             f"{', '.join(given) or 'none'}"
         )
     ((name, matrix),) = given.items()
     if matrix.dim() < 2:
-        raise ValueError(f"expected {name} to be at least two-dimensional, got shape {tuple(matrix.shape)}")
+        raise ValueError(
+            f"{who}: expected {name} to be at least two-dimensional, got shape {tuple(matrix.shape)}"
+        )
     return name, matrix
 
 
@@ -220,26 +226,32 @@ class LowRankMultivariateNormal(Distribution):
         self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
     ) -> None:
         if loc.dim() < 1:
-            raise ValueError("expected loc to be at least one-dimensional, got a 0-dim tensor")
+            raise ValueError(
+                "LowRankMultivariateNormal: expected loc to be at least one-dimensional, got a 0-dim tensor"
+            )
         event = loc.shape[-1:]
         if cov_factor.dim() < 2:
             raise ValueError(
-                f"expected cov_factor to be at least two-dimensional, got shape {tuple(cov_factor.shape)}"
+                "LowRankMultivariateNormal: expected cov_factor to be at least two-dimensional, got "
+                f"shape {tuple(cov_factor.shape)}"
             )
         if cov_factor.shape[-2:-1] != event:
             raise ValueError(
-                f"expected cov_factor of shape (*, {event[0]}, rank), got {tuple(cov_factor.shape)}"
+                f"LowRankMultivariateNormal: expected cov_factor of shape (*, {event[0]}, rank), got "
+                f"{tuple(cov_factor.shape)}"
             )
         if cov_diag.shape[-1:] != event:
-            raise ValueError(f"expected cov_diag of shape (*, {event[0]}), got {tuple(cov_diag.shape)}")
+            raise ValueError(
+                f"LowRankMultivariateNormal: expected cov_diag of shape (*, {event[0]}), got "
+                f"{tuple(cov_diag.shape)}"
+            )
         try:
             shapes = loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1]
             batch = flambeau.broadcast_shapes(*shapes)
         except RuntimeError as error:
             raise ValueError(
-                "expected batch shapes that broadcast, got "
-                f"{tuple(loc.shape)} as loc, {tuple(cov_factor.shape)} as cov_factor and "
-                f"{tuple(cov_diag.shape)} as cov_diag"
+                f"LowRankMultivariateNormal: expected batch shapes that broadcast, got {tuple(loc.shape)} "
+                f"as loc, {tuple(cov_factor.shape)} as cov_factor and {tuple(cov_diag.shape)} as cov_diag"
             ) from error
         self.loc = loc.expand((*batch, -1))
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))

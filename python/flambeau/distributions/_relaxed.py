@@ -50,7 +50,7 @@ class LogitRelaxedBernoulli(_Odds):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        name = one_of(probs, logits)
+        name = one_of(type(self).__name__, probs, logits)
         (self.__dict__[name],) = broadcast_all(probs if name == "probs" else logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 

@@ -37,7 +37,7 @@ class Transform:
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
-            raise ValueError(f"expected 0 or 1 as cache_size, got {cache_size}")
+            raise ValueError(f"{type(self).__name__}: expected 0 or 1 as cache_size, got {cache_size}")
         self._cache_size = cache_size
         self._inv: weakref.ref[Transform] | None = None
         self._cached_x_y: tuple[Any, Any] = (None, None)
@@ -362,12 +362,18 @@ class IndependentTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         if x.dim() < self.domain.event_dim:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                f"IndependentTransform: Too few dimensions on input: expected {self.domain.event_dim} or "
+                f"more, got shape {tuple(x.shape)}"
+            )
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         if y.dim() < self.codomain.event_dim:
-            raise ValueError("Too few dimensions on input")
+            raise ValueError(
+                f"IndependentTransform: Too few dimensions on input: expected {self.codomain.event_dim} "
+                f"or more, got shape {tuple(y.shape)}"
+            )
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

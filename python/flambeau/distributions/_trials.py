@@ -24,11 +24,11 @@ from flambeau.distributions.utils import (
 from flambeau.nn.functional import binary_cross_entropy_with_logits
 
 
-def one_of(probs: Any, logits: Any) -> str:
+def one_of(who: str, probs: Any, logits: Any) -> str:
     """Return the name of the given parameter. Raises: ValueError unless exactly one is given."""
     if (probs is None) == (logits is None):
         number = "neither" if probs is None else "both"
-        raise ValueError(f"Either `probs` or `logits` is needed, got {number} of them")
+        raise ValueError(f"{who}: expected either `probs` or `logits`, got {number} of them")
     return "probs" if logits is None else "logits"
 
 
@@ -85,7 +85,7 @@ class Bernoulli(_Odds, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = one_of(probs, logits)
+        name = one_of(type(self).__name__, probs, logits)
         (self.__dict__[name],) = broadcast_all(probs if name == "probs" else logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
@@ -154,11 +154,14 @@ class Geometric(_Odds):
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = one_of(probs, logits)
+        name = one_of(type(self).__name__, probs, logits)
         (self.__dict__[name],) = broadcast_all(probs if name == "probs" else logits)
         super().__init__(self._param.shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
-            raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive")
+            raise ValueError(
+                f"Geometric: Expected parameter probs of distribution {self!r} to be positive, got a "
+                f"minimum of {self.probs.min().item()}"
+            )
 
     @property
     def mean(self) -> Tensor:
@@ -254,7 +257,7 @@ class Poisson(ExponentialFamily):
 
 def _with_counts(self: Any, total_count: Any, probs: Any, logits: Any) -> None:
     """Set total_count and the given parameter, of one shape and dtype."""
-    name = one_of(probs, logits)
+    name = one_of(type(self).__name__, probs, logits)
     self.total_count, self.__dict__[name] = broadcast_all(total_count, probs if name == "probs" else logits)
     self.total_count = self.total_count.type_as(self.__dict__[name])
 

@@ -64,7 +64,7 @@ class Wishart(ExponentialFamily):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        name, matrix = one_matrix(covariance_matrix, precision_matrix, scale_tril)
+        name, matrix = one_matrix("Wishart", covariance_matrix, precision_matrix, scale_tril, AssertionError)
         event = matrix.shape[-2:]
         df = df if isinstance(df, Tensor) else flambeau.tensor(df, dtype=matrix.dtype, device=matrix.device)
         batch = flambeau.broadcast_shapes(matrix.shape[:-2], df.shape)

@@ -51,7 +51,10 @@ class ConstraintRegistry:
         if isinstance(constraint, constraints.Constraint):
             constraint = type(constraint)
         if not (isinstance(constraint, type) and issubclass(constraint, constraints.Constraint)):
-            raise TypeError(f"Expected constraint to be a Constraint or a class of them, got {constraint}")
+            raise TypeError(
+                "ConstraintRegistry.register: Expected constraint to be a Constraint or a class of them, "
+                f"got {constraint}"
+            )
         self._registry[constraint] = factory
         return factory
 
@@ -59,7 +62,10 @@ class ConstraintRegistry:
         """Return the transform into a constraint."""
         factory = self._registry.get(type(constraint))
         if factory is None:
-            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
+            raise NotImplementedError(
+                f"transform_to: Cannot transform {type(constraint).__name__} constraints; register a "
+                "transform for them"
+            )
         return factory(constraint)
 
 

@@ -72,14 +72,18 @@ class _Dependent(Constraint):
     def is_discrete(self) -> bool:
         """Whether its members can be counted, if that is known."""
         if self._is_discrete is NotImplemented:
-            raise NotImplementedError(".is_discrete cannot be determined statically")
+            raise NotImplementedError(
+                "dependent.is_discrete: .is_discrete cannot be determined statically; give it to dependent()"
+            )
         return bool(self._is_discrete)
 
     @property
     def event_dim(self) -> int:
         """How many dimensions an event has, if that is known."""
         if self._event_dim is NotImplemented:
-            raise NotImplementedError(".event_dim cannot be determined statically")
+            raise NotImplementedError(
+                "dependent.event_dim: .event_dim cannot be determined statically; give it to dependent()"
+            )
         return int(self._event_dim)
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
@@ -92,7 +96,10 @@ class _Dependent(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         """Raise ValueError: the other values are not known."""
-        raise ValueError("dependent constraint: check() needs the other parameters, which it does not know")
+        raise ValueError(
+            "constraints.dependent: expected a constraint whose other parameters are known, got "
+            "check() of a dependent constraint"
+        )
 
 
 def is_dependent(constraint: Any) -> bool:
@@ -157,9 +164,13 @@ class _IndependentConstraint(Constraint):
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"expected a Constraint, got {type(base_constraint).__name__}")
+            raise AssertionError(
+                f"constraints.independent: expected a Constraint, got {type(base_constraint).__name__}"
+            )
         if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
-            raise AssertionError(f"expected a count of dimensions, got {reinterpreted_batch_ndims!r}")
+            raise AssertionError(
+                f"constraints.independent: expected a count of dimensions, got {reinterpreted_batch_ndims!r}"
+            )
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
@@ -203,7 +214,9 @@ class MixtureSameFamilyConstraint(Constraint):
 
     def __init__(self, base_constraint: Any) -> None:
         if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"expected a Constraint, got {type(base_constraint).__name__}")
+            raise AssertionError(
+                f"MixtureSameFamilyConstraint: expected a Constraint, got {type(base_constraint).__name__}"
+            )
         self.base_constraint = base_constraint
 
     @property
@@ -521,7 +534,10 @@ class _Several(Constraint):
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
         if not all(isinstance(c, Constraint) for c in cseq):
-            raise AssertionError("expected a sequence of Constraints")
+            raise AssertionError(
+                "constraints.cat, constraints.stack: expected a sequence of Constraints, got "
+                f"{[type(c).__name__ for c in cseq]}"
+            )
         self.cseq, self.dim = list(cseq), dim
 
     @property
@@ -551,7 +567,10 @@ class _Cat(_Several):
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
-            raise AssertionError("expected as many lengths as constraints")
+            raise AssertionError(
+                f"constraints.cat: expected {len(self.cseq)} lengths, one per constraint, got "
+                f"{len(self.lengths)}"
+            )
 
     @property
     def event_dim(self) -> int:

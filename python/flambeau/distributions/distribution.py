@@ -57,7 +57,7 @@ class Distribution:
     def set_default_validate_args(value: bool) -> None:
         """Set the default of `validate_args`. Raises: ValueError for anything except a bool."""
         if value not in (True, False):
-            raise ValueError("set_default_validate_args: expected a bool")
+            raise ValueError(f"Distribution.set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
 
     def _check_parameters(self) -> None:
@@ -82,16 +82,22 @@ class Distribution:
 
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise ValueError(f"the value must be a Tensor, got {type(value).__name__}")
+            raise ValueError(
+                f"{type(self).__name__}: the value must be a Tensor: expected a Tensor, got "
+                f"{type(value).__name__}"
+            )
         wanted = self._batch_shape + self._event_shape
         event = tuple(value.shape[value.dim() - len(self._event_shape) :])
         if event != tuple(self._event_shape):
-            raise ValueError(f"expected events of shape {tuple(self._event_shape)}, got {tuple(value.shape)}")
+            raise ValueError(
+                f"{type(self).__name__}: expected events of shape {tuple(self._event_shape)}, got "
+                f"{tuple(value.shape)}"
+            )
         for have, want in zip(reversed(value.shape), reversed(wanted), strict=False):
             if have != 1 and want != 1 and have != want:
                 raise ValueError(
-                    f"expected a value that broadcasts with {tuple(wanted)}, the batch and event shape, got "
-                    f"shape {tuple(value.shape)}"
+                    f"{type(self).__name__}: expected a value that broadcasts with {tuple(wanted)}, the "
+                    f"batch and event shape, got shape {tuple(value.shape)}"
                 )
         try:
             support = self.support

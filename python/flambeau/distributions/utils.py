@@ -40,7 +40,10 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     [[1.0, 1.0], [0.0, 0.0]]
     """
     if not all(_tensor_like(v) or isinstance(v, Number) for v in values):
-        raise ValueError("Input arguments must all be numbers or tensors")
+        raise ValueError(
+            "broadcast_all: Input arguments must all be numbers or tensors: expected these, got "
+            f"{[type(v).__name__ for v in values]}"
+        )
     if not all(_tensor_like(v) for v in values):
         like = next((v for v in values if _tensor_like(v)), None)
         options: dict[str, Any] = {"dtype": flambeau.get_default_dtype()}
@@ -109,7 +112,10 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """
     n = mat.shape[-1]
     if diag < -n or diag >= n:
-        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+        raise ValueError(
+            f"tril_matrix_to_vec: diag ({diag}) provided is outside [{-n}, {n - 1}]: expected a "
+            f"diagonal within, got {diag}"
+        )
     rows, columns = flambeau.tril_indices(n, n, offset=diag)
     return mat[..., rows, columns]
 

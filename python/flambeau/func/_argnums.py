@@ -10,9 +10,12 @@ ArgNums = int | tuple[int, ...]
 
 def _place(argnum: Any, count: int) -> int:
     if not isinstance(argnum, int):
-        raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
+        raise RuntimeError(f"flambeau.func: argnum must be int: expected an int, got: {type(argnum)}")
     if not -count <= argnum < count:
-        raise RuntimeError(f"argnums: {argnum} is beyond the {count} positional inputs")
+        raise RuntimeError(
+            f"flambeau.func: expected argnums from {-count} to {count - 1} for {count} positional "
+            f"inputs, got {argnum}"
+        )
     return argnum + count if argnum < 0 else argnum
 
 
@@ -24,12 +27,14 @@ def places(argnums: ArgNums, count: int) -> int | tuple[int, ...]:
     if isinstance(argnums, int):
         return _place(argnums, count)
     if not isinstance(argnums, tuple):
-        raise RuntimeError(f"argnums: expected an int or several in a tuple, got {type(argnums)}")
+        raise RuntimeError(
+            f"flambeau.func: expected argnums to be an int or a tuple of ints, got {type(argnums)}"
+        )
     if not argnums:
-        raise RuntimeError("argnums must be non-empty")
+        raise RuntimeError("flambeau.func: argnums must be non-empty: expected one number or more, got ()")
     found = tuple(_place(argnum, count) for argnum in argnums)
     if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums: expected every number once, got {argnums}")
+        raise RuntimeError(f"flambeau.func: expected each number in argnums once, got {argnums}")
     return found
 
 

@@ -125,8 +125,8 @@ def _same_shapes(weights: list[Any], spec: TreeSpec, outputs: list[Tensor], out_
             raise RuntimeError(f"{_VJP_API}: expected cotangents to be Tensors, got {type(weight)}")
         if weight.shape != output.shape:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] is of shape {tuple(weight.shape)}, expected that of "
-                f"output {i}, {tuple(output.shape)}"
+                f"vjp: Mismatch in shape: grad_output[{i}]: expected {tuple(output.shape)}, that of "
+                f"output {i}, got {tuple(weight.shape)}"
             )
 
 

@@ -93,7 +93,7 @@ def jacrev(
                 [0., 4.]])
     """
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError("jacrev: expected chunk_size > 0")
+        raise ValueError(f"jacrev: expected chunk_size > 0, got {chunk_size}")
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:

@@ -37,7 +37,10 @@ def _tangent_of(output: Tensor, layer: Layer, strict: bool) -> tuple[Tensor, Ten
     primal, tangent = _C._unpack_dual(output)
     if tangent is None:
         if strict:
-            raise RuntimeError(f"{_API[:-1]}, strict=True): the output does not depend on the inputs")
+            raise RuntimeError(
+                f"{_API}: the output does not depend on the inputs, which strict=True refuses; pass "
+                "strict=False to get zeros"
+            )
         tangent = flambeau.zeros_like(primal)
     return layer.take_off(primal)[0], layer.take_off(tangent)[0]
 
@@ -95,7 +98,9 @@ def _check_tangents(tangents: tuple[Any, ...], primals: list[Tensor], spec: Any)
         for what in ("shape", "dtype"):
             got, wanted = getattr(tangent, what), getattr(primal, what)
             if got != wanted:
-                raise RuntimeError(f"tangent {i}: expected {what} {wanted}, as its primal has, got {got}")
+                raise RuntimeError(
+                    f"{_API}: expected {what} {wanted} for tangent {i}, as its primal has, got {got}"
+                )
     return flat
 
 

@@ -88,7 +88,7 @@ def differentiable(tree: Any) -> tuple[list[Tensor], TreeSpec]:
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ValueError(f"expected a Tensor to transform, got {type(leaf)}")
+            raise ValueError(f"flambeau.func: expected a Tensor to transform, got {type(leaf)}")
         leaf.requires_grad_()
     return leaves, spec
 
@@ -122,7 +122,9 @@ def checked_aux(aux: Any, layer: Layer) -> Any:
     """
     for leaf in tree_flatten(aux)[0]:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"has_aux: Expected tensors, got unsupported type {type(leaf)}")
+            raise RuntimeError(
+                f"flambeau.func: Expected tensors as aux for has_aux=True, got unsupported type {type(leaf)}"
+            )
     return layer.unwrap(aux)
 
 

@@ -26,10 +26,10 @@ def _one_dict(dicts: Any) -> dict[str, Tensor]:
     joined: dict[str, Tensor] = {}
     for part in dicts:
         if not isinstance(part, dict):
-            raise ValueError("functional_call: expected dicts in the list")
+            raise ValueError(f"functional_call: expected dicts in the list, got {type(part).__name__}")
         twice = sorted(set(part) & set(joined))
         if twice:
-            raise ValueError(f"functional_call: {twice} is in several dicts")
+            raise ValueError(f"functional_call: expected each name in one dict, got {twice} in several dicts")
         joined.update(part)
     return joined
 
@@ -57,8 +57,8 @@ def _with_ties(given: dict[str, Tensor], places: dict[str, Tensor]) -> dict[str,
             continue
         if any(given[name] is not given[named[0]] for name in named):
             raise ValueError(
-                f"functional_call: {named} are tied, but got values of their own; tie_weights=False "
-                "allows that"
+                f"functional_call: expected one value for {named}, which are tied, got several; pass "
+                "tie_weights=False to allow that"
             )
         tied.update(dict.fromkeys(names, given[named[0]]))
     return tied
@@ -71,7 +71,9 @@ def _check_names(module: Module, given: dict[str, Tensor], places: dict[str, Ten
             errors.append(f"{what} key(s): " + ", ".join(map(repr, sorted(names))) + ".")
     if errors:
         listing = "\n\t".join(errors)
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t{listing}")
+        raise RuntimeError(
+            f"functional_call: Error(s) in reparametrizing for {type(module).__name__}:\n\t{listing}"
+        )
 
 
 @contextlib.contextmanager
@@ -117,7 +119,10 @@ def reparametrized(
     places = _places(module)
     for value in parameters_and_buffers.values():
         if not isinstance(value, Tensor):
-            raise TypeError(f"{value} is not an instance of flambeau.Tensor")
+            raise TypeError(
+                f"functional_call: expected an instance of flambeau.Tensor, got {value}, which is not an "
+                "instance of flambeau.Tensor"
+            )
     values = _with_ties(parameters_and_buffers, places) if tie_weights else dict(parameters_and_buffers)
     if strict:
         _check_names(module, values, places)

@@ -19,7 +19,10 @@ def _words(side: str) -> list[str]:
     while place < len(side.rstrip()):
         found = _WORD.match(side, place)
         if found is None:
-            raise ValueError(f"rearrange: unknown character {side[place:].strip()[0]!r} in {side!r}")
+            raise ValueError(
+                "rearrange: expected names, brackets and spaces, got unknown character "
+                f"{side[place:].strip()[0]!r} in {side!r}"
+            )
         words.append(found[1])
         place = found.end()
     return words
@@ -32,22 +35,24 @@ def _axes(side: str) -> Axes:
     for word in _words(side):
         if word in "()":
             if is_inside == (word == "("):
-                raise ValueError(f"rearrange: brackets must be closed, and not be nested, in {side!r}")
+                raise ValueError(f"rearrange: expected closed brackets without nesting, got {side!r}")
             is_inside = word == "("
             if is_inside:
                 axes.append([])
             continue
         if word.isdigit() and word != "1":
-            raise ValueError(f"rearrange: only axes of size 1 may be without a name, got {word}")
+            raise ValueError(f"rearrange: expected a name for each axis of a size other than 1, got {word}")
         if word != "1" and (word.startswith("_") or word.endswith("_")):
-            raise ValueError(f"rearrange: the name {word!r} must not begin or end with an underscore")
+            raise ValueError(
+                f"rearrange: expected names without an underscore at the beginning or end, got {word!r}"
+            )
         names = [] if word == "1" else [word]
         if is_inside:
             axes[-1] += names
         else:
             axes.append(_REST if word == "..." else names)
     if is_inside:
-        raise ValueError(f"rearrange: a bracket is not closed in {side!r}")
+        raise ValueError(f"rearrange: expected closed brackets, got {side!r}")
     return axes
 
 
@@ -59,16 +64,25 @@ def _checked(pattern: str, lengths: dict[str, Any]) -> tuple[Axes, Axes]:
     names = [[name.replace("*", "...") for axis in side for name in axis] for side in (left, right)]
     for side in names:
         if twice := {name for name in side if side.count(name) > 1}:
-            raise ValueError(f"rearrange: duplicate names {sorted(twice)} in {pattern!r}")
+            raise ValueError(
+                f"rearrange: expected each name once per side, got duplicate names {sorted(twice)} in "
+                f"{pattern!r}"
+            )
     if odd := set(names[0]) ^ set(names[1]):
-        raise ValueError(f"rearrange: {sorted(odd)} must be on both sides of {pattern!r}")
+        raise ValueError(
+            f"rearrange: expected each name on both sides, got {sorted(odd)} on one side of {pattern!r}"
+        )
     if any("..." in axis for axis in left):
-        raise ValueError(f"rearrange: the ellipsis cannot be in brackets on the left side of {pattern!r}")
+        raise ValueError(
+            f"rearrange: expected the ellipsis outside of brackets on the left side, got {pattern!r}"
+        )
     for name, length in lengths.items():
         if not isinstance(length, int):
             raise TypeError(f"rearrange: expected an int as length of {name}, got {type(length).__name__}")
         if name not in names[0]:
-            raise ValueError(f"rearrange: {name!r} is not in the pattern {pattern!r}")
+            raise ValueError(
+                f"rearrange: expected names of the pattern {pattern!r} as keywords, got {name!r}"
+            )
     return left, right
 
 
@@ -77,7 +91,7 @@ def _sizes(axis: list[str], size: int, lengths: dict[str, int]) -> list[int]:
     open_names = [name for name in axis if name not in lengths]
     known = math.prod(lengths[name] for name in axis if name in lengths)
     if len(open_names) > 1 or (not open_names and known != size) or (open_names and size % max(known, 1)):
-        raise ValueError(f"rearrange: {axis} with lengths {lengths} do not give a dimension of size {size}")
+        raise ValueError(f"rearrange: expected lengths of {axis} whose product is {size}, got {lengths}")
     return [lengths[name] if name in lengths else size // known for name in axis]
 
 
@@ -101,7 +115,7 @@ def rearrange(
     left, right = _checked(pattern, axes_lengths)
     hidden = whole.ndim - sum(axis is not _REST for axis in left)
     if hidden < 0 or (hidden and _REST not in left):
-        raise ValueError(f"rearrange: {pattern!r} needs another number of dimensions than {whole.ndim}")
+        raise ValueError(f"rearrange: expected the number of dimensions of {pattern!r}, got {whole.ndim}")
     rest = [[f"...{i}"] for i in range(hidden)]
     left = [part for axis in left for part in (rest if axis is _REST else [axis])]
     expanded = [part for axis in right for part in (rest if axis is _REST else [_spread(axis, rest)])]

@@ -33,7 +33,9 @@ def _flat_in_dims(
             f"{call}: expected `in_dims` to be an int or nested like the inputs, got {type(in_dims)}"
         )
     if not args:
-        raise ValueError(f"vmap({_name(func)})(<inputs>): got no inputs: there is nothing to map over.")
+        raise ValueError(
+            f"vmap({_name(func)})(<inputs>): expected at least one input to map over, got no inputs"
+        )
     flat = _broadcast_to_and_flatten(in_dims, spec)
     if flat is None:
         raise ValueError(
@@ -53,12 +55,14 @@ def _in_dim(func: Callable[..., Any], in_dims: Any, arg: Any, dim: Any) -> int |
         raise ValueError(f"{call}: expected ints and None in `in_dims`, got {dim}")
     if not isinstance(arg, Tensor):
         raise ValueError(
-            f"{call}: in_dim={dim} stands for an input of type {type(arg)}, which is passed on by None"
+            f"{call}: expected a Tensor for in_dim={dim}, got an input of type {type(arg)}; use None "
+            "to pass it on"
         )
     rank = arg.dim()
     if not -rank <= dim < rank:
         raise ValueError(
-            f"{call}: in_dim={dim} stands for an input of {rank} dimensions, expected -{rank} to {rank - 1}"
+            f"{call}: expected in_dim from -{rank} to {rank - 1} for an input of {rank} dimensions, "
+            f"got in_dim={dim}"
         )
     return dim + rank if dim < 0 else int(dim)
 
@@ -78,7 +82,8 @@ def _flat_out_dims(func: Callable[..., Any], out_dims: Any, outputs: Any, spec: 
         return [out_dims] * spec.num_leaves
     if not all(dim is None or isinstance(dim, int) for dim in tree_leaves(out_dims)):
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): expected ints or None, nested like the outputs"
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): expected ints or None, nested like the "
+            f"outputs, got {out_dims}"
         )
     alone = isinstance(outputs, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1
     flat = list(out_dims) if alone else _broadcast_to_and_flatten(out_dims, spec)
@@ -96,14 +101,16 @@ def _output(func: Callable[..., Any], output: Any, out_dim: int | None, layer: L
         if out_dim is None:
             return output
         raise ValueError(
-            f"vmap({_name(func)}, ...): expected Tensors as outputs, got type {type(output)}. "
-            "With None as its place in out_dims it is passed on."
+            f"vmap({_name(func)}, ...): expected Tensors as outputs, got type {type(output)}; use "
+            "None in out_dims to pass it on"
         )
     if out_dim is not None:
         return batch_first(output, layer, size, out_dim)
     value, dim = layer.take_off(output)
     if dim is not None:
-        raise ValueError(f"vmap({_name(func)}, ...): out_dim None stands for a batched output")
+        raise ValueError(
+            f"vmap({_name(func)}, ...): expected an int as out_dim of a batched output, got None"
+        )
     return value
 
 
@@ -197,7 +204,9 @@ def vmap(
         flambeau.Size([5])
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError(f"randomness: expected 'different', 'error' or 'same', got {randomness}")
+        raise RuntimeError(
+            f"vmap: expected randomness to be 'different', 'error' or 'same', got {randomness}"
+        )
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: expected chunk_size > 0 or None, got {chunk_size}")
 

@@ -42,7 +42,10 @@ def _check_arguments(node: Node, seen: set[Node]) -> None:
 def _check_users(node: Node) -> None:
     for user in node.users:
         if node not in user._input_nodes:
-            raise RuntimeError(f"Node '{user}' is recorded as a user of '{node}', which it does not use")
+            raise RuntimeError(
+                f"lint: Node '{user}' is recorded as a user of '{node}', which it does not use; change "
+                "arguments by node.args"
+            )
 
 
 def _check_path(module: Any, node: Node) -> None:

@@ -133,7 +133,10 @@ class Tracer(TracerBase):
         for name, child in self.root.named_modules():
             if child is mod:
                 return str(name)
-        raise NameError(f"expected a module installed as a submodule of the root, got {type(mod).__name__}")
+        raise NameError(
+            "Tracer.path_of_module: expected a module installed as a submodule of the root, got "
+            f"{type(mod).__name__}"
+        )
 
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -246,7 +249,10 @@ class Tracer(TracerBase):
         is_module = isinstance(root, Module)
         if is_module:
             if not hasattr(type(root), self.traced_func_name):
-                raise AssertionError(f"{type(root).__name__} has no method {self.traced_func_name!r}")
+                raise AssertionError(
+                    f"Tracer.trace: expected a root with a method {self.traced_func_name!r}, got "
+                    f"{type(root).__name__}"
+                )
             function = getattr(type(root), self.traced_func_name)
             self.root, self.root_module_name = root, root._get_name()  # type: ignore[union-attr]
             self.submodule_paths = {module: name for name, module in self.root.named_modules()}
@@ -352,7 +358,9 @@ class Tracer(TracerBase):
         args: list[Any] = []
         if is_module:
             if not parameters:
-                raise RuntimeError(f"{root_fn} takes no arguments, not even self")
+                raise RuntimeError(
+                    f"Tracer.trace: expected a method that takes self, got {root_fn} without arguments"
+                )
             args.append(self.root)
             parameters = parameters[1:]
         concrete = _by_name(concrete_args, parameters)

@@ -32,7 +32,8 @@ def wrap(fn_or_name: Any) -> Any:
     frame = sys._getframe(1)
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError(
-            f"wrap must be called at module level, got a call in {frame.f_code.co_name!r}"
+            "fx.wrap: wrap must be called at module level: expected a call outside of functions, got "
+            f"one in {frame.f_code.co_name!r}"
         )
     if GENERATED_NAMES in frame.f_globals:
         frame.f_globals[GENERATED_NAMES].add(name)

@@ -262,7 +262,7 @@ class Graph:
 
     def _own(self, node: Node) -> None:
         if node.graph is not self:
-            raise AssertionError(f"expected a node of this graph, {node} is of another")
+            raise AssertionError(f"Graph: expected a node of this graph, got {node} of another")
 
     def _order_changed(self, node: Node) -> None:
         if self._numbered and node._next is self._root:
@@ -285,8 +285,8 @@ class Graph:
         """
         if to_erase.users:
             raise RuntimeError(
-                f"Tried to erase Node {to_erase}, which has {len(to_erase.users)} users: "
-                f"{list(to_erase.users)}"
+                f"Graph.erase_node: Tried to erase Node {to_erase}, which has {len(to_erase.users)} "
+                f"users: {list(to_erase.users)}; replace its uses first"
             )
         if to_erase.graph is not self:
             raise RuntimeError(f"erase_node: {to_erase} is a node of another graph")

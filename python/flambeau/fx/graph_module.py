@@ -136,7 +136,7 @@ class GraphModule(Module):
     def code(self) -> str:
         """The generated code."""
         if "_code" not in self.__dict__:
-            raise RuntimeError("Code has not been generated: call recompile() first")
+            raise RuntimeError("GraphModule.code: Code has not been generated; call recompile() first")
         text: str = self.__dict__["_code"]
         return text
 

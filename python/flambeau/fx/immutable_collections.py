@@ -11,8 +11,8 @@ __all__ = ["immutable_dict", "immutable_list"]
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     raise TypeError(
-        f"{type(self).__name__!r} object does not support mutation: the arguments of a node are immutable. "
-        "Assign a changed copy to node.args or node.kwargs instead"
+        f"{type(self).__name__}: the object does not support mutation: expected no change to "
+        "arguments of a node, got one; assign a changed copy to node.args or node.kwargs"
     )
 
 

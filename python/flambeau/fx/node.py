@@ -117,12 +117,12 @@ def _check_target(name: str, op: str, target: Any) -> None:
     if op == "call_function":
         if not callable(target):
             raise ValueError(
-                f"Node {name}: a Callable is expected as the target of {op}, got {target!r} of type "
+                f"Node: a Callable is expected as the target of {op} {name}, got {target!r} of type "
                 f"{type(target).__name__}"
             )
     elif not isinstance(target, str):
         raise ValueError(
-            f"Node {name}: a str is expected as the target of {op}, got {target!r} of type "
+            f"Node: a str is expected as the target of {op} {name}, got {target!r} of type "
             f"{type(target).__name__}"
         )
 
@@ -373,7 +373,7 @@ class Node:
         return self._repr_fn(self) if self._repr_fn else self.name
 
     def __reduce__(self) -> Any:
-        raise TypeError("a node cannot be pickled by itself: pickle its graph")
+        raise TypeError("Node: a node cannot be pickled by itself: expected its graph, got the node")
 
     @staticmethod
     def _pretty_print_target(target: Any) -> str:

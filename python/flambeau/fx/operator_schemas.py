@@ -159,7 +159,8 @@ def check_for_mutable_operation(target: Any, args: tuple[Any, ...], kwargs: dict
     in_place = bool(_schemas_of(target)) and name.endswith("_") and not name.endswith("__")
     if in_place or (kwargs.get("out") is not None and _schemas_of(target)):
         raise RuntimeError(
-            f"mutable operation {name}: this tracer records only operators that leave their arguments alone"
+            f"check_for_mutable_operation: mutable operation {name} cannot be recorded; this tracer "
+            "records only operators that leave their arguments unchanged"
         )
 
 
@@ -340,7 +341,7 @@ def normalize_module(
     try:
         module = root.get_submodule(target)
     except AttributeError as error:
-        raise RuntimeError(f"normalize: there is no submodule {target!r}: {error}") from error
+        raise RuntimeError(f"normalize: the module has no submodule {target!r}: {error}") from error
     if getattr(flambeau.nn, type(module).__name__, None) is not type(module):
         return None
     signature = inspect.signature(module.forward)

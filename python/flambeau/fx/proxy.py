@@ -148,7 +148,10 @@ class TracerBase:
         if dataclasses.is_dataclass(a):
             fields = {f.name: self.create_arg(getattr(a, f.name)) for f in dataclasses.fields(a)}
             return self.create_node("call_function", type(a), (), fields)
-        raise NotImplementedError(f"argument of type: {type(a)}")
+        raise NotImplementedError(
+            f"create_arg: argument of type: {type(a)} cannot be recorded; pass tensors, numbers, "
+            "strings, or containers of them"
+        )
 
     def _key(self, key: Any) -> Any:
         def refuse(leaf: Any) -> Any:
@@ -161,15 +164,16 @@ class TracerBase:
     def to_bool(self, obj: Proxy) -> bool:
         """Answer ``bool(proxy)``; the value is not known, so this raises TraceError."""
         raise TraceError(
-            "symbolically traced variables cannot decide control flow: "
-            f"the truth of {obj.node.name!r} is not known while the program is traced"
+            "Proxy: symbolically traced variables cannot decide control flow, since the truth of "
+            f"{obj.node.name!r} is unknown while the program is traced; make the condition a concrete "
+            "argument"
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """Answer ``iter(proxy)``; the length is not known, so this raises TraceError."""
         raise TraceError(
-            f"Proxy object cannot be iterated: the length of {obj.node.name!r} is not known while the "
-            "program is traced. It can be unpacked into a fixed number of names"
+            f"Proxy: Proxy object cannot be iterated, since the length of {obj.node.name!r} is "
+            "unknown while the program is traced; unpack it into a fixed number of names"
         )
 
     def keys(self, obj: Proxy) -> Any:
@@ -253,8 +257,8 @@ class Proxy:
 
     def __len__(self) -> int:
         raise RuntimeError(
-            f"'len' is not supported by Proxy: run {flambeau.__name__}.fx.wrap('len') in the traced module's "
-            "file, outside of functions, to record its calls"
+            f"Proxy: 'len' is not supported by Proxy; call {flambeau.__name__}.fx.wrap('len') at the "
+            "top of the traced module's file to record its calls"
         )
 
     def __hash__(self) -> int:

@@ -109,7 +109,9 @@ class Writer:
         names: dict[str, Any] = {}
         for number, base in enumerate(cls.__bases__):
             if not issubclass(base, Module):
-                raise NotSupportedError(f"jit.save: the base {base.__name__} of {cls.__name__} is no Module")
+                raise NotSupportedError(
+                    f"jit.save: expected Modules as bases, got {base.__name__} as base of {cls.__name__}"
+                )
             own = is_own_class(base)
             names[f"Base{number}"] = ("unit", self.class_unit(base, wanted)) if own else layer_path(base)
         source, functions = class_source(cls, wanted, list(names))

@@ -45,7 +45,9 @@ def fuser(name: str) -> Iterator[None]:
     Raises: ValueError for an unknown name.
     """
     if name not in ("fuser0", "fuser1", "fuser2", "fuser3"):
-        raise ValueError(f"fuser: unrecognized fuser {name!r}")
+        raise ValueError(
+            f"jit.fuser: unrecognized fuser: expected 'fuser0', 'fuser1', 'fuser2' or 'fuser3', got {name!r}"
+        )
     yield
 
 

@@ -88,7 +88,7 @@ def require_path(path: Any) -> str:
     for name in str(path).split("."):
         require_name(name, "an attribute")
         if not name.replace("-", "_").isalnum() and not name.replace("-", "_").replace("_", "a").isalnum():
-            raise UnsupportedNodeError(f"jit: {name[:80]!r} is no name of an attribute")
+            raise UnsupportedNodeError(f"jit: expected the name of an attribute, got {name[:80]!r}")
     return str(path)
 
 

@@ -159,7 +159,9 @@ class ScriptModule(_Shown, Module):
 
     def get_debug_state(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse: there is no executor whose state could be shown."""
-        raise RuntimeError("get_debug_state: programs run as Python; there is no graph executor with a state")
+        raise RuntimeError(
+            "get_debug_state: programs run as Python and have no graph executor; inspect the code instead"
+        )
 
 
 class RecursiveScriptModule(ScriptModule):

@@ -67,7 +67,7 @@ def load(
 
     if isinstance(f, str | os.PathLike):
         if not os.path.exists(f):  # noqa: PTH110  (takes all paths)
-            raise ValueError(f"jit.load: expected a file, but {f} does not exist")
+            raise ValueError(f"jit.load: expected a file, got {f}, which does not exist")
         if os.path.isdir(f):  # noqa: PTH112
             raise ValueError(f"jit.load: expected a file, got the directory {f}")
     try:

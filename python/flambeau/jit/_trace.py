@@ -262,7 +262,10 @@ def _check(program: Any, made: Any, args: Any, kwargs: Any, tolerance: float) ->
     flambeau.set_rng_state(state)
     first, second = pytree.tree_leaves(expected), pytree.tree_leaves(found)
     if len(first) != len(second):
-        raise TracingCheckError(None, f"expected {len(first)} values, got {len(second)}")
+        raise TracingCheckError(
+            f"jit.trace: expected {len(first)} values, got {len(second)}",
+            f"expected {len(first)} values, got {len(second)}",
+        )
     for a, b in zip(first, second, strict=True):
         if not isinstance(a, Tensor):
             continue

@@ -74,7 +74,9 @@ class Library:
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
             raise ValueError(f"Library: expected kind 'DEF', 'IMPL' or 'FRAGMENT', got {kind!r}")
         if kind != "IMPL" and ns == "prim":
-            raise ValueError("Library: 'prim' is a reserved namespace")
+            raise ValueError(
+                "Library: 'prim' is a reserved namespace: expected another namespace, got 'prim'"
+            )
         if kind == "DEF" and (ns == "aten" or ns in Library._owners):
             raise RuntimeError(
                 f"Library: namespace {ns!r} has a library of kind 'DEF'; this one may be 'FRAGMENT'"
@@ -156,7 +158,10 @@ def fallthrough_kernel() -> None:
         >>> flambeau.library.fallthrough_kernel.__name__
         'fallthrough_kernel'
     """
-    raise NotImplementedError("fallthrough_kernel stands for the absence of a kernel and is not called")
+    raise NotImplementedError(
+        "fallthrough_kernel: the function stands for the absence of a kernel and cannot be "
+        "called; register it instead"
+    )
 
 
 # Libraries of `define`, which live as long as the process.

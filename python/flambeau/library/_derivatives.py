@@ -101,7 +101,8 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 def _backward(operator: CustomOperator, ctx: Any, gradients: tuple[Any, ...]) -> Any:
     if operator.backward is None:
         raise RuntimeError(
-            f"{operator.name} has no derivative: call register_autograd() of its definition to give it one"
+            f"{operator.name}: the operator has no derivative; call register_autograd() of its "
+            "definition to give it one"
         )
     given = (ctx.rebuild(gradients),) if ctx.rebuild else gradients
     if ctx.rebuild and isinstance(given[0], tuple):

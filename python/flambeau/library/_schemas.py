@@ -188,7 +188,7 @@ def infer_schema(
     written = set() if unknown else set(mutates_args)
     absent = written - set(signature.parameters)
     if absent:
-        raise ValueError(f"infer_schema: mutates_args names {sorted(absent)}, which are no arguments")
+        raise ValueError(f"infer_schema: expected mutates_args to name arguments, got {sorted(absent)}")
     parts, keyword_only = [], False
     for index, parameter in enumerate(signature.parameters.values()):
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
@@ -204,12 +204,15 @@ def _argument(
 ) -> str:
     who = f"infer_schema: argument {parameter.name!r}"
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise ValueError(f"{who}: *args, **kwargs and positional-only arguments have no place in a schema")
+        raise ValueError(
+            f"{who}: expected a parameter that can be positional or a keyword, got "
+            f"{parameter.kind.description}"
+        )
     if parameter.name not in hints:
-        raise ValueError(f"{who} must have a type annotation")
+        raise ValueError(f"{who}: the argument must have a type annotation: expected one, got none")
     spelled = _type_of(hints[parameter.name], who)
     if written and not spelled.startswith("Tensor"):
-        raise ValueError(f"{who} is in mutates_args: expected a Tensor, got {spelled}")
+        raise ValueError(f"{who}: expected a Tensor for a name in mutates_args, got {spelled}")
     if written or (unknown and spelled.startswith("Tensor")):
         spelled = spelled.replace("Tensor", f"Tensor(a{index}!)", 1)
     text = f"{spelled} {parameter.name}"
@@ -230,7 +233,7 @@ def _default_text(value: Any, who: str) -> str:
 
 def _type_of(hint: Any, who: str) -> str:
     if isinstance(hint, typing.TypeVar) or hint is Any or hint is inspect.Parameter.empty:
-        raise ValueError(f"{who}: the type {hint} is unsupported")
+        raise ValueError(f"{who}: expected a type of schemas, got {hint}, which is unsupported")
     if hint in _TYPES:
         return _TYPES[hint]
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -241,7 +244,7 @@ def _type_of(hint: Any, who: str) -> str:
         element = _type_of(inner[0], who)
         if not element.endswith("]"):
             return element + "[]"
-    raise ValueError(f"{who} has unsupported type {hint}; expected one of {sorted(set(_TYPES.values()))}")
+    raise ValueError(f"{who}: unsupported type: expected one of {sorted(set(_TYPES.values()))}, got {hint}")
 
 
 def _results(hints: dict[str, Any], signature: inspect.Signature) -> str:
@@ -249,13 +252,17 @@ def _results(hints: dict[str, Any], signature: inspect.Signature) -> str:
     if "return" not in hints:
         if signature.return_annotation is None:
             return "()"
-        raise ValueError(f"{who} must have a type annotation")
+        raise ValueError(
+            f"{who}: the function must have a type annotation: expected one for its results, got none"
+        )
     hint = hints["return"]
     if hint in (None, type(None)):
         return "()"
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)
         if not inner or Ellipsis in inner:
-            raise ValueError(f"{who} has unsupported type {hint}: a tuple names each of its members")
+            raise ValueError(
+                f"{who}: unsupported type: expected a tuple that names each of its members, got {hint}"
+            )
         return f"({', '.join(_type_of(part, who) for part in inner)})"
     return _type_of(hint, who)

@@ -26,13 +26,16 @@ def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
     """The dimensions to reduce, wrapped; all of them for None and an empty tuple."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(input.dim()))
-    return tuple(d for d in wrapped_dims(dim, input.dim()) if d < input.dim())
+    return tuple(d for d in wrapped_dims("flambeau.masked", dim, input.dim()) if d < input.dim())
 
 
 def _mask_of(input: Tensor, mask: Tensor) -> Tensor:
     """The mask as bools of the input's shape."""
     if mask.dim() > input.dim():
-        raise IndexError("masked: mask dimensionality is beyond the input's, so that they do not broadcast")
+        raise IndexError(
+            f"flambeau.masked: expected a mask of at most {input.dim()} dimensions, got {mask.dim()}: "
+            "mask dimensionality is beyond the input's"
+        )
     return (mask if mask.dtype is _C.bool else mask.bool()).expand(input.shape)
 
 
@@ -226,7 +229,10 @@ def median(
         given = given.reshape(1)
     if not given.is_floating_point():
         if mask is not None and not bool(_mask_of(given, mask).any(-1 if dim is None else dim).all()):
-            raise ValueError("masked.median: a row without elements has no median in an integer dtype")
+            raise ValueError(
+                "masked.median: expected rows with at least one element for integer dtypes, got a fully "
+                f"masked row of {input.dtype}"
+            )
         wide = _filled(given.to(_C.float64), mask, float("nan"))
     else:
         wide = _filled(given, mask, float("nan"))
@@ -244,7 +250,7 @@ def _deviation(
     mask: Tensor | None,
 ) -> Tensor:
     if unbiased is not None and correction is not None:
-        raise ValueError("pass unbiased or correction, not both")
+        raise ValueError("masked.var, masked.std: expected unbiased or correction, got both")
     less = 1.0 if correction is None else correction
     if unbiased is not None:
         less = 1.0 if unbiased else 0.0

@@ -47,7 +47,10 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Choose how memory is shared, among `get_all_sharing_strategies`."""
     if new_strategy not in _STRATEGIES:
-        raise AssertionError(f"invalid sharing strategy {new_strategy!r}: choose from {set(_STRATEGIES)}")
+        raise AssertionError(
+            f"set_sharing_strategy: invalid sharing strategy: expected one of {set(_STRATEGIES)}, got "
+            f"{new_strategy!r}"
+        )
 
 
 shared_memory.register()

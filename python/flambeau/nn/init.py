@@ -39,12 +39,15 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         if isinstance(slope, bool) or not isinstance(slope, int | float):
             raise ValueError(f"leaky_relu: expected a number as negative slope, got {slope!r}")
         return math.sqrt(2.0 / (1 + slope**2))
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    raise ValueError(
+        f"calculate_gain: Unsupported nonlinearity {nonlinearity}: expected linear, conv, "
+        f"sigmoid, tanh, relu, leaky_relu or selu, got {nonlinearity!r}"
+    )
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _fans(who: str, tensor: Tensor) -> tuple[int, int]:
     if tensor.dim() < 2:
-        raise ValueError("fan in and fan out: expected at least 2 dimensions")
+        raise ValueError(f"{who}: expected at least 2 dimensions for fan in and fan out, got {tensor.dim()}")
     field = math.prod(tensor.shape[2:])
     return tensor.size(1) * field, tensor.size(0) * field
 
@@ -147,7 +150,7 @@ def eye_(tensor: Tensor) -> Tensor:
                 [0., 1., 0.]])
     """
     if tensor.dim() != 2:
-        raise ValueError("eye_: expected 2 dimensions")
+        raise ValueError(f"eye_: expected 2 dimensions, got {tensor.dim()}")
     with flambeau.no_grad():
         return tensor.copy_(flambeau.eye(*tensor.shape, dtype=tensor.dtype))
 
@@ -175,7 +178,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
         tensor([[-0.0082,  0.5876, -0.9016],
                 [-0.8062, -0.4219,  0.2938]])
     """
-    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    bound = gain * math.sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -202,7 +205,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
         tensor([[ 0.9746, -0.1856, -1.3780],
                 [ 0.3595, -0.6859, -0.8845]])
     """
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
 
 
 def _is_empty(tensor: Tensor) -> bool:
@@ -211,10 +214,10 @@ def _is_empty(tensor: Tensor) -> bool:
     return tensor.numel() == 0
 
 
-def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+def _kaiming_std(who: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
-    fan_in, fan_out = _fans(tensor)
+        raise ValueError(f"{who}: expected 'fan_in' or 'fan_out' as mode, got {mode!r}")
+    fan_in, fan_out = _fans(who, tensor)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
 
 
@@ -249,7 +252,7 @@ def kaiming_uniform_(
     """
     if _is_empty(tensor):
         return tensor
-    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    bound = math.sqrt(3.0) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -284,7 +287,7 @@ def kaiming_normal_(
     """
     if _is_empty(tensor):
         return tensor
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
 def trunc_normal_(
@@ -369,9 +372,11 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
                  [0., 1., 0.]]])
     """
     if tensor.dim() not in (3, 4, 5):
-        raise ValueError("dirac_: expected 3 to 5 dimensions")
+        raise ValueError(f"dirac_: expected 3 to 5 dimensions, got {tensor.dim()}")
     if tensor.size(0) % groups != 0:
-        raise ValueError("dirac_: expected a multiple of groups as dimension 0")
+        raise ValueError(
+            f"dirac_: expected a multiple of groups={groups} as dimension 0, got {tensor.size(0)}"
+        )
     rows = tensor.size(0) // groups
     middle = tuple(size // 2 for size in tensor.shape[2:])
     with flambeau.no_grad():
@@ -404,7 +409,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         True
     """
     if tensor.dim() < 2:
-        raise ValueError("orthogonal_: expected at least 2 dimensions")
+        raise ValueError(f"orthogonal_: expected at least 2 dimensions, got {tensor.dim()}")
     if tensor.numel() == 0:
         return tensor
     rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
@@ -434,7 +439,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         tensor([2, 2])
     """
     if tensor.dim() != 2:
-        raise ValueError("sparse_: expected 2 dimensions")
+        raise ValueError(f"sparse_: expected 2 dimensions, got {tensor.dim()}")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     with flambeau.no_grad():

@@ -50,8 +50,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         own: Any = data.detach().requires_grad_(requires_grad)
         if type(own) is not type(data):
             raise RuntimeError(
-                f"Parameter requires that detach() keeps the type, {type(data).__name__}, got "
-                f"{type(own).__name__}"
+                "Parameter: Parameter requires that detach() keeps the type: expected "
+                f"{type(data).__name__}, got {type(own).__name__}"
             )
         vars(own)["_is_param"] = True
         parameter: Any = own  # an instance by the class's word
@@ -107,13 +107,16 @@ class UninitializedTensorMixin:
     def shape(self) -> Any:
         """Unknown. Raises: RuntimeError."""
         raise RuntimeError(
-            "the shape of an uninitialized parameter or buffer is unknown: call the lazy module once first, "
-            "or load a state into it"
+            "UninitializedParameter: the shape of an uninitialized parameter or buffer is unknown; "
+            "call the lazy module once first, or load a state into it"
         )
 
     def share_memory_(self) -> Any:
         """Raise RuntimeError: there is no memory yet."""
-        raise RuntimeError("cannot share memory on an uninitialized parameter or buffer: it has none yet")
+        raise RuntimeError(
+            "UninitializedParameter: cannot share memory on an uninitialized parameter or buffer, "
+            "which has none yet; initialize it first"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -131,8 +134,8 @@ class UninitializedTensorMixin:
         name = getattr(func, "__name__", "")
         if name not in _ALLOWED and type(func).__name__ != "method-wrapper":
             raise ValueError(
-                f"{name or func} cannot use an uninitialized parameter: call the lazy module once first, or "
-                "load a state into it"
+                f"{name or func}: cannot use an uninitialized parameter: expected an initialized one, "
+                "got one without a shape; call the lazy module once first, or load a state into it"
             )
         with _disabled():
             return func(*args, **(kwargs or {}))

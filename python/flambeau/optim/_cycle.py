@@ -13,20 +13,23 @@ from flambeau.optim.optimizer import Optimizer
 _MODES = ("triangular", "triangular2", "exp_range")
 
 
-def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+def per_group(who: str, name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """One value for each group, from one for all or a list."""
     count = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
         return [value] * count
     if len(value) != count:
-        raise ValueError(f"expected {count} values for {name}, got {len(value)}")
+        raise ValueError(f"{who}: expected {count} values for {name}, got {len(value)}")
     return list(value)
 
 
-def _momentum_name(optimizer: Optimizer) -> str:
+def _momentum_name(who: str, optimizer: Optimizer) -> str:
     """Which hyperparameter is the momentum: the first of `betas`, or `momentum`."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-        raise ValueError("cycle_momentum=True needs an optimizer with momentum or betas")
+        raise ValueError(
+            f"{who}: expected an optimizer with momentum or betas for cycle_momentum=True, got "
+            f"{type(optimizer).__name__}"
+        )
     return "betas" if "betas" in optimizer.defaults else "momentum"
 
 
@@ -90,15 +93,19 @@ class CyclicLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise TypeError(
+                f"CyclicLR: expected an Optimizer, got {type(optimizer).__name__}, which is not an Optimizer"
+            )
         if mode not in _MODES and scale_fn is None:
-            raise ValueError("CyclicLR: expected a known mode or a scale_fn")
+            raise ValueError(f"CyclicLR: expected a mode of {_MODES} or a scale_fn, got {mode!r}")
         if last_epoch == -1:
             for group, rate in zip(
-                optimizer.param_groups, per_group("base_lr", optimizer, base_lr), strict=True
+                optimizer.param_groups,
+                per_group(type(self).__name__, "base_lr", optimizer, base_lr),
+                strict=True,
             ):
                 set_group_value(group, "lr", rate)
-        self.max_lrs = per_group("max_lr", optimizer, max_lr)
+        self.max_lrs = per_group(type(self).__name__, "max_lr", optimizer, max_lr)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up) + float(down)
         self.step_ratio = step_size_up / self.total_size
@@ -109,12 +116,12 @@ class CyclicLR(LRScheduler):
         if cycle_momentum:
             self._begin_momentum(optimizer, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = per_group("base_lr", optimizer, base_lr)
+        self.base_lrs = per_group(type(self).__name__, "base_lr", optimizer, base_lr)
 
     def _begin_momentum(self, optimizer: Optimizer, low: Any, high: Any, last_epoch: int) -> None:
-        self._momentum = _momentum_name(optimizer)
-        self.base_momentums = per_group("base_momentum", optimizer, low)
-        self.max_momentums = per_group("max_momentum", optimizer, high)
+        self._momentum = _momentum_name(type(self).__name__, optimizer)
+        self.base_momentums = per_group(type(self).__name__, "base_momentum", optimizer, low)
+        self.max_momentums = per_group(type(self).__name__, "max_momentum", optimizer, high)
         for group, top, bottom in zip(
             optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True
         ):
@@ -220,17 +227,24 @@ class OneCycleLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise TypeError(
+                f"OneCycleLR: expected an Optimizer, got {type(optimizer).__name__}, which is not an "
+                "Optimizer"
+            )
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
-            raise ValueError(f"expected pct_start from 0 to 1, got {pct_start}")
+            raise ValueError(f"OneCycleLR: expected pct_start from 0 to 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"expected 'cos' or 'linear' as anneal_strategy, got {anneal_strategy!r}")
+            raise ValueError(
+                f"OneCycleLR: expected 'cos' or 'linear' as anneal_strategy, got {anneal_strategy!r}"
+            )
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:
             for group, top in zip(
-                optimizer.param_groups, per_group("max_lr", optimizer, max_lr), strict=True
+                optimizer.param_groups,
+                per_group(type(self).__name__, "max_lr", optimizer, max_lr),
+                strict=True,
             ):
                 group["initial_lr"], group["max_lr"] = top / div_factor, top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -240,8 +254,8 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _begin_momentum(self, optimizer: Optimizer, low: Any, high: Any, last_epoch: int) -> None:
-        self._momentum = _momentum_name(optimizer)
-        lows, highs = (per_group("momentum", optimizer, v) for v in (low, high))
+        self._momentum = _momentum_name(type(self).__name__, optimizer)
+        lows, highs = (per_group(type(self).__name__, "momentum", optimizer, v) for v in (low, high))
         if last_epoch == -1:
             for group, bottom, top in zip(optimizer.param_groups, lows, highs, strict=True):
                 _set_momentum(group, self._momentum, top)
@@ -256,7 +270,7 @@ class OneCycleLR(LRScheduler):
         """Return the rate of each group, and set the momentum."""
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"step {step} is beyond the schedule, of {self.total_steps}")
+            raise ValueError(f"OneCycleLR: expected at most {self.total_steps} steps, got step {step}")
         begin = 0.0
         for place, phase in enumerate(self._schedule_phases):
             if step <= phase["end_step"] or place == len(self._schedule_phases) - 1:
@@ -277,10 +291,13 @@ def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -
     elif epochs is not None and per_epoch is not None:
         given = {"epochs": epochs, "steps_per_epoch": per_epoch}
     else:
-        raise ValueError("OneCycleLR: expected total_steps, or epochs and steps_per_epoch")
+        raise ValueError(
+            f"OneCycleLR: expected total_steps, or epochs and steps_per_epoch, got epochs={epochs}, "
+            f"steps_per_epoch={per_epoch}"
+        )
     for name, value in given.items():
         if value <= 0 or not isinstance(value, int):
-            raise ValueError(f"Expected positive integer {name}, but got {value}")
+            raise ValueError(f"OneCycleLR: Expected positive integer {name}, but got {value}")
     return math.prod(given.values())
 
 

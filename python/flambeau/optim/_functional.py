@@ -127,7 +127,9 @@ class _Row:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"{self.name}() {error}") from None
+                raise TypeError(
+                    f"{self.name}: expected the arguments of {self.name}, got others: {error}"
+                ) from None
             bound.apply_defaults()
             self.step(bound.arguments)
 

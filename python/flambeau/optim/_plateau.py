@@ -51,16 +51,21 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError("Factor should be < 1.0.")
+            raise ValueError(f"ReduceLROnPlateau: expected factor < 1.0, got {factor}")
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+            raise TypeError(
+                f"ReduceLROnPlateau: expected an Optimizer, got {type(optimizer).__name__}, which is not "
+                "an Optimizer"
+            )
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
+            raise ValueError(f"ReduceLROnPlateau: expected mode 'min' or 'max', got {mode!r}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+            raise ValueError(
+                f"ReduceLROnPlateau: expected threshold_mode 'rel' or 'abs', got {threshold_mode!r}"
+            )
         count = len(optimizer.param_groups)
         if isinstance(min_lr, list | tuple) and len(min_lr) != count:
-            raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
+            raise ValueError(f"ReduceLROnPlateau: expected {count} min_lrs, got {len(min_lr)}")
         self.optimizer = optimizer
         self.factor, self.patience, self.cooldown, self.eps = factor, patience, cooldown, eps
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode

@@ -48,42 +48,55 @@ def scalar(value: float) -> Tensor:
     return flambeau.tensor(value, dtype=flambeau.float64 if double else flambeau.float32)
 
 
-def _check_lists_take(name: str, given: Group) -> None:
+def _check_lists_take(who: str, name: str, given: Group) -> None:
     """Adam and AdamW over lists take numbers only, as in PyTorch; others take tensors as well."""
     if "amsgrad" in given and given.get("foreach") and not given.get("capturable"):
-        raise ValueError(f"{name} as a Tensor needs foreach=False or capturable=True")
+        raise ValueError(
+            f"{who}: {name} as a Tensor needs foreach=False or capturable=True: expected a number, "
+            "got a Tensor"
+        )
 
 
-def _check_betas(given: Group) -> None:
+def _check_betas(who: str, given: Group) -> None:
     tensors = [isinstance(beta, Tensor) for beta in given.get("betas", ())]
     if any(tensors) and not all(tensors):
-        raise ValueError("betas: expected two floats or two Tensors, got one of each")
+        raise ValueError(f"{who}: expected betas of two floats or two Tensors, got one of each")
     for i, is_tensor in enumerate(tensors):
         if is_tensor:
-            _check_lists_take(f"betas[{i}]", given)
+            _check_lists_take(who, f"betas[{i}]", given)
             if given["betas"][i].numel() != 1:
-                raise ValueError(f"Tensor betas[{i}] must be 1-element")
+                raise ValueError(
+                    f"{who}: Tensor betas[{i}] must be 1-element: expected one element, got "
+                    f"{given['betas'][i].numel()}"
+                )
 
 
-def check_hyperparameters(given: Group) -> None:
-    """Raise ValueError for values out of range."""
+def check_hyperparameters(who: str, given: Group) -> None:
+    """Raise ValueError that names the optimizer `who` for values out of range."""
     lr = given.get("lr")
     if isinstance(lr, Tensor):
-        _check_lists_take("lr", given)
+        _check_lists_take(who, "lr", given)
         if lr.numel() != 1:
-            raise ValueError(f"lr: expected a number or a Tensor of one element, got {lr.numel()}")
+            raise ValueError(
+                f"{who}: expected lr to be a number or a Tensor of one element, got {lr.numel()}"
+            )
     for name, label in _AT_LEAST_ZERO.items():
         if name in given and not isinstance(given[name], tuple) and not given[name] >= 0.0:
-            raise ValueError(f"Invalid {label}: {given[name]}")
-    _check_betas(given)
+            raise ValueError(
+                f"{who}: expected {name} >= 0, got {given[name]} (Invalid {label}: {given[name]})"
+            )
+    _check_betas(who, given)
     for i, beta in enumerate(given.get("betas", ())):
         if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+            raise ValueError(
+                f"{who}: expected betas from 0 to below 1, got {beta} (Invalid beta parameter at index "
+                f"{i}: {beta})"
+            )
     if given.get("fused"):
         if given.get("differentiable"):
-            raise RuntimeError("`fused` does not support `differentiable`")
+            raise RuntimeError(f"{who}: `fused` does not support `differentiable`; pass one of them")
         if given.get("foreach"):
-            raise RuntimeError("`fused` and `foreach` exclude each other")
+            raise RuntimeError(f"{who}: expected `fused` or `foreach`, got both")
 
 
 def descend(p: Value, rate: Any, direction: Value, over: Value = None) -> None:
@@ -147,7 +160,7 @@ class RuleOptimizer(Optimizer):
 
     def __init__(self, params: Iterable[Any], given: Group) -> None:
         defaults = {k: v for k, v in given.items() if k not in ("self", "params", "__class__")}
-        check_hyperparameters(defaults)
+        check_hyperparameters(type(self).__name__, defaults)
         super().__init__(params, defaults)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -229,7 +242,8 @@ class RuleOptimizer(Optimizer):
         """Move tensors of one group by their gradients; `fusible`: whether an operator can do it."""
         if any_sparse and not self.takes_sparse:
             raise RuntimeError(
-                f"{type(self).__name__} does not support sparse gradients: SGD, Adagrad and SparseAdam do"
+                f"{type(self).__name__}: {type(self).__name__} does not support sparse gradients; use "
+                "SGD, Adagrad or SparseAdam"
             )
         if group.get("capturable") and not all(p.is_cuda for p in tensors):
             raise AssertionError(
@@ -279,9 +293,14 @@ class RuleOptimizer(Optimizer):
         if flambeau.is_grad_enabled() and any(p.requires_grad for p in tensors):
             return False  # the rule's operators record the step or refuse it
         if group["fused"] and any_sparse:
-            raise RuntimeError("`fused=True` is for strided gradients, got a sparse one")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected strided gradients for `fused=True`, got a sparse one"
+            )
         if group["fused"] and not fusible:
-            raise RuntimeError("`fused=True` needs floating params on the cpu")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected parameters for which `fused=True` works, got "
+                f"{tensors[0].dtype} on {tensors[0].device}: `fused=True` needs floating params on the cpu"
+            )
         return fusible and group["fused"] is not False
 
     def _buckets(self, tensors: list[Tensor], first: list[bool]) -> dict[Any, list[int]]:

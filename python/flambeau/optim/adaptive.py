@@ -164,7 +164,7 @@ class Adadelta(RuleOptimizer):
         differentiable: bool = False,
     ) -> None:
         if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
+            raise ValueError(f"Adadelta: expected rho from 0 to 1, got {rho} (Invalid rho value: {rho})")
         super().__init__(params, locals())
 
     def slots(self, group: Group) -> dict[str, Initial]:
@@ -306,12 +306,12 @@ class Adafactor(RuleOptimizer):
     ) -> None:
         given = dict(locals())
         if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"epsilon1: expected at least 0, got {eps[0]}")
+            raise ValueError(f"Adafactor: expected epsilon1 >= 0, got {eps[0]}")
         for name, value, low in (("epsilon2", eps[1], 0.0), ("Clipping threshold d", d, 1.0)):
             if not value >= low:
-                raise ValueError(f"{name}: expected at least {low:g}, got {value}")
+                raise ValueError(f"Adafactor: expected {name} >= {low:g}, got {value}")
         if not beta2_decay <= 0.0:
-            raise ValueError(f"beta2_decay: expected at most 0, got {beta2_decay}")
+            raise ValueError(f"Adafactor: expected beta2_decay <= 0, got {beta2_decay}")
         super().__init__(params, given)
 
     def _first_steps(self, tensors: list[Tensor], slots: dict[str, Initial], group: Group) -> list[bool]:

@@ -162,9 +162,11 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError(f"lr: expected a number or a Tensor of one element, got {lr.numel()}")
+            raise ValueError(
+                f"LBFGS: expected lr to be a number or a Tensor of one element, got {lr.numel()}"
+            )
         if not lr >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
+            raise ValueError(f"LBFGS: expected lr >= 0, got {lr} (Invalid learning rate: {lr})")
         defaults = {
             "lr": lr,
             "max_iter": max_iter,
@@ -176,7 +178,7 @@ class LBFGS(Optimizer):
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS: expected a single parameter group")
+            raise ValueError(f"LBFGS: expected a single parameter group, got {len(self.param_groups)}")
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self) -> Tensor:
@@ -253,7 +255,10 @@ class LBFGS(Optimizer):
                 return _Trial(t, start.loss + float("inf"), start.grad, start.slope), 0
             return _Trial(t, float(closure()), self._gradient(), 0.0), 1
         if group["line_search_fn"] != "strong_wolfe":
-            raise RuntimeError("only 'strong_wolfe' is supported")
+            raise RuntimeError(
+                "LBFGS: only 'strong_wolfe' is supported: expected it or None as line_search_fn, got "
+                f"{group['line_search_fn']!r}"
+            )
         search = _StrongWolfe(
             self._evaluator(closure, direction), start, direction, group["tolerance_change"]
         )

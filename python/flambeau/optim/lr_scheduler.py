@@ -30,7 +30,9 @@ class _FunctionLR(LRScheduler):
         count = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, list | tuple) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
-            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+            raise ValueError(
+                f"{type(self).__name__}: Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}"
+            )
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -219,7 +221,7 @@ class ConstantLR(MultipliedLR):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if factor > 1.0 or factor < 0:
-            raise ValueError("ConstantLR: expected a factor from 0 to 1")
+            raise ValueError(f"ConstantLR: expected a factor from 0 to 1, got {factor}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -273,9 +275,9 @@ class LinearLR(MultipliedLR):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError("LinearLR: expected start_factor above 0 and up to 1")
+            raise ValueError(f"LinearLR: expected start_factor above 0 and up to 1, got {start_factor}")
         if end_factor > 1.0 or end_factor < 0:
-            raise ValueError("LinearLR: expected end_factor from 0 to 1")
+            raise ValueError(f"LinearLR: expected end_factor from 0 to 1, got {end_factor}")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
@@ -462,9 +464,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
             if value < 1 or not isinstance(value, int):
                 what = "positive integer" if name == "T_0" else "integer >= 1"
-                raise ValueError(f"Expected {what} {name}, but got {value}")
+                raise ValueError(f"CosineAnnealingWarmRestarts: Expected {what} {name}, but got {value}")
         if not isinstance(eta_min, float | int):
-            raise ValueError(f"expected a number as eta_min, got {eta_min!r}")
+            raise ValueError(f"CosineAnnealingWarmRestarts: expected a number as eta_min, got {eta_min!r}")
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
@@ -487,7 +489,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         elif epoch < 0:
-            raise ValueError(f"expected epoch >= 0, got {epoch}")
+            raise ValueError(f"CosineAnnealingWarmRestarts: expected epoch >= 0, got {epoch}")
         elif epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -599,7 +601,7 @@ class ChainedScheduler(LRScheduler):
     def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._schedulers = list(schedulers)
         if not self._schedulers:
-            raise ValueError(f"{type(self).__name__}: expected one scheduler or more")
+            raise ValueError(f"{type(self).__name__}: expected one scheduler or more, got none")
         self.optimizer = self._schedulers[0].optimizer if optimizer is None else optimizer
         _check_one_optimizer(type(self).__name__, self.optimizer, self._schedulers)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
@@ -621,12 +623,17 @@ class ChainedScheduler(LRScheduler):
 
 def _check_one_optimizer(name: str, optimizer: Optimizer, schedulers: list[LRScheduler]) -> None:
     if not schedulers:
-        raise ValueError(f"{name}: expected one scheduler or more")
+        raise ValueError(f"{name}: expected one scheduler or more, got none")
     for place, scheduler in enumerate(schedulers):
         if not hasattr(scheduler, "optimizer"):
-            raise TypeError(f"{name}: scheduler {place} has no optimizer")
+            raise TypeError(
+                f"{name}: expected an optimizer in scheduler {place}, got {type(scheduler).__name__} "
+                "without one"
+            )
         if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(f"{name}: ReduceLROnPlateau needs a metric, which cannot be given here")
+            raise ValueError(
+                f"{name}: expected schedulers without a metric, got ReduceLROnPlateau, which needs one"
+            )
         if scheduler.optimizer is not optimizer:
             raise ValueError(
                 f"{name}: expected schedulers of one optimizer, got {type(scheduler).__name__} of "

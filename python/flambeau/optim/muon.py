@@ -80,12 +80,17 @@ class Muon(RuleOptimizer):
         adjust_lr_fn: str | None = None,
     ) -> None:
         if adjust_lr_fn is not None and adjust_lr_fn not in _ADJUSTMENTS:
-            raise ValueError(f"unknown adjust_lr_fn {adjust_lr_fn!r}")
+            raise ValueError(
+                f"Muon: expected adjust_lr_fn None, 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}"
+            )
         super().__init__(params, locals())
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:
-                    raise ValueError(f"Muon only supports 2D parameters, got one of size {tuple(p.shape)}")
+                    raise ValueError(
+                        "Muon: Muon only supports 2D parameters: expected 2 dimensions, got one of size "
+                        f"{tuple(p.shape)}"
+                    )
 
     def slots(self, group: Group) -> dict[str, Initial]:
         """Return the state: b."""

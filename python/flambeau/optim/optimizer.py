@@ -143,7 +143,8 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
-                f"optimizer: expected a sequence of Tensors or dicts as params, got {params.type()}"
+                f"{type(self).__name__}: expected a sequence of Tensors or dicts as params, got "
+                f"{params.type()}"
             )
         self.defaults = defaults
         self._make_hooks()
@@ -151,7 +152,7 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer: expected params, got an empty parameter list")
+            raise ValueError(f"{type(self).__name__}: expected params, got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
@@ -190,16 +191,24 @@ class Optimizer:
                 stacklevel=3,
             )
         if self.param_groups and ("param_names" in self.param_groups[0]) != bool(names):
-            raise ValueError("optimizer: expected param groups with/without names, not some of each")
+            raise ValueError(
+                f"{type(self).__name__}: expected param groups with/without names, got some of each"
+            )
         known = {id(tensor) for tensor in self._tensors()}
         if known & {id(tensor) for tensor in members}:
-            raise ValueError("a parameter belongs to more than one parameter group")
+            raise ValueError(
+                f"{type(self).__name__}: expected each parameter in one group, got one in more than one "
+                "parameter group"
+            )
         group = {**self.defaults, **param_group, "params": members}
         if names:
             group["param_names"] = names
         missing = [name for name, value in group.items() if value is required]
         if missing:
-            raise ValueError(f"parameter group: {missing[0]} is missing and has no default")
+            raise ValueError(
+                f"{type(self).__name__}: expected a value for {missing[0]} in the parameter group, which "
+                "has no default, got none"
+            )
         self.param_groups.append(group)
 
     def _tensors(self) -> Iterator[Tensor]:
@@ -284,9 +293,16 @@ class Optimizer:
             state_dict = state_dict if changed is None else changed
         groups = deepcopy(state_dict["param_groups"])
         if len(groups) != len(self.param_groups):
-            raise ValueError("load_state_dict: expected as many parameter groups as the optimizer has")
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: expected {len(self.param_groups)} parameter "
+                f"groups, got {len(groups)}"
+            )
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, self.param_groups, strict=True)):
-            raise ValueError("load_state_dict: expected groups as large as the optimizer's")
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: expected groups of "
+                f"{[len(g['params']) for g in self.param_groups]} parameters, got "
+                f"{[len(g['params']) for g in groups]}"
+            )
         places = chain.from_iterable(g["params"] for g in groups)
         tensors = dict(zip(places, self._tensors(), strict=True))
         for own, loaded in zip(self.param_groups, groups, strict=True):
@@ -313,17 +329,17 @@ class Optimizer:
 def _members(given: Any, differentiable: bool) -> tuple[list[Tensor], list[str]]:
     """The tensors of a group, and their names where pairs of name and tensor are given."""
     if isinstance(given, set):
-        raise TypeError("optimizer: expected params in an order that lasts, which sets do not have")
+        raise TypeError("Optimizer: expected params in an ordered collection, got a set")
     listed = [given] if isinstance(given, Tensor) else list(given)
     names = [item[0] for item in listed if isinstance(item, tuple)]
     if names and len(names) != len(listed):
-        raise ValueError("optimizer: expected params with/without names, not some of each")
+        raise ValueError("Optimizer: expected params with/without names, got some of each")
     members = [item[1] for item in listed] if names else listed
     for tensor in members:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"optimizer: expected Tensors, got {type(tensor).__name__}")
+            raise TypeError(f"Optimizer: expected Tensors, got {type(tensor).__name__}")
         if not differentiable and not tensor.is_leaf and not tensor.retains_grad:
-            raise ValueError("optimizer: expected leaves, got a non-leaf Tensor")
+            raise ValueError("Optimizer: expected leaves, got a non-leaf Tensor")
     return members, names
 
 

@@ -67,7 +67,10 @@ class SGD(RuleOptimizer):
         fused: bool | None = None,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("nesterov=True needs momentum > 0 and dampening=0")
+            raise ValueError(
+                f"SGD: expected momentum > 0 and dampening=0 for nesterov=True, got momentum={momentum}, "
+                f"dampening={dampening}"
+            )
         super().__init__(params, locals())
 
     def slots(self, group: Group) -> dict[str, Initial]:
@@ -218,7 +221,10 @@ class Rprop(RuleOptimizer):
         differentiable: bool = False,
     ) -> None:
         if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+            raise ValueError(
+                f"Rprop: expected etas with 0 < etas[0] < 1 < etas[1], got {etas} (Invalid eta values: "
+                f"{etas[0]}, {etas[1]})"
+            )
         super().__init__(params, locals())
 
     def slots(self, group: Group) -> dict[str, Initial]:

@@ -56,14 +56,17 @@ class SparseAdam(Optimizer):
     ) -> None:
         for name, value in (("learning rate", lr), ("epsilon value", eps)):
             if not value > 0:
-                raise ValueError(f"Invalid {name}: expected more than 0, got {value}")
+                raise ValueError(f"SparseAdam: expected {name} > 0, got {value} (Invalid {name}: {value})")
         defaults = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
-        check_hyperparameters(defaults)
+        check_hyperparameters("SparseAdam", defaults)
         super().__init__(params, defaults)
         dense = [not p.is_sparse for group in self.param_groups for p in group["params"]]
         if not all(dense):
             places = [i for i, is_dense in enumerate(dense) if not is_dense]
-            raise ValueError(f"SparseAdam requires dense parameters, got sparse ones at indices {places}")
+            raise ValueError(
+                "SparseAdam: SparseAdam requires dense parameters: expected them, got sparse ones at "
+                f"indices {places}"
+            )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Move every parameter that has a gradient, which must be sparse.
@@ -81,7 +84,7 @@ class SparseAdam(Optimizer):
 
     def _move(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         if not grad.is_sparse:
-            raise RuntimeError("SparseAdam does not support dense gradients: Adam takes them")
+            raise RuntimeError("SparseAdam: SparseAdam does not support dense gradients; use Adam")
         state = self.state[p]
         if not state:
             state.update(step=0, exp_avg=zeros(p, group), exp_avg_sq=zeros(p, group))

@@ -114,7 +114,7 @@ def get_swa_multi_avg_fn() -> ListAverage:
 
 def _check_decay(decay: float) -> None:
     if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"expected decay from 0 to 1, got {decay}")
+        raise ValueError(f"AveragedModel: expected decay from 0 to 1, got {decay}")
 
 
 def _approach(averaged: list[Tensor], current: list[Tensor], share: float) -> None:
@@ -161,7 +161,7 @@ class AveragedModel(Module):
     ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
-            raise AssertionError("pass avg_fn or multi_avg_fn, not both")
+            raise AssertionError("AveragedModel: expected avg_fn or multi_avg_fn, got both")
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
@@ -258,12 +258,14 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
-        for group, rate in zip(optimizer.param_groups, per_group("swa_lr", optimizer, swa_lr), strict=True):
+        for group, rate in zip(
+            optimizer.param_groups, per_group("SWALR", "swa_lr", optimizer, swa_lr), strict=True
+        ):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"expected 'cos' or 'linear' as anneal_strategy, got {anneal_strategy!r}")
+            raise ValueError(f"SWALR: expected 'cos' or 'linear' as anneal_strategy, got {anneal_strategy!r}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ValueError(f"expected anneal_epochs >= 0, got {anneal_epochs}")
+            raise ValueError(f"SWALR: expected anneal_epochs >= 0, got {anneal_epochs}")
         self._anneal_strategy = anneal_strategy
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)

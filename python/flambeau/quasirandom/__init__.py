@@ -105,7 +105,9 @@ class SobolEngine:
         if n < fresh:
             raise RuntimeError(f"SobolEngine.draw: expected n >= {int(fresh)}, got {n}")
         if self.num_generated + n > 2**MAXBIT:
-            raise ValueError(f"SobolEngine.draw: expected at most 2**{MAXBIT} points in all")
+            raise ValueError(
+                f"SobolEngine.draw: expected at most 2**{MAXBIT} points in all, got {self.num_generated + n}"
+            )
         if dtype not in (fb.float32, fb.float64) and not (fresh and n == 1):
             raise NotImplementedError(f"SobolEngine.draw: expected float32 or float64, not {dtype}")
         return n

@@ -310,7 +310,7 @@ def load(
         {'weight': tensor([1., 1.])}
     """
     if mmap and not isinstance(f, str | os.PathLike):
-        raise ValueError(f"load: f must be a file path for mmap=True, got {type(f).__name__}")
+        raise ValueError(f"load: expected f to be a file path for mmap=True, got {type(f).__name__}")
     only_weights = _only_weights(weights_only, pickle_module)
     unpickler = _trusting(pickle_module, pickle_load_args)
     with contextlib.ExitStack() as stack:
@@ -337,9 +337,9 @@ def _advised() -> Iterator[None]:
         yield
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
-            f"Weights only load failed: {error}. "
-            "Allow a name by serialization.add_safe_globals, or load the file with weights_only=False if you "
-            "trust its source: that can run any code."
+            f"load: Weights only load failed: {error}. Allow a name by "
+            "serialization.add_safe_globals, or load the file with weights_only=False if you trust "
+            "its source: that can run any code."
         ) from error
 
 
@@ -391,7 +391,7 @@ def _is_little_endian(archive: Reader, root: str) -> bool:
         return get_default_load_endianness() is not LoadEndianness.BIG
     order = archive.read(f"{root}/byteorder")
     if order not in (b"little", b"big"):
-        raise ValueError(f"load: expected byteorder little or big, the file has {order[:10]!r}")
+        raise ValueError(f"load: expected byteorder little or big, got {order[:10]!r} in the file")
     return order == b"little"
 
 
@@ -416,7 +416,9 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
         if isinstance(f, str | os.PathLike):
             file = stack.enter_context(Path(f).open("rb", buffering=0))
         if _start_of(file) != _ZIP:
-            raise ValueError("get_unsafe_globals_in_checkpoint: expected a file in save()'s zip format")
+            raise ValueError(
+                "get_unsafe_globals_in_checkpoint: expected a file in save()'s zip format, got another format"
+            )
         archive = Reader(Tail(file) if file.tell() else file)
         return refused_names(archive.read(f"{_root(archive)}/data.pkl"))
 

@@ -65,7 +65,7 @@ class Reader:
         if name in self.records:
             raise RuntimeError(f"load: the archive has two records named {name!r}")
         if ".." in name.split("/") or name.startswith("/") or "\\" in name or "\0" in name:
-            raise RuntimeError(f"load: {name!r} is no name for a record")
+            raise RuntimeError(f"load: expected a name of a record in the archive, got {name!r}")
         if not 0 <= entry.header_offset <= limit - _HEADER.size - entry.file_size:
             raise RuntimeError(f"load: record {name!r} reaches beyond its part of the file")
         self.records[name] = _Record(entry.header_offset, entry.file_size, entry.CRC, limit)
@@ -90,7 +90,10 @@ class Reader:
         own_name = self.file.read(name_size)
         start = record.header + _HEADER.size + name_size + extra_size
         if own_name != name.encode() or start + record.size > record.limit:
-            raise RuntimeError(f"load: the header of record {name!r} contradicts the archive's directory")
+            raise RuntimeError(
+                f"load: the header of record {name!r} differs from the archive's directory; the file is "
+                "damaged"
+            )
         return start
 
     def read_into(self, name: str, target: memoryview) -> None:

@@ -58,7 +58,9 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """
     global _endianness
     if not isinstance(endianness, LoadEndianness | None):
-        raise TypeError(f"expected a LoadEndianness or None, got {type(endianness).__name__}")
+        raise TypeError(
+            f"set_default_load_endianness: expected a LoadEndianness or None, got {type(endianness).__name__}"
+        )
     _endianness = endianness
 
 
@@ -121,7 +123,9 @@ class set_default_mmap_options:
     def __init__(self, flags: int) -> None:
         global _mapping
         if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
-            raise ValueError(f"expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, got {flags}")
+            raise ValueError(
+                f"set_default_mmap_options: expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, got {flags}"
+            )
         self.before = _mapping
         _mapping = flags
 

@@ -89,10 +89,10 @@ def general_cosine(
         return sum(terms[1:], terms[0])
 
     if not isinstance(a, Iterable):
-        raise TypeError("general_cosine: expected a list or tuple of coefficients")
+        raise TypeError(f"general_cosine: expected a list or tuple of coefficients, got {type(a).__name__}")
     coefficients = list(a)
     if not coefficients:
-        raise ValueError("general_cosine: Coefficients cannot be empty")
+        raise ValueError("general_cosine: Coefficients cannot be empty: expected at least one, got none")
     return _window("general_cosine", M, sym, how, values)
 
 
@@ -183,7 +183,7 @@ def exponential(
     if tau <= 0:
         raise ValueError(f"exponential: expected tau > 0, got {tau}")
     if sym and center is not None:
-        raise ValueError("exponential: center is for sym=False")
+        raise ValueError(f"exponential: expected center=None for sym=True, got {center}")
 
     def values(n: Tensor, N: int) -> Tensor:
         return _f.exp(-_f.abs(n - (N / 2 if center is None else center)) / tau)

@@ -52,7 +52,7 @@ def context_decorator(ctx: Any, func: Any) -> Any:
         raise AssertionError(f"context_decorator: {ctx} is both a context manager and what makes one")
     factory = ctx if callable(ctx) else lambda: ctx
     if inspect.isclass(func):
-        raise RuntimeError(f"Cannot decorate classes; decorate the methods of {func.__name__} instead")
+        raise RuntimeError(f"{func.__name__}: Cannot decorate classes; decorate their methods instead")
     if inspect.isgeneratorfunction(func):
         return _wrap_generator(factory, func)
 

@@ -21,7 +21,10 @@ def _group_tensors_by_device_and_dtype(tensorlistlist: list[Any], with_indices: 
     """
     first = tensorlistlist[0]
     if any(len(row) not in (0, len(first)) for row in tensorlistlist):
-        raise RuntimeError(f"expected rows of {len(first)} tensors, got {[len(r) for r in tensorlistlist]}")
+        raise RuntimeError(
+            f"_group_tensors_by_device_and_dtype: expected rows of {len(first)} tensors, got "
+            f"{[len(r) for r in tensorlistlist]}"
+        )
     groups: _Groups = {}
     for column, tensor in enumerate(first):
         empty: tuple[list[list[Any]], list[int]] = ([[] for _ in tensorlistlist], [])

@@ -121,7 +121,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     Raises: TypeError if `treespec` is not a TreeSpec, ValueError for another number of leaves.
     """
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"treespec: expected a PyTreeSpec, got {type(treespec)}")
+        raise TypeError(f"tree_unflatten: expected a PyTreeSpec, got {type(treespec)}")
     return treespec.unflatten(leaves)
 
 
@@ -174,7 +174,7 @@ def _predicate(which: Any) -> Callable[[Any], bool]:
         return lambda leaf: isinstance(leaf, which)
     if callable(which):
         return which
-    raise TypeError("tree_map_only: expected types or a predicate")
+    raise TypeError(f"tree_map_only: expected types or a predicate, got {which!r}")
 
 
 def tree_map_only(

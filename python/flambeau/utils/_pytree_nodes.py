@@ -131,7 +131,8 @@ def _dumped(spec: TreeSpec) -> dict[str, Any]:
     names = _names()
     if spec.type not in names:
         raise NotImplementedError(
-            f"{spec.type} has no serialization name: pass serialized_type_name to register_pytree_node"
+            f"treespec_dumps: {spec.type} has no serialization name; pass serialized_type_name to "
+            "register_pytree_node"
         )
     children = [_dumped(child) for child in spec.children_specs]
     return {"type": names[spec.type], "context": json.dumps(_context_text(spec)), "children_spec": children}
@@ -142,7 +143,10 @@ def _loaded(entry: dict[str, Any]) -> TreeSpec:
         return LeafSpec()
     classes = {name: cls for cls, name in _names().items()}
     if entry["type"] not in classes:
-        raise NotImplementedError(f"Deserialize {entry['type']} in pytree is not registered.")
+        raise NotImplementedError(
+            f"treespec_loads: Deserialize {entry['type']} in pytree is not registered; call "
+            "register_pytree_node first"
+        )
     cls = classes[entry["type"]]
     children = [_loaded(child) for child in entry["children_spec"]]
     return TreeSpec(cls, _context_of(cls, json.loads(entry["context"])), children)
@@ -151,9 +155,12 @@ def _loaded(entry: dict[str, Any]) -> TreeSpec:
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     """Return the shape of a tree as JSON; `treespec_loads` reads it."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"treespec_dumps(treespec, protocol): expected a TreeSpec, got {type(treespec)}")
+        raise TypeError(f"treespec_dumps: expected a TreeSpec, got {type(treespec)}")
     if protocol not in (None, _PROTOCOL):
-        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]")
+        raise ValueError(
+            f"treespec_dumps: Unknown protocol {protocol}: expected one of the available protocols "
+            f"[{_PROTOCOL}], got {protocol}"
+        )
     return json.dumps([_PROTOCOL, _dumped(treespec)])
 
 
@@ -161,5 +168,8 @@ def treespec_loads(serialized: str) -> TreeSpec:
     """Return the shape that `treespec_dumps` wrote."""
     protocol, entry = json.loads(serialized)
     if protocol != _PROTOCOL:
-        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]")
+        raise ValueError(
+            f"treespec_loads: Unknown protocol {protocol}: expected one of the available protocols "
+            f"[{_PROTOCOL}], got {protocol}"
+        )
     return _loaded(entry)

@@ -88,10 +88,14 @@ def register_pytree_node(
     [1, 2, 3]
     """
     if cls in SUPPORTED_NODES:
-        raise ValueError(f"{cls}: already registered as pytree node")
+        raise ValueError(
+            f"register_pytree_node: expected an unregistered class, got {cls}, already registered as "
+            "pytree node"
+        )
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(
-            f"{cls}: expected to_dumpable_context together with from_dumpable_context, or neither"
+            "register_pytree_node: expected both or neither of to_dumpable_context and "
+            f"from_dumpable_context for {cls}, got one"
         )
     texts = (serialized_type_name, to_dumpable_context, from_dumpable_context)
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn, *texts)
@@ -256,14 +260,19 @@ class TreeSpec:
         node_type = _node_type(tree)
         alike = node_type in _DICTS and self.type in _DICTS
         if node_type is not self.type and not alike:
-            raise ValueError(f"Node type mismatch: expected {self.type!r}, got {type(tree)!r}")
+            raise ValueError(f"TreeSpec: Node type mismatch: expected {self.type!r}, got {type(tree)!r}")
         children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
         if len(children) != self.num_children:
-            raise ValueError(f"Node arity mismatch: expected {self.num_children}, got {len(children)}")
+            raise ValueError(
+                f"TreeSpec: Node arity mismatch: expected {self.num_children}, got {len(children)}"
+            )
         if alike:
             children = self._in_own_order(tree)
         elif context != self.context:
-            raise ValueError(f"Node context mismatch for {self.type!r}: {context!r} is not {self.context!r}.")
+            raise ValueError(
+                f"TreeSpec: Node context mismatch for {self.type!r}: expected {self.context!r}, got "
+                f"{context!r}"
+            )
         for child, subtree in zip(self.children_specs, children, strict=True):
             child._match(subtree, found)
 
@@ -271,8 +280,8 @@ class TreeSpec:
         keys = self.context[1] if self.type is defaultdict else self.context
         if set(keys) != set(tree):
             raise ValueError(
-                f"Node keys mismatch; missing key(s): {set(keys) - set(tree)}; "
-                f"extra key(s): {set(tree) - set(keys)}."
+                f"TreeSpec: Node keys mismatch: expected {keys}, got {list(tree)}; missing key(s): "
+                f"{set(keys) - set(tree)}; extra key(s): {set(tree) - set(keys)}"
             )
         return [tree[key] for key in keys]
 

@@ -63,7 +63,9 @@ class _Inputs(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Refuse: no gradient flows here."""
-        raise AssertionError("the arguments of a checkpoint are no part of its graph")
+        raise AssertionError(
+            "checkpoint: the arguments of a checkpoint are not part of its graph; differentiate its outputs"
+        )
 
 
 class _Arguments:

@@ -69,8 +69,8 @@ class _Kept:
     def get(self, may_change: bool) -> Tensor:
         if self.tensor._version != self.version and not may_change:
             raise RuntimeError(
-                "selective checkpoint: a cached tensor was mutated; pass "
-                "allow_cache_entry_mutation=True if that is meant"
+                "create_selective_checkpoint_contexts: a cached tensor was mutated; pass "
+                "allow_cache_entry_mutation=True to allow it"
             )
         return self.tensor.to(self.device)
 
@@ -132,8 +132,9 @@ class _Giving(_Mode):
             return func(*args, **(kwargs or {}))
         if not self.kept.get(func):
             raise RuntimeError(
-                f"{func} was not found in storage in the backward pass: the function must do alike in both "
-                "passes, and the graph can be run once only."
+                f"create_selective_checkpoint_contexts: {func} was not found in "
+                "storage in the backward pass; call the same operators in both passes, and run the graph "
+                "only once"
             )
         kept = self.kept[func].pop(0)
         if kept is None:
@@ -169,13 +170,16 @@ def create_selective_checkpoint_contexts(
         for op in chosen:
             if not isinstance(op, ops.Overload):
                 raise ValueError(
-                    f"expected OpOverloads in the list, got {op} of type {type(op)}. Name the overload, "
-                    "as in ops.aten.mm.default."
+                    "create_selective_checkpoint_contexts: expected OpOverloads in the list, such as "
+                    f"ops.aten.mm.default, got {op} of type {type(op)}"
                 )
 
         def policy(_: Any, op: Any, *args: Any) -> bool:
             return op in chosen
     else:
-        raise TypeError("expected a policy function or a list of operators")
+        raise TypeError(
+            "create_selective_checkpoint_contexts: expected a policy function or a list of "
+            f"operators, got {type(policy_fn_or_list).__name__}"
+        )
     kept: dict[Any, list[Any]] = {}
     return _Keeping(policy, kept), _Giving(policy, kept, allow_cache_entry_mutation)

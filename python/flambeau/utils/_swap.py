@@ -19,7 +19,10 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """
     for name, tensor in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefs(tensor):
-            raise RuntimeError(f"Cannot swap {name}: it has a weakref, which would follow the object")
+            raise RuntimeError(
+                f"swap_tensors: Cannot swap {name}, since it has a weakref, which would follow the "
+                "object; delete the weakref first"
+            )
     names = set(copyreg._slotnames(type(t1)))  # type: ignore[attr-defined]
     if names != set(copyreg._slotnames(type(t2))):  # type: ignore[attr-defined]
         raise RuntimeError(f"swap_tensors: {type(t1).__name__} and {type(t2).__name__} have different slots")

@@ -142,9 +142,15 @@ def checkpoint(
         use_reentrant = True
     if use_reentrant:
         if kwargs:
-            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+            raise ValueError(
+                "checkpoint: Unexpected keyword arguments: expected none with use_reentrant=True, got "
+                f"{','.join(kwargs)}"
+            )
         if context_fn is not noop_context_fn or debug is not False:
-            raise ValueError("checkpoint: `context_fn` and `debug` are for use_reentrant=False")
+            raise ValueError(
+                "checkpoint: expected `context_fn` and `debug` only with use_reentrant=False, got "
+                "use_reentrant=True"
+            )
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
     return _checkpoint_saved(
         function, args, kwargs, context_fn(), determinism_check, debug, early_stop, preserve_rng_state
@@ -164,7 +170,7 @@ def _checkpoint_saved(
     """Replace what the graph saves by placeholders that compute it again."""
     if determinism_check not in DETERMINISM_CHECKS:
         raise ValueError(
-            f"determinism_check: expected one of {list(DETERMINISM_CHECKS)}, got {determinism_check!r}"
+            f"checkpoint: expected determinism_check of {list(DETERMINISM_CHECKS)}, got {determinism_check!r}"
         )
     forward_context, again_context = contexts
     if not flambeau.is_grad_enabled():
@@ -279,7 +285,9 @@ def checkpoint_sequential(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        raise ValueError(
+            f"checkpoint_sequential: Unexpected keyword arguments: expected none, got {','.join(kwargs)}"
+        )
     steps = list(functions.children()) if isinstance(functions, flambeau.nn.Sequential) else list(functions)
 
     def part(first: int, end: int) -> Callable[[Any], Any]:

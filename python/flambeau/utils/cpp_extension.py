@@ -78,4 +78,4 @@ def is_ninja_available() -> bool:
 def verify_ninja_availability() -> None:
     """Raise RuntimeError unless ninja is on the PATH."""
     if not is_ninja_available():
-        raise RuntimeError("Ninja builds C++ extensions, but it was not found: pip install ninja")
+        raise RuntimeError("verify_ninja_availability: Ninja was not found; pip install ninja")

@@ -93,7 +93,9 @@ class DumpUnpickler(pickle._Unpickler):
         """Read a text of the length that stands before it."""
         length = int.from_bytes(self.read(4), "little")  # type: ignore[attr-defined]
         if length > sys.maxsize:
-            raise pickle.UnpicklingError("expected a text that fits into memory")
+            raise pickle.UnpicklingError(
+                "show_pickle: expected a text that fits into memory, got a longer one"
+            )
         text: bytes = self.read(length)  # type: ignore[attr-defined]
         try:
             self.append(str(text, "utf-8", "surrogatepass"))  # type: ignore[attr-defined]
@@ -132,7 +134,9 @@ def main(argv: list[str], output_stream: IO[str] | None = None) -> int | None:
         with Path(file).open("rb") as stream:
             DumpUnpickler.dump(stream, output_stream)
     elif not _print_member(file, pattern, output_stream):
-        raise FileNotFoundError(f"show_pickle: no member of {file} matches {pattern}")
+        raise FileNotFoundError(
+            f"show_pickle: no member of {file} matches {pattern}; list the members with zipfile"
+        )
     return None
 
 

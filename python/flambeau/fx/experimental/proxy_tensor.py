@@ -28,8 +28,8 @@ py_sym_types = (SymInt, SymFloat, SymBool)
 
 def _missing(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"{name} needs to record operators at the dispatcher, which flambeau does not do yet; "
-        "fx.symbolic_trace records a program at the level of Python"
+        f"{name}: flambeau does not record operators at the dispatcher; use fx.symbolic_trace, "
+        "which records Python calls"
     )
 
 

@@ -11,7 +11,7 @@ class SymInt:
 
     def __init__(self, *_: Any) -> None:
         raise NotImplementedError(
-            "symbolic sizes need tracing at the dispatcher, which flambeau does not do yet"
+            "SymInt: flambeau does not trace symbolic sizes at the dispatcher; use concrete sizes"
         )
 
 
@@ -28,7 +28,7 @@ class ShapeEnv:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise NotImplementedError(
-            "symbolic sizes need tracing at the dispatcher, which flambeau does not do yet"
+            "ShapeEnv: flambeau does not trace symbolic sizes at the dispatcher; use concrete sizes"
         )
 
 

@@ -50,7 +50,9 @@ class FxGraphDrawer:
         try:
             import pydot  # type: ignore[import-not-found]
         except ImportError as error:
-            raise RuntimeError("FXGraphDrawer draws by pydot, which is missing: pip install pydot") from error
+            raise RuntimeError(
+                "FxGraphDrawer: FXGraphDrawer requires pydot, which is missing; pip install pydot"
+            ) from error
         self._pydot, self._name = pydot, name
         self._shape = dot_graph_shape or "record"
         self._ignore_getattr, self._ignore_parameters = ignore_getattr, ignore_parameters_and_buffers

@@ -63,7 +63,7 @@ def get_tensor_meta(node: Node) -> Any:
     """
     found = node.meta.get("tensor_meta")
     if not found:
-        raise RuntimeError(f"Node {node} has no tensor metadata: run ShapeProp first")
+        raise RuntimeError(f"get_tensor_meta: Node {node} has no tensor metadata; run ShapeProp first")
     return found
 
 

@@ -73,7 +73,10 @@ class ShapeProp(Interpreter):
                 with self.fake_mode:
                     result = super().run_node(n)
         except Exception as error:
-            raise RuntimeError(f"ShapeProp error for {n.format_node()}, whose meta is {n.meta}") from error
+            raise RuntimeError(
+                f"ShapeProp: ShapeProp error for {n.format_node()}, whose meta is {n.meta}; see the error "
+                "above"
+            ) from error
         found = False
 
         def note(leaf: Any) -> Any:

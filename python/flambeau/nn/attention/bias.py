@@ -8,7 +8,10 @@ from flambeau import Tensor
 
 def _causal(size: tuple[int, ...], shift: int) -> Tensor:
     if len(size) != 2:
-        raise RuntimeError(f"causal masks need 2 sizes, of queries and of keys, got {size}")
+        raise RuntimeError(
+            "causal_lower_right, causal_upper_left: causal masks need the number of queries and of "
+            f"keys; pass 2 sizes, not {size}"
+        )
     return flambeau.ones(size, dtype=flambeau.bool).tril(shift)
 
 

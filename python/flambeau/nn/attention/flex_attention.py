@@ -121,7 +121,7 @@ def or_masks(*mask_mods: Mod) -> Mod:
 
 def _joined(mask_mods: tuple[Mod, ...], start: bool, join: Callable[[Tensor, Tensor], Tensor]) -> Mod:
     if not all(callable(mod) for mod in mask_mods):
-        raise RuntimeError(f"expected functions as mask_mods, got {mask_mods}")
+        raise RuntimeError(f"and_masks, or_masks: expected functions as mask_mods, got {mask_mods}")
 
     def mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
         result = b.new_full((), start, dtype=flambeau.bool)
@@ -377,7 +377,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: Any, enable_gq
         )
     if block_mask is not None and block_mask.shape[-2] < query.size(2):
         raise ValueError(
-            f"block_mask was created for {block_mask.shape}, got {query.size(2)} query positions"
+            f"flex_attention: block_mask was created for {block_mask.shape}: expected its query "
+            f"positions, got {query.size(2)}"
         )
 
 

@@ -193,7 +193,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     require_tensors("hardtanh", input=input)
     if min_val > max_val:
-        raise ValueError("hardtanh: expected min_val <= max_val")
+        raise ValueError(f"hardtanh: expected min_val <= max_val, got {min_val} and {max_val}")
     if not input.is_floating_point():
         min_val, max_val = int(min_val), int(max_val)
     return (_nn.hardtanh_ if inplace else _nn.hardtanh)(input, min_val, max_val)

@@ -70,8 +70,8 @@ def _bags(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
-                "embedding_bag: a matrix of indices has a bag in each row, so offsets has to be None, "
-                f"got {type(offsets).__name__}"
+                "embedding_bag: offsets has to be None for a matrix of indices, whose rows are the bags: "
+                f"expected None, got {type(offsets).__name__}"
             )
         count, length = input.shape
         return input.reshape(-1), flambeau.arange(0, count, dtype=input.dtype, device=input.device) * length
@@ -152,9 +152,11 @@ def embedding_bag(
     per_sample_weights = _scales(per_sample_weights, input, mode)
     indices, starts = _bags(input, offsets)
     if mode == "max" and scale_grad_by_freq:
-        raise ValueError("embedding_bag: scale_grad_by_freq is for sum and mean, got mode='max'")
+        raise ValueError(
+            "embedding_bag: expected mode 'sum' or 'mean' for scale_grad_by_freq=True, got mode='max'"
+        )
     if mode == "max" and sparse:
-        raise ValueError("embedding_bag: sparse gradients are for sum and mean, got mode='max'")
+        raise ValueError("embedding_bag: expected mode 'sum' or 'mean' for sparse gradients, got mode='max'")
     if max_norm is not None:
         with flambeau.no_grad():
             flambeau.embedding_renorm_(weight, indices, max_norm, norm_type)

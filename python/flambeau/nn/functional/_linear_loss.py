@@ -48,16 +48,23 @@ class LinearCrossEntropyOptions:
     def __post_init__(self) -> None:
         size, method = self.batch_chunk_size, self.chunking_method
         if size is not None and (not isinstance(size, int) or size <= 0):
-            raise ValueError(f"batch_chunk_size: expected an int above 0 or None, got {size}")
+            raise ValueError(f"LinearCrossEntropyOptions: expected batch_chunk_size > 0 or None, got {size}")
         if method not in (None, "auto") and not (
             method.startswith(_RATIO) and method[len(_RATIO) :].isdigit()
         ):
-            raise ValueError(f"invalid chunking_method: {method!r}")
+            raise ValueError(
+                f"LinearCrossEntropyOptions: invalid chunking_method: expected None, 'auto' or "
+                f"{_RATIO!r} with a number, got {method!r}"
+            )
         if self.acc_policy not in _POLICIES:
-            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
+            raise ValueError(
+                f"LinearCrossEntropyOptions: invalid acc_policy: expected one of {sorted(_POLICIES)}, got "
+                f"{self.acc_policy!r}"
+            )
         if self.acc_dtype is not None and not self.acc_dtype.is_floating_point:
             raise ValueError(
-                f"linear_cross_entropy: acc_dtype must be None or a floating dtype, got {self.acc_dtype}"
+                "linear_cross_entropy: expected acc_dtype to be None or a floating dtype, got "
+                f"{self.acc_dtype}"
             )
 
 
@@ -182,8 +189,10 @@ def _check_linear(
     if input.dim() not in (1, 2):
         raise RuntimeError(f"linear_cross_entropy: expected input of 1 or 2 dimensions, got {input.dim()}")
     if linear_weight.dim() < 2:
-        text = "linear_cross_entropy: expected linear_weight of at least 2 dimensions"
-        raise RuntimeError(f"{text}, got {linear_weight.dim()}")
+        raise RuntimeError(
+            "linear_cross_entropy: expected linear_weight of at least 2 dimensions, got "
+            f"{linear_weight.dim()}"
+        )
     if input.shape[-1] != linear_weight.shape[-1]:
         shapes = f"{tuple(input.shape)} and {tuple(linear_weight.shape)}"
         raise RuntimeError(f"linear_cross_entropy: expected equal in_features, got shapes {shapes}")

@@ -396,10 +396,15 @@ def _variances(var: Tensor | float, input: Tensor) -> Tensor:
     """Return `var` as a tensor that broadcasts against `input`."""
     if not isinstance(var, Tensor):
         if var < 0:
-            raise ValueError("gaussian_nll_loss: var has negative entry/entries")
+            raise ValueError(
+                f"gaussian_nll_loss: var has negative entry/entries: expected var >= 0, got {var}"
+            )
         return flambeau.full_like(input, var)
     if bool((var < 0).any()):
-        raise ValueError("gaussian_nll_loss: var has negative entry/entries")
+        raise ValueError(
+            "gaussian_nll_loss: var has negative entry/entries: expected var >= 0, got a minimum of "
+            f"{var.min().item()}"
+        )
     if var.size() == input.size():
         return var
     if input.size()[:-1] == var.size():
@@ -409,7 +414,10 @@ def _variances(var: Tensor | float, input: Tensor) -> Tensor:
         v in (1, n) for v, n in zip(var.shape, input.shape, strict=True)
     )
     if not (one_per_row or squeezable):
-        raise ValueError("gaussian_nll_loss: var is of incorrect size")
+        raise ValueError(
+            "gaussian_nll_loss: var is of incorrect size: expected one that broadcasts with "
+            f"{tuple(input.shape)}, got {tuple(var.shape)}"
+        )
     return var
 
 

@@ -166,7 +166,9 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: expected p of 1 or 2, got {p}")
     if weight is not None and weight.dim() != 1:
-        raise ValueError("multi_margin_loss: weight must be one-dimensional")
+        raise ValueError(
+            f"multi_margin_loss: weight must be one-dimensional: expected 1 dimension, got {weight.dim()}"
+        )
     return _nn.multi_margin_loss(input, target, p, margin, weight, chosen)
 
 

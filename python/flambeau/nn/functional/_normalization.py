@@ -25,13 +25,13 @@ def _check_values_per_channel(size: Sequence[int]) -> None:
         count *= n
     if count == 1:
         raise ValueError(
-            f"batch_norm: training needs more than 1 value per channel, got an input of size {size}"
+            f"batch_norm: expected more than 1 value per channel when training, got input size {size}"
         )
 
 
 def _check_both(name: str, running_mean: Tensor | None, running_var: Tensor | None) -> None:
     if (running_mean is None) != (running_var is None):
-        raise ValueError(f"{name}: expected both running_mean and running_var, or neither")
+        raise ValueError(f"{name}: expected both running_mean and running_var, or neither, got one of them")
 
 
 @described_by(flambeau.batch_norm)
@@ -69,7 +69,7 @@ def batch_norm(
     """
     if eps < 0.0 or (training and eps == 0.0):
         wanted = "positive during training" if training else "non-negative"
-        raise ValueError(f"batch_norm: eps must be {wanted}, but got {eps}")
+        raise ValueError(f"batch_norm: eps must be {wanted}: expected such a value, but got {eps}")
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("batch_norm: running_mean and running_var must be defined in evaluation mode")
     _check_both("batch_norm", running_mean, running_var)
@@ -116,7 +116,8 @@ def instance_norm(
             spatial *= n
         if spatial == 1:
             raise ValueError(
-                f"instance_norm: training needs several spatial elements, got input of size {input.size()}"
+                "instance_norm: expected more than 1 spatial element when training, got input of size "
+                f"{input.size()}"
             )
     return flambeau.instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True

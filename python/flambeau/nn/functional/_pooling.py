@@ -150,13 +150,15 @@ def _adaptive_sizes(input: Tensor, output_size: Any, dims: int) -> list[int]:
     if isinstance(output_size, int):
         return [output_size] * dims
     if output_size is None or isinstance(output_size, str):
-        raise TypeError(f"adaptive pooling: expected a tuple of ints as output_size, got {output_size!r}")
+        raise TypeError(f"adaptive_pool{dims}d: expected a tuple of ints as output_size, got {output_size!r}")
     wanted = list(output_size)
     if input.dim() <= len(wanted):
         least = len(wanted) + 1
-        raise ValueError(f"adaptive pooling: expected {least} or more dimensions, got {input.dim()}")
+        raise ValueError(f"adaptive_pool{dims}d: expected {least} or more dimensions, got {input.dim()}")
     if len(wanted) != dims:
-        raise RuntimeError(f"adaptive pooling: output_size must be {dims} values, got {wanted}")
+        raise RuntimeError(
+            f"adaptive_pool{dims}d: output_size must be {dims} values: expected {dims}, got {wanted}"
+        )
     return [n if n is not None else input.size(i - dims) for i, n in enumerate(wanted)]
 
 

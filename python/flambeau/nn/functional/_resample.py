@@ -42,7 +42,8 @@ def _check(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "interpolate: align_corners needs one of the modes linear, bilinear, bicubic, trilinear"
+                "interpolate: expected mode linear, bilinear, bicubic or trilinear for align_corners, "
+                "got another mode"
             )
     if size is not None and scale_factor is not None:
         raise ValueError("interpolate: expected size or scale_factor, got both")
@@ -107,7 +108,7 @@ def interpolate(
     sizes = _per_dimension(size, dims, "output size")
     scales = _per_dimension(scale_factor, dims, "scale_factor")
     if recompute_scale_factor and sizes is not None:
-        raise ValueError("interpolate: expected recompute_scale_factor without an explicit size")
+        raise ValueError("interpolate: expected recompute_scale_factor without an explicit size, got both")
     if sizes is None:
         assert scales is not None
         sizes = [math.floor(float(input.size(i + 2)) * float(s)) for i, s in enumerate(scales)]
@@ -115,8 +116,8 @@ def interpolate(
             scales = None
     if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
         raise ValueError(
-            f"interpolate: antialias is for bilinear and bicubic modes of 4-D input, "
-            f"got {mode!r} and {input.dim()}-D"
+            "interpolate: expected a bilinear or bicubic mode of 4-D input for antialias=True, got "
+            f"{mode!r} and {input.dim()}-D"
         )
     if mode == "area":
         return _AREA[input.dim()](input, sizes)

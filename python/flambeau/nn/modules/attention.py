@@ -61,9 +61,14 @@ class MultiheadAttention(Module):
     ) -> None:
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"expected embed_dim and num_heads above 0, got {embed_dim} and {num_heads}")
+            raise ValueError(
+                f"MultiheadAttention: expected embed_dim and num_heads above 0, got {embed_dim} and "
+                f"{num_heads}"
+            )
         if embed_dim % num_heads:
-            raise AssertionError(f"expected embed_dim in multiples of {num_heads} heads, got {embed_dim}")
+            raise AssertionError(
+                f"MultiheadAttention: expected embed_dim in multiples of {num_heads} heads, got {embed_dim}"
+            )
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim

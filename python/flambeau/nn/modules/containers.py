@@ -12,11 +12,13 @@ from typing import Any
 from flambeau.nn.modules.module import Module
 
 
-def position(index: Any, count: int) -> int:
+def position(who: str, index: Any, count: int) -> int:
     """Return an index of a sequence of `count` entries, counted from its start."""
     place = operator.index(index)
     if not -count <= place < count:
-        raise IndexError(f"index {place} is out of range: there are {count} entries")
+        raise IndexError(
+            f"{who}: index {place} is out of range: expected {-count} to {count - 1}, got {place}"
+        )
     return place % count
 
 
@@ -34,10 +36,12 @@ def pairs_of(entries: Any, owner: str) -> Iterator[tuple[str, Any]]:
         return
     for i, pair in enumerate(entries):
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{owner}.update: expected pairs, item {i} is a {type(pair).__name__}")
+            raise TypeError(f"{owner}.update: expected pairs, got a {type(pair).__name__} as item {i}")
         parts = list(pair)
         if len(parts) != 2:
-            raise ValueError(f"{owner}.update: item {i} has length {len(parts)}; 2 is required")
+            raise ValueError(
+                f"{owner}.update: expected pairs, got length {len(parts)} of item {i}; 2 is required"
+            )
         yield parts[0], parts[1]
 
 
@@ -65,7 +69,7 @@ class _Numbered(Module):
 
     def _name_at(self, index: Any) -> str:
         names = list(self._modules)
-        return names[position(index, len(names))]
+        return names[position(type(self).__name__, index, len(names))]
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
@@ -129,12 +133,12 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"Sequential + other: expected a Sequential, got {type(other).__name__}")
+            raise ValueError(f"Sequential.__add__: expected a Sequential, got {type(other).__name__}")
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"Sequential += other: expected a Sequential, got {type(other).__name__}")
+            raise ValueError(f"Sequential.__iadd__: expected a Sequential, got {type(other).__name__}")
         return self.extend(other)
 
     def __mul__(self, times: int) -> Sequential:
@@ -153,7 +157,9 @@ class Sequential(_Numbered):
         if not isinstance(module, Module):
             raise AssertionError(f"insert: expected a Module, got {type(module).__name__}")
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"Index out of range: {index} for {len(self)} modules")
+            raise IndexError(
+                f"Sequential.insert: Index out of range: expected {-len(self)} to {len(self)}, got {index}"
+            )
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
@@ -168,9 +174,12 @@ class Sequential(_Numbered):
 
 def _checked_times(times: Any) -> int:
     if not isinstance(times, int):
-        raise TypeError(f"unsupported operand type(s) for *: Sequential and {type(times).__name__}")
+        raise TypeError(
+            "Sequential.__mul__: unsupported operand type(s) for *: expected an int, got "
+            f"{type(times).__name__}"
+        )
     if times <= 0:
-        raise ValueError(f"Sequential * times: expected 1 or more, got {times}")
+        raise ValueError(f"Sequential.__mul__: expected 1 or more, got {times}")
     return times
 
 

@@ -21,23 +21,23 @@ def as_tuple(value: Size, count: int) -> tuple[int, ...]:
     return (value,) * count if isinstance(value, int) else tuple(value)
 
 
-def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
+def _check_groups(who: str, in_channels: int, out_channels: int, groups: int) -> None:
     if groups <= 0:
-        raise ValueError("expected groups > 0")
+        raise ValueError(f"{who}: expected groups > 0, got {groups}")
     if in_channels % groups:
-        raise ValueError("expected in_channels in multiples of groups")
+        raise ValueError(f"{who}: expected in_channels in multiples of groups={groups}, got {in_channels}")
     if out_channels % groups:
-        raise ValueError("expected out_channels in multiples of groups")
+        raise ValueError(f"{who}: expected out_channels in multiples of groups={groups}, got {out_channels}")
 
 
-def _check_padding(padding: Size | str, padding_mode: str) -> None:
+def _check_padding(who: str, padding: Size | str, padding_mode: str) -> None:
     if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
         raise ValueError(
-            "padding_mode must be one of zeros, reflect, replicate, circular, "
-            f"but got padding_mode={padding_mode!r}"
+            f"{who}: padding_mode must be one of zeros, reflect, replicate, circular: expected one of "
+            f"them, but got padding_mode={padding_mode!r}"
         )
     if isinstance(padding, str) and padding not in ("same", "valid"):
-        raise ValueError(f"expected padding 'valid' or 'same', got {padding!r}")
+        raise ValueError(f"{who}: expected padding 'valid' or 'same', got {padding!r}")
 
 
 class _ConvNd(Module):
@@ -60,8 +60,8 @@ class _ConvNd(Module):
         dtype: Any,
     ) -> None:
         super().__init__()
-        _check_groups(in_channels, out_channels, groups)
-        _check_padding(padding, padding_mode)
+        _check_groups(type(self).__name__, in_channels, out_channels, groups)
+        _check_padding(type(self).__name__, padding, padding_mode)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = as_tuple(kernel_size, self.dims)
@@ -72,7 +72,9 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         if padding == "same" and any(s != 1 for s in self.stride):
-            raise ValueError("padding='same' needs strides of 1")
+            raise ValueError(
+                f"{type(self).__name__}: expected strides of 1 for padding='same', got {self.stride}"
+            )
         outer, inner = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (outer, inner // groups, *self.kernel_size)
         self.weight = Parameter(flambeau.empty(shape, device=device, dtype=dtype))
@@ -246,7 +248,7 @@ class _ConvTranspose(_ConvNd):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(f"{type(self).__name__}: expected 'zeros' as padding_mode")
+            raise ValueError(f"{type(self).__name__}: expected 'zeros' as padding_mode, got {padding_mode!r}")
         if isinstance(padding, str):
             raise ValueError(f"{type(self).__name__}: expected padding in numbers, got {padding!r}")
         super().__init__(

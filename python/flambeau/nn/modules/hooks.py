@@ -281,7 +281,8 @@ def _checked(result: Any, expected: int, name: str) -> tuple[Any, ...]:
     found = result if isinstance(result, tuple) else (result,)
     if len(found) != expected:
         raise RuntimeError(
-            f"Backward {name} returned an invalid number of gradients: expected {expected}, got {len(found)}"
+            f"Module.{name}: Backward {name} returned an invalid number of gradients: expected "
+            f"{expected}, got {len(found)}"
         )
     return found
 
@@ -338,8 +339,8 @@ class _BackwardHooks:
             result = hook.call(self.module, (None,) * self.inputs.count, self.grad_outputs)
             if result is not None and not all(r is None for r in result):
                 raise RuntimeError(
-                    "backward hook: no input of the Module requires grad, so that there is no gradient "
-                    "to replace; return None"
+                    "Module: no input of the Module requires grad, so no gradient can be replaced; return "
+                    "None from the backward hook"
                 )
         self.grad_outputs = None
 
@@ -462,7 +463,8 @@ class HookedModule:
                 args, kwargs = changed
             else:
                 raise RuntimeError(
-                    f"forward pre-hook: expected None or a pair (args, kwargs) as its result, got {changed}"
+                    "Module: forward pre-hook: expected None or a pair (args, kwargs) as its result, got "
+                    f"{changed}"
                 )
         return args, kwargs
 
@@ -572,6 +574,7 @@ class HookedModule:
     def _choose_backward_hooks(self, full: bool) -> None:
         if self._is_full_backward_hook is (not full):
             raise RuntimeError(
-                "a Module has regular or full backward hooks, not both: remove those of the other kind first"
+                "Module: a Module has regular or full backward hooks, not both; remove those of the "
+                "other kind first"
             )
         self._is_full_backward_hook = full

@@ -54,8 +54,9 @@ class LazyModuleMixin(_Base):
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(
-                f"{type(module).__name__} is not fully initialized: initialize_parameters() left a "
-                "parameter or buffer without a shape"
+                f"{type(module).__name__}: the module is not fully initialized, since "
+                "initialize_parameters() left a parameter or buffer without a shape; give each one a "
+                "shape there"
             )
         for name in ("_initialize_hook", "_load_hook"):
             vars(module).pop(name).remove()

@@ -224,9 +224,14 @@ class Table(Module):
         count, _ = sizes
         self.sparse = sparse
         if padding_idx is not None and not -count <= padding_idx < count:
-            raise AssertionError("padding_idx must be within num_embeddings")
+            raise AssertionError(
+                f"{type(self).__name__}: padding_idx must be within num_embeddings; expected "
+                f"{-count} to {count - 1}, got {padding_idx}"
+            )
         if weight is not None and tuple(weight.shape) != tuple(sizes):
-            raise AssertionError(f"_weight: expected shape {tuple(sizes)}, got {tuple(weight.shape)}")
+            raise AssertionError(
+                f"{type(self).__name__}: expected _weight of shape {tuple(sizes)}, got {tuple(weight.shape)}"
+            )
         self.num_embeddings, self.embedding_dim = sizes
         self.padding_idx = None if padding_idx is None else padding_idx % count
         self.weight = Parameter(flambeau.empty(sizes, **place) if weight is None else weight)

@@ -120,7 +120,7 @@ class HuberLoss(_Loss):
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         if not isinstance(delta, float | int):
-            raise TypeError(f"delta: expected a number, got {type(delta)}")
+            raise TypeError(f"HuberLoss: expected delta to be a number, got {type(delta)}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

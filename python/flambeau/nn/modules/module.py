@@ -110,7 +110,10 @@ class Module(StatefulModule):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            raise TypeError(f"{type(self).__name__}.__init__() got arguments that no base class takes")
+            raise TypeError(
+                f"{type(self).__name__}: __init__() got arguments that no base class takes: expected "
+                f"none, got {args or kwargs}"
+            )
         set_plainly = super().__setattr__
         set_plainly("training", True)
         set_plainly("_parameters", {})
@@ -150,19 +153,22 @@ class Module(StatefulModule):
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign {type(value).__name__!r} object to parameter {name!r} "
-                    "(flambeau.nn.Parameter or None required)"
+                    f"Module: cannot assign parameter {name!r}: "
+                    f"expected flambeau.nn.Parameter or None, got {type(value).__name__}"
                 )
             parameters[name] = None
         elif name in self.__dict__.get("_modules", ()):
             if value is not None:
-                raise TypeError(f"cannot assign {type(value).__name__!r} object as child module {name!r}")
+                raise TypeError(
+                    f"Module: cannot assign child module {name!r}: "
+                    f"expected a Module or None, got {type(value).__name__}"
+                )
             self._modules[name] = None
         elif name in self.__dict__.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
-                    f"cannot assign {type(value).__name__!r} object to buffer {name!r} "
-                    "(Tensor or None required)"
+                    f"Module: cannot assign buffer {name!r}: "
+                    f"expected a Tensor or None, got {type(value).__name__}"
                 )
             self._buffers[name] = value
         elif isinstance(value, Buffer):
@@ -210,12 +216,13 @@ class Module(StatefulModule):
         self._check_name(name, "parameter", self._table("_parameters"))
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign {type(param).__name__!r} object to parameter {name!r} "
-                "(flambeau.nn.Parameter or None required)"
+                f"register_parameter: cannot assign parameter {name!r}: "
+                f"expected flambeau.nn.Parameter or None, got {type(param).__name__}"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
-                f"parameter {name!r} must be a leaf tensor; wrap it in Parameter(tensor.detach())"
+                f"register_parameter: expected parameter {name!r} to be a leaf tensor, got a computed "
+                "one; wrap it in Parameter(tensor.detach())"
             )
         self._parameters[name] = registered("parameter", self, name, param)
 
@@ -238,7 +245,8 @@ class Module(StatefulModule):
         self._check_name(name, "buffer", self._table("_buffers"))
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)"
+                f"register_buffer: cannot assign buffer {name!r}: "
+                f"expected a Tensor or None, got {type(tensor).__name__}"
             )
         self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
@@ -256,7 +264,10 @@ class Module(StatefulModule):
         Raises: TypeError for what is no module, KeyError for a name that is taken, empty or contains a dot.
         """
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise TypeError(
+                f"add_module: expected a Module or None, got {type(module).__name__}, which is not a "
+                "Module subclass"
+            )
         self._check_name(name, "module", self._table("_modules"))
         self._modules[name] = registered("module", self, name, module)
 
@@ -264,7 +275,7 @@ class Module(StatefulModule):
 
     def _check_name(self, name: str, kind: str, own: dict[str, Any]) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name: expected a str, got {type(name).__name__}")
+            raise TypeError(f"Module: expected a str as {kind} name, got {type(name).__name__}")
         if "." in name:
             raise KeyError(f"{kind} name can't contain '.', got {name!r}")
         if name == "":
@@ -667,7 +678,7 @@ class Module(StatefulModule):
             False
         """
         if not isinstance(mode, bool):
-            raise ValueError("train: expected a bool")
+            raise ValueError(f"Module.train: expected a bool, got {mode!r}")
         self.training = mode
         for child in self.children():
             child.train(mode)

@@ -75,7 +75,7 @@ class _NormBase(Module):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self.allowed_dims:
             wanted = " or ".join(f"{d}D" for d in self.allowed_dims)
-            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+            raise ValueError(f"{type(self).__name__}: expected {wanted} input (got {input.dim()}D input)")
 
     def extra_repr(self) -> str:
         return (
@@ -196,7 +196,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise."""
         if input.dim() < 2:
-            raise ValueError(f"expected at least 2 dimensions, got {input.dim()}")
+            raise ValueError(f"SyncBatchNorm: expected at least 2 dimensions, got {input.dim()}")
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm: expected channels, got none")
         self.allowed_dims = (input.dim(),)
@@ -306,7 +306,10 @@ class GroupNorm(Module):
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
-            raise ValueError("expected num_channels in multiples of num_groups")
+            raise ValueError(
+                f"GroupNorm: expected num_channels in multiples of num_groups={num_groups}, got "
+                f"{num_channels}"
+            )
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
@@ -446,7 +449,9 @@ class _InstanceNorm(_NormBase):
         """Normalise."""
         unbatched, batched = self.allowed_dims
         if input.dim() not in self.allowed_dims:
-            raise ValueError(f"expected {unbatched} or {batched} dimensions, got {input.dim()}")
+            raise ValueError(
+                f"{type(self).__name__}: expected {unbatched} or {batched} dimensions, got {input.dim()}"
+            )
         x = input if input.dim() == batched else input.unsqueeze(0)
         if self.affine and x.shape[1] != self.num_features:
             raise ValueError(

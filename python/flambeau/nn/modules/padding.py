@@ -63,7 +63,7 @@ class _CircularPad(_Pad):
         allowed = (self.dims + 1, self.dims + 2)
         if input.dim() not in allowed:
             expected = " or ".join(f"{n}D" for n in allowed)
-            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+            raise ValueError(f"{type(self).__name__}: expected {expected} input (got {input.dim()}D input)")
         return super().forward(input)
 
 

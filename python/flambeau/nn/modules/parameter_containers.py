@@ -66,7 +66,7 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def _get_abs_string_index(self, idx: Any) -> str:
-        return str(position(idx, len(self)))
+        return str(position(type(self).__name__, idx, len(self)))
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
@@ -94,7 +94,9 @@ class ParameterList(Module):
     __iadd__ = extend
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("ParameterList should not be called: it has no forward")
+        raise RuntimeError(
+            "ParameterList: ParameterList should not be called, since it has no forward; use its parameters"
+        )
 
 
 class ParameterDict(Module):
@@ -220,4 +222,6 @@ class ParameterDict(Module):
         return self
 
     def __call__(self, input: Any) -> Any:
-        raise RuntimeError("ParameterDict should not be called: it has no forward")
+        raise RuntimeError(
+            "ParameterDict: ParameterDict should not be called, since it has no forward; use its parameters"
+        )

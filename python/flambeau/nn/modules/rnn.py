@@ -34,23 +34,23 @@ def _replaced(seen: Any, weight: Any) -> bool:
     return seen is not None and weight is not None and seen() is not weight
 
 
-def _check_positive(**sizes: int) -> None:
+def _check_positive(who: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if not isinstance(size, int):
-            raise TypeError(f"{name}: expected an int, got {type(size).__name__}")
+            raise TypeError(f"{who}: expected {name} to be an int, got {type(size).__name__}")
         if size <= 0:
-            raise ValueError(f"{name}: expected at least 1, got {size}")
+            raise ValueError(f"{who}: expected {name} >= 1, got {size}")
 
 
-def _check_switches(**switches: bool) -> None:
+def _check_switches(who: str, **switches: bool) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise TypeError(f"{name}: expected a bool, got {type(value).__name__}")
+            raise TypeError(f"{who}: expected {name} to be a bool, got {type(value).__name__}")
 
 
-def _check_dropout(dropout: float, num_layers: int) -> None:
+def _check_dropout(who: str, dropout: float, num_layers: int) -> None:
     if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-        raise ValueError("dropout: expected a probability from 0 to 1")
+        raise ValueError(f"{who}: expected dropout to be a probability from 0 to 1, got {dropout!r}")
     if dropout > 0 and num_layers == 1:
         warnings.warn(
             f"dropout acts between layers, and num_layers=1 has none between: dropout={dropout} does nothing",
@@ -102,13 +102,19 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check_positive(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        _check_switches(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
-        _check_dropout(dropout, num_layers)
+        _check_positive(
+            type(self).__name__, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers
+        )
+        _check_switches(type(self).__name__, bias=bias, batch_first=batch_first, bidirectional=bidirectional)
+        _check_dropout(type(self).__name__, dropout, num_layers)
         if proj_size and mode != "LSTM":
-            raise ValueError("proj_size is for LSTM only")
+            raise ValueError(
+                f"{type(self).__name__}: expected proj_size=0, as it is for LSTM only, got {proj_size}"
+            )
         if not 0 <= proj_size < hidden_size:
-            raise ValueError("expected proj_size from 0 to below hidden_size")
+            raise ValueError(
+                f"{type(self).__name__}: expected 0 <= proj_size < hidden_size={hidden_size}, got {proj_size}"
+            )
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -196,7 +202,9 @@ class RNNBase(Module):
         for state, want, name in zip(given, expected, ("hidden[0]", "hidden[1]"), strict=False):
             if state.shape != want.shape:
                 label = name if self.mode == "LSTM" else "hidden"
-                raise RuntimeError(f"Expected {label} size {tuple(want.shape)}, got {list(state.shape)}")
+                raise RuntimeError(
+                    f"{self.mode}: Expected {label} size {tuple(want.shape)}, got {list(state.shape)}"
+                )
         return given
 
     def _options(self) -> tuple[Any, ...]:
@@ -208,13 +216,18 @@ class RNNBase(Module):
         if x.dtype != kept:
             raise ValueError(f"RNN: expected input of dtype {kept}, got {x.dtype}")
         if x.size(-1) != self.input_size:
-            raise RuntimeError(f"expected input_size={self.input_size} features, got {x.size(-1)}")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected input_size={self.input_size} features, got {x.size(-1)}"
+            )
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise an error unless the input has the layer's dtype, features and dimensions."""
         self._check_input(input)
         if input.dim() != (2 if batch_sizes is not None else 3):
-            raise RuntimeError(f"input must have {2 if batch_sizes is not None else 3} dimensions")
+            raise RuntimeError(
+                f"{type(self).__name__}: input must have {2 if batch_sizes is not None else 3} "
+                f"dimensions: expected these, got {input.dim()}"
+            )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """Return the shape of the first hidden state."""
@@ -327,7 +340,7 @@ class RNN(RNNBase):
         **kwargs: Any,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"nonlinearity: expected 'relu' or 'tanh', got {nonlinearity!r}")
+            raise ValueError(f"RNN: expected nonlinearity 'relu' or 'tanh', got {nonlinearity!r}")
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, *args, **kwargs)
         self.nonlinearity = nonlinearity
 
@@ -502,7 +515,9 @@ class RNNCell(RNNCellBase):
         """Return the next hidden state."""
         cells = {"tanh": flambeau.rnn_tanh_cell, "relu": flambeau.rnn_relu_cell}
         if self.nonlinearity not in cells:
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+            raise RuntimeError(
+                f"RNNCell: Unknown nonlinearity: expected 'tanh' or 'relu', got {self.nonlinearity!r}"
+            )
         return self._step(cells[self.nonlinearity], input, hx, 1)[0]
 
 

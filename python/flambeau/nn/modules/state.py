@@ -91,7 +91,7 @@ class StatefulModule(HookedModule):
             changed = hook.call(self, destination, prefix, own)
             if changed is not None and hook.kind == "public":
                 raise RuntimeError(
-                    f"state_dict post-hook: expected None as its result, got {type(changed).__name__}"
+                    f"Module.state_dict: expected None as result of a post-hook, got {type(changed).__name__}"
                 )
             destination = destination if changed is None else changed
         return destination
@@ -117,7 +117,10 @@ class StatefulModule(HookedModule):
         Returns: any object that can be pickled.
         Raises: RuntimeError if the class does not define it.
         """
-        raise RuntimeError(f"{type(self).__name__}.get_extra_state is not defined, but it was called")
+        raise RuntimeError(
+            f"{type(self).__name__}.get_extra_state: the method was called but is not defined; define "
+            "it beside set_extra_state"
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Take what `get_extra_state` returned out of a state that is loaded; subclasses define both.
@@ -127,7 +130,10 @@ class StatefulModule(HookedModule):
         Returns: None.
         Raises: RuntimeError if the class does not define it.
         """
-        raise RuntimeError(f"{type(self).__name__}.set_extra_state is not defined, but there is extra state")
+        raise RuntimeError(
+            f"{type(self).__name__}.set_extra_state: there is extra state but the method is not "
+            "defined; define it beside get_extra_state"
+        )
 
     # --- loading ----------------------------------------------------------------------------------
 
@@ -216,7 +222,10 @@ class StatefulModule(HookedModule):
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """As `register_state_dict_post_hook`; what the hook returns replaces the state."""
         if any(known.call is hook and known.kind == "public" for known in self._state_dict_hooks.values()):
-            raise RuntimeError("the hook is registered by register_state_dict_post_hook already")
+            raise RuntimeError(
+                "Module._register_state_dict_hook: the hook is already registered by "
+                "register_state_dict_post_hook; remove it first"
+            )
         return register(self._state_dict_hooks, Hook(hook))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -269,8 +278,12 @@ class _Loading:
                 self.load(child, {k: v for k, v in state.items() if k.startswith(inner)}, inner)
         keys = IncompatibleKeys(self.missing, self.unexpected)
         for hook in list(module._load_state_dict_post_hooks.values()):
-            if hook.call(module, keys) is not None:
-                raise AssertionError("a hook of register_load_state_dict_post_hook must return None")
+            changed = hook.call(module, keys)
+            if changed is not None:
+                raise AssertionError(
+                    "register_load_state_dict_post_hook: expected None as result of the hook, got "
+                    f"{type(changed).__name__}"
+                )
 
     def finish(self, name: str) -> IncompatibleKeys:
         """Return what did not match, or raise for it."""
@@ -281,7 +294,7 @@ class _Loading:
                 errors += [f"{what} key(s) in state_dict: {listing}."] if keys else []
         if errors:
             listing = "\n\t".join(errors)
-            raise RuntimeError(f"Error(s) in loading state_dict of {name}:\n\t{listing}")
+            raise RuntimeError(f"load_state_dict: Error(s) in loading state_dict of {name}:\n\t{listing}")
         return IncompatibleKeys(self.missing, self.unexpected)
 
 

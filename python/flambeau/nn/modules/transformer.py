@@ -26,7 +26,10 @@ def _activation(chosen: str | Activation) -> Activation:
     if not isinstance(chosen, str):
         return chosen
     if chosen not in ("relu", "gelu"):
-        raise RuntimeError(f"activation: expected relu or gelu, got {chosen}")
+        raise RuntimeError(
+            "TransformerEncoderLayer, TransformerDecoderLayer: expected activation relu or gelu, got "
+            f"{chosen}"
+        )
     return getattr(F, chosen)
 
 
@@ -366,9 +369,15 @@ class Transformer(Module):
         """Encode `src`, decode `tgt` with it."""
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch) != tgt.size(batch):
-            raise RuntimeError("expected src and tgt of equal batch size")
+            raise RuntimeError(
+                f"Transformer: expected src and tgt of equal batch size, got {src.size(batch)} and "
+                f"{tgt.size(batch)}"
+            )
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
-            raise RuntimeError("expected src and tgt with d_model features")
+            raise RuntimeError(
+                f"Transformer: expected src and tgt with d_model={self.d_model} features, got "
+                f"{src.size(-1)} and {tgt.size(-1)}"
+            )
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(
             tgt,

@@ -137,7 +137,7 @@ class _FractionalMaxPool(FunctionalLayer):
             ratios = self.output_ratio if isinstance(self.output_ratio, tuple) else (self.output_ratio,)
             if not all(0 < ratio < 1 for ratio in ratios):
                 raise ValueError(
-                    f"output_ratio: expected more than 0 and less than 1, got {self.output_ratio}"
+                    f"{type(self).__name__}: expected output_ratio above 0 and below 1, got {ratios}"
                 )
 
 

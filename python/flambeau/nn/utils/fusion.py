@@ -55,9 +55,14 @@ def fuse_conv_bn_weights(
 
 def _fused(layer: Any, bn: Any, transpose: bool) -> Any:
     if layer.training or bn.training:
-        raise AssertionError("Fusion only for eval!")
+        raise AssertionError(
+            "fuse_conv_bn_eval, fuse_linear_bn_eval: Fusion only for eval!; call eval() first"
+        )
     if bn.running_mean is None or bn.running_var is None:
-        raise AssertionError("fusion needs running statistics")
+        raise AssertionError(
+            "fuse_conv_bn_eval, fuse_linear_bn_eval: fusion needs running statistics; use "
+            "track_running_stats=True"
+        )
     out = copy.deepcopy(layer)
     statistics = (bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
     out.weight, out.bias = fuse_conv_bn_weights(layer.weight, layer.bias, *statistics, transpose)

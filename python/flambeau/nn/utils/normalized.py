@@ -34,7 +34,7 @@ class _SpectralNorm:
     """The hook that divides a weight by its largest singular value, by power iteration, before each call."""
 
     def __init__(self, name: str, iterations: int, dim: int, eps: float) -> None:
-        check_iterations(iterations)
+        check_iterations("spectral_norm", iterations)
         self.name, self.iterations, self.dim, self.eps = name, iterations, dim, eps
 
     def weight(self, module: Module, iterate: bool) -> Tensor:
@@ -61,10 +61,10 @@ class _SpectralNormVersion:
         local_metadata.setdefault("spectral_norm", {})[f"{self.name}.version"] = 1
 
 
-def check_iterations(n_power_iterations: int) -> None:
+def check_iterations(who: str, n_power_iterations: int) -> None:
     """Refuse a number of iterations that would leave the vectors as they were drawn."""
     if n_power_iterations <= 0:
-        raise ValueError(f"expected n_power_iterations > 0, got {n_power_iterations}")
+        raise ValueError(f"{who}: expected n_power_iterations > 0, got {n_power_iterations}")
 
 
 def dim_of_outputs(module: Module, dim: int | None) -> int:
@@ -89,7 +89,10 @@ def _taken(module: Module, kind: type, name: str) -> Any:
     """Remove the hook for a name and return it."""
     found = _hooks(module, kind, name)
     if not found:
-        raise ValueError(f"{kind.__name__.strip('_')} of '{name}' not found in {module}")
+        raise ValueError(
+            f"remove_{kind.__name__.strip('_')}: expected a hook for '{name}', got a module where "
+            f"{kind.__name__.strip('_')} of '{name}' not found in {module}"
+        )
     return module._forward_pre_hooks.pop(found[0])
 
 
@@ -119,7 +122,9 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         stacklevel=2,
     )
     if _hooks(module, _WeightNorm, name):
-        raise RuntimeError(f"Cannot register two hooks of weight_norm for {name}")
+        raise RuntimeError(
+            f"weight_norm: Cannot register two hooks of weight_norm for {name}; remove the first one before"
+        )
     hook, weight = _WeightNorm(name, dim), getattr(module, name)
     del module._parameters[name]
     module.register_parameter(f"{name}_g", Parameter(norm_except(weight, dim).detach()))
@@ -182,7 +187,10 @@ def spectral_norm(
     """
     dim = dim_of_outputs(module, dim)
     if _hooks(module, _SpectralNorm, name):
-        raise RuntimeError(f"Cannot register two hooks of spectral_norm for {name}")
+        raise RuntimeError(
+            f"spectral_norm: Cannot register two hooks of spectral_norm for {name}; remove the first "
+            "one before"
+        )
     hook, weight = _SpectralNorm(name, n_power_iterations, dim, eps), module._parameters[name]
     with flambeau.no_grad():
         rows, columns = weight.movedim(dim, 0).flatten(1).shape

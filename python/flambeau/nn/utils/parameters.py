@@ -182,7 +182,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         tensor([3.])
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected flambeau.Tensor, but got: {type(vec)}")
+        raise TypeError(f"vector_to_parameters: expected flambeau.Tensor, but got: {type(vec)}")
     at = 0
     for p in parameters:
         count = p.numel()

@@ -28,7 +28,7 @@ class _WeightNorm(Module):
 class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__()
-        check_iterations(n_power_iterations)
+        check_iterations("spectral_norm", n_power_iterations)
         self.dim = dim if dim >= 0 else dim + weight.dim()
         self.n_power_iterations, self.eps = n_power_iterations, eps
         if weight.dim() > 1:
@@ -72,7 +72,10 @@ class _Orthogonal(Module):
     def __init__(self, weight: Tensor, map_: str, trivialize: bool) -> None:
         super().__init__()
         if weight.is_complex() and map_ == "householder":
-            raise ValueError("orthogonal: complex weights need 'matrix_exp' or 'cayley'")
+            raise ValueError(
+                "parametrizations.orthogonal: expected 'matrix_exp' or 'cayley' for complex weights, got "
+                "'householder'"
+            )
         self.shape = weight.shape
         self.map = map_
         self.register_buffer("base", None)
@@ -176,7 +179,10 @@ def orthogonal(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(f"{module} has no parameter '{name}', nor a buffer")
+        raise ValueError(
+            f"parametrizations.orthogonal: expected a parameter or buffer '{name}', got {module}, which has "
+            f"no parameter '{name}'"
+        )
     if weight.dim() < 2:
         raise ValueError(f"orthogonal: expected matrices, got {weight.dim()} dimensions")
     if orthogonal_map is None:
@@ -184,7 +190,8 @@ def orthogonal(
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
         raise ValueError(
-            f"orthogonal_map: expected 'cayley', 'householder' or 'matrix_exp', got {orthogonal_map!r}"
+            "parametrizations.orthogonal: expected orthogonal_map 'cayley', 'householder' or "
+            f"'matrix_exp', got {orthogonal_map!r}"
         )
     made = _Orthogonal(weight, orthogonal_map, use_trivialization)
     return parametrize.register_parametrization(module, name, made, unsafe=True)
@@ -249,7 +256,10 @@ def spectral_norm(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(f"{module} has no parameter '{name}', nor a buffer")
+        raise ValueError(
+            f"parametrizations.spectral_norm: expected a parameter or buffer '{name}', got {module} "
+            "without it"
+        )
     dim = dim_of_outputs(module, dim)
     made = _SpectralNorm(weight, n_power_iterations, dim, eps)
     return parametrize.register_parametrization(module, name, made)

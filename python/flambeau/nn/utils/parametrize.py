@@ -54,16 +54,21 @@ def _check_like(value: Any, what: str, original: Tensor) -> None:
     _check_dtype(value, what, original)
     if value.shape != original.shape:
         raise ValueError(
-            f"{what} may not change the shape without unsafe=True: expected {tuple(original.shape)}, "
-            f"got {tuple(value.shape)}"
+            f"register_parametrization: {what} may not change the shape without unsafe=True: expected "
+            f"{tuple(original.shape)}, got {tuple(value.shape)}"
         )
 
 
 def _check_dtype(value: Any, what: str, original: Tensor) -> None:
     if not isinstance(value, Tensor):
-        raise ValueError(f"{what}: expected a Tensor, got {type(value).__name__}")
+        raise ValueError(
+            f"register_parametrization: expected a Tensor from {what}, got {type(value).__name__}"
+        )
     if value.dtype != original.dtype:
-        raise ValueError(f"{what} may not change the dtype: expected {original.dtype}, got {value.dtype}")
+        raise ValueError(
+            f"register_parametrization: {what} may not change the dtype: expected {original.dtype}, "
+            f"got {value.dtype}"
+        )
 
 
 class ParametrizationList(ModuleList):
@@ -87,7 +92,7 @@ class ParametrizationList(ModuleList):
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not modules:
-            raise ValueError("ParametrizationList: expected one parametrization or more")
+            raise ValueError("ParametrizationList: expected one parametrization or more, got none")
         super().__init__(modules)
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
@@ -142,7 +147,8 @@ class ParametrizationList(ModuleList):
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement right_inverse."
+                        f"ParametrizationList.right_inverse: parametrization {type(module).__name__} does "
+                        "not implement right_inverse; define it to assign"
                     )
                 found = module.right_inverse(found)
             parts = [found] if self.is_tensor else found
@@ -178,8 +184,9 @@ def _property(name: str) -> property:
 
 def _refuse_pickles(module: Module) -> Any:
     raise RuntimeError(
-        "parametrized modules cannot be pickled, since their classes are made at run time: save the "
-        "state_dict(), and load it into a module with the same parametrizations"
+        "register_parametrization: parametrized modules cannot be pickled, since their classes "
+        "are made at run time; save the state_dict() and load it into a module with the same "
+        "parametrizations"
     )
 
 
@@ -264,7 +271,10 @@ def register_parametrization(
         existing.unsafe |= unsafe
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
-        raise ValueError(f"{module} does not have a parameter '{tensor_name}', nor a buffer")
+        raise ValueError(
+            f"register_parametrization: expected a parameter or buffer '{tensor_name}', got {module}, "
+            f"which does not have a parameter '{tensor_name}'"
+        )
     original = getattr(module, tensor_name)
     made = ParametrizationList([parametrization], original, unsafe)
     delattr(module, tensor_name)
@@ -292,11 +302,17 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         Linear(in_features=2, out_features=3, bias=True)
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"{module}: {tensor_name} does not have a parametrization")
+        raise ValueError(
+            f"remove_parametrizations: expected a parametrized tensor, got {tensor_name} of {module}, "
+            "which does not have a parametrization"
+        )
     made: Any = module.parametrizations[tensor_name]
     if not made.is_tensor:
         if not leave_parametrized:
-            raise ValueError("leave_parametrized=False needs a single original tensor")
+            raise ValueError(
+                "remove_parametrizations: expected a single original tensor for "
+                "leave_parametrized=False, got several"
+            )
         value = getattr(module, tensor_name)
         result: Tensor = Parameter(value) if value.requires_grad else value
     else:

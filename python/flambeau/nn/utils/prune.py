@@ -72,8 +72,8 @@ class BasePruningMethod(ABC):
         value = getattr(module, name)
         if importance_scores is not None and importance_scores.shape != value.shape:
             raise AssertionError(
-                f"importance_scores: expected shape {tuple(value.shape)} for {name} of {module}, got "
-                f"{tuple(importance_scores.shape)}"
+                f"{cls.__name__}: expected importance_scores of shape {tuple(value.shape)} for {name} of "
+                f"{module}, got {tuple(importance_scores.shape)}"
             )
         if older is not None:
             module._forward_pre_hooks.pop(key)
@@ -96,7 +96,10 @@ class BasePruningMethod(ABC):
     ) -> Tensor:
         """Return `t` with what this method chooses set to zero; no module is touched."""
         if importance_scores is not None and importance_scores.shape != t.shape:
-            raise AssertionError("importance_scores: expected the shape of t")
+            raise AssertionError(
+                f"{type(self).__name__}: expected importance_scores of shape {tuple(t.shape)}, got "
+                f"{tuple(importance_scores.shape)}"
+            )
         kept = flambeau.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(t if importance_scores is None else importance_scores, kept)
 
@@ -141,7 +144,10 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method: Any) -> None:
         """Add a method of the same parameter."""
         if method is not None and not isinstance(method, BasePruningMethod):
-            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+            raise TypeError(
+                f"PruningContainer: expected a BasePruningMethod subclass, got {type(method)}, which is "
+                "not a BasePruningMethod subclass"
+            )
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"PruningContainer: expected methods for '{self._tensor_name}', got one for "
@@ -171,7 +177,10 @@ class PruningContainer(BasePruningMethod):
         elif method.PRUNING_TYPE == "global":
             left = slice(None)
         else:
-            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+            raise ValueError(
+                "PruningContainer: Unrecognized PRUNING_TYPE: expected 'unstructured', 'structured' or "
+                f"'global', got {method.PRUNING_TYPE!r}"
+            )
         mask[left] = method.compute_mask(t[left], mask[left]).to(mask.dtype)
         return mask
 
@@ -250,10 +259,13 @@ class _ByChannel(BasePruningMethod):
         """Zero the channels that score least."""
         if t.dim() <= 1:
             raise ValueError(
-                f"structured pruning: expected at least 2 dimensions, got shape {tuple(t.shape)}"
+                f"{type(self).__name__}: expected at least 2 dimensions for structured pruning, got shape "
+                f"{tuple(t.shape)}"
             )
         if not -t.dim() <= self.dim < t.dim():
-            raise IndexError(f"structured pruning: dim {self.dim} is not in shape {tuple(t.shape)}")
+            raise IndexError(
+                f"{type(self).__name__}: expected dim within shape {tuple(t.shape)}, got {self.dim}"
+            )
         channels = t.shape[self.dim]
         kept = channels - _count(self.amount, channels)
         best = self._scores(t, self.dim % t.dim()).topk(kept)[1]
@@ -455,9 +467,14 @@ def global_unstructured(
         (tensor([[0., 0.]]), tensor([[1., 1.]]))
     """
     if not isinstance(parameters, Iterable):
-        raise TypeError("global_unstructured(): expected an Iterable of parameters")
+        raise TypeError(
+            f"global_unstructured: expected an Iterable of parameters, got {type(parameters).__name__}"
+        )
     if importance_scores is not None and not isinstance(importance_scores, dict):
-        raise TypeError("global_unstructured(): expected a dict as importance_scores")
+        raise TypeError(
+            "global_unstructured: expected a dict as importance_scores, got "
+            f"{type(importance_scores).__name__}"
+        )
     given, places = importance_scores or {}, list(parameters)
     scores = [given.get(place, getattr(*place)).detach() for place in places]
     masks = [getattr(m, f"{n}_mask", flambeau.ones_like(s)) for (m, n), s in zip(places, scores, strict=True)]
@@ -515,7 +532,10 @@ def remove(module: Module, name: str) -> Module:
         hook.remove(module)
         del module._forward_pre_hooks[key]
         return module
-    raise ValueError(f"{module}: '{name}' has to be pruned before that can be undone")
+    raise ValueError(
+        f"prune.remove: expected a pruned parameter, got '{name}' of {module}, which has to be "
+        "pruned before that can be undone"
+    )
 
 
 def is_pruned(module: Module) -> bool:
@@ -534,15 +554,21 @@ def is_pruned(module: Module) -> bool:
 
 def _check_amount(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
-        raise TypeError(f"amount: expected an int or a float, got {amount}")
+        raise TypeError(f"flambeau.nn.utils.prune: expected amount to be an int or a float, got {amount}")
     share = not isinstance(amount, numbers.Integral)
     if amount < 0 or (share and float(amount) > 1):
-        raise ValueError(f"amount: expected a float in [0, 1] or an int of 0 or more, got {amount}")
+        raise ValueError(
+            "flambeau.nn.utils.prune: expected amount to be a float in [0, 1] or an int of 0 or "
+            f"more, got {amount}"
+        )
 
 
 def _count(amount: Amount, size: int) -> int:
     if not isinstance(amount, numbers.Integral):
         return round(amount * size)
     if amount > size:
-        raise ValueError(f"amount: expected at most the {size} parameters there are, got {amount}")
+        raise ValueError(
+            f"flambeau.nn.utils.prune: expected amount to be at most the {size} parameters there are, "
+            f"got {amount}"
+        )
     return int(amount)

@@ -63,7 +63,7 @@ class PackedSequence(_Packed):
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         if batch_sizes.device.type != "cpu":
-            raise ValueError(f"PackedSequence: batch_sizes must stay on the CPU, got {batch_sizes.device}")
+            raise ValueError(f"PackedSequence: expected batch_sizes on the CPU, got {batch_sizes.device}")
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)

@@ -57,7 +57,10 @@ class _Packer(ForkingPickler):
         if (kind is not Tensor and kind is not Parameter) or value.device.type != "cpu":
             return NotImplemented
         if value.requires_grad and not value.is_leaf:
-            raise RuntimeError("a tensor with a graph cannot be sent to another process; send x.detach()")
+            raise RuntimeError(
+                "DataLoader: a tensor with an autograd graph cannot be sent to another process; send "
+                "x.detach()"
+            )
         if value.is_sparse:
             return rebuilt_sparse, (kind, sparse_parts(value), value.requires_grad)
         plain = value.detach().resolve_conj().resolve_neg()

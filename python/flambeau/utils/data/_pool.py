@@ -121,7 +121,10 @@ class WorkerPool:
         while not self._arrived:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+                raise RuntimeError(
+                    f"DataLoader: DataLoader timed out after {self.timeout} seconds; pass a larger timeout, "
+                    "or look why the dataset is slow"
+                )
             self._wait(left)
         return self._arrived.popleft()
 

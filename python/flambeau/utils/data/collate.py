@@ -92,8 +92,8 @@ def collate_tensor_fn(batch: list[Any], *, collate_fn_map: Table | None = None) 
     """Stack tensors along a new first dimension. Raises: RuntimeError for sparse ones, as PyTorch does."""
     if any(sample.is_sparse for sample in batch):
         raise RuntimeError(
-            "Batches of sparse tensors are not currently supported by the default collate_fn; pass a "
-            "collate_fn such as flambeau.stack"
+            "default_collate: Batches of sparse tensors are not currently supported by the default "
+            "collate_fn; pass a collate_fn such as flambeau.stack"
         )
     return flambeau.stack(batch, 0)
 

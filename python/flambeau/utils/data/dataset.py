@@ -54,7 +54,10 @@ class IterableDataset(Dataset[Sample]):
     """
 
     def __iter__(self) -> Iterator[Sample]:
-        raise TypeError(f"{type(self).__name__} must define __iter__")
+        raise TypeError(
+            f"{type(self).__name__}: expected a subclass that defines __iter__, got one without: it "
+            "must define __iter__"
+        )
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
@@ -75,7 +78,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __init__(self, *tensors: Tensor) -> None:
         if any(tensor.size(0) != tensors[0].size(0) for tensor in tensors):
-            raise AssertionError("Size mismatch between tensors")
+            raise AssertionError(
+                "TensorDataset: Size mismatch between tensors: expected equal first sizes, got "
+                f"{[tensor.size(0) for tensor in tensors]}"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -132,7 +138,7 @@ class ConcatDataset(Dataset[Any]):
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise AssertionError("expected at least one dataset")
+            raise AssertionError("ConcatDataset: expected at least one dataset, got none")
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     @staticmethod
@@ -151,9 +157,13 @@ class ConcatDataset(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         if index < -len(self):
-            raise ValueError(f"index {index} is beyond {len(self)} samples")
+            raise ValueError(
+                f"ConcatDataset: expected an index from {-len(self)} to {len(self) - 1}, got {index}"
+            )
         if index >= len(self):
-            raise IndexError(f"index {index} is beyond {len(self)} samples")
+            raise IndexError(
+                f"ConcatDataset: expected an index from {-len(self)} to {len(self) - 1}, got {index}"
+            )
         index %= len(self)
         which = bisect_right(self.cumulative_sizes, index)
         before = self.cumulative_sizes[which - 1] if which else 0
@@ -191,7 +201,10 @@ class ChainDataset(IterableDataset[Any]):
     @staticmethod
     def _check(dataset: Any) -> None:
         if not isinstance(dataset, IterableDataset):
-            raise AssertionError("ChainDataset only supports IterableDataset")
+            raise AssertionError(
+                "ChainDataset: ChainDataset only supports IterableDataset: expected one, got "
+                f"{type(dataset).__name__}"
+            )
 
 
 class StackDataset(Dataset[Any]):
@@ -210,12 +223,15 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueError("expected a tuple of ``args`` or a dict of ``kwargs``")
+            raise ValueError("StackDataset: expected a tuple of ``args`` or a dict of ``kwargs``, got both")
         if not args and not kwargs:
-            raise ValueError("expected at least one dataset")
+            raise ValueError("StackDataset: expected at least one dataset, got none")
         self.datasets: Any = kwargs or args
         if len({len(d) for d in self._each()}) > 1:
-            raise ValueError("Size mismatch between datasets")
+            raise ValueError(
+                "StackDataset: Size mismatch between datasets: expected equal lengths, got "
+                f"{[len(d) for d in self._each()]}"
+            )
 
     def _each(self) -> list[Any]:
         return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
@@ -234,7 +250,9 @@ class StackDataset(Dataset[Any]):
         ]
         for column in columns:
             if len(column) != len(indices):
-                raise ValueError(f"expected {len(indices)} samples of the inner dataset, got {len(column)}")
+                raise ValueError(
+                    f"StackDataset: expected {len(indices)} samples of the inner dataset, got {len(column)}"
+                )
         rows = zip(*columns, strict=True)
         if isinstance(self.datasets, dict):
             return [dict(zip(self.datasets, row, strict=True)) for row in rows]
@@ -271,7 +289,10 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     else:
         sizes = [int(length) for length in lengths]
     if sum(sizes) != total:
-        raise ValueError("random_split: expected lengths that sum to that of the dataset")
+        raise ValueError(
+            f"random_split: expected lengths that sum to that of the dataset, {len(dataset)}, got "
+            f"{list(lengths)}"
+        )
     order = flambeau.randperm(total, generator=generator).tolist()
     ends = list(accumulate(sizes))
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]

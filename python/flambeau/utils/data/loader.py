@@ -31,15 +31,21 @@ def _check_workers(
     num_workers: int, timeout: float, persistent_workers: bool, prefetch_factor: int | None
 ) -> None:
     if num_workers < 0:
-        raise ValueError("num_workers: expected 0, for no processes, or more")
+        raise ValueError(f"DataLoader: expected num_workers >= 0, got {num_workers}")
     if timeout < 0:
-        raise ValueError("timeout: expected 0 or more")
+        raise ValueError(f"DataLoader: expected timeout >= 0, got {timeout}")
     if persistent_workers and num_workers == 0:
-        raise ValueError("persistent_workers option needs num_workers > 0")
+        raise ValueError(
+            "DataLoader: persistent_workers option needs num_workers > 0: expected "
+            "persistent_workers=False without workers, got True"
+        )
     if prefetch_factor is not None and num_workers == 0:
-        raise ValueError("prefetch_factor: expected None without workers; pass num_workers > 0 to prefetch")
+        raise ValueError(
+            f"DataLoader: expected prefetch_factor=None without workers, got {prefetch_factor}; pass "
+            "num_workers > 0 to prefetch"
+        )
     if prefetch_factor is not None and prefetch_factor < 1:
-        raise ValueError(f"prefetch_factor: expected 1 or more, got {prefetch_factor}")
+        raise ValueError(f"DataLoader: expected prefetch_factor >= 1, got {prefetch_factor}")
 
 
 def _context_of(choice: Any, num_workers: int) -> Any:
@@ -48,15 +54,22 @@ def _context_of(choice: Any, num_workers: int) -> Any:
         return None
     if num_workers == 0:
         raise ValueError(
-            "multiprocessing_context: expected None without workers; pass num_workers > 0 with it"
+            f"DataLoader: expected multiprocessing_context=None without workers, got {choice!r}; pass "
+            "num_workers > 0 with it"
         )
     if isinstance(choice, str):
         known = multiprocessing.get_all_start_methods()
         if choice not in known:
-            raise ValueError(f"multiprocessing_context option should specify one of {known}, got {choice!r}")
+            raise ValueError(
+                f"DataLoader: multiprocessing_context option should specify one of {known}: expected one "
+                f"of them, got {choice!r}"
+            )
         return multiprocessing.get_context(choice)
     if not isinstance(choice, BaseContext):
-        raise TypeError(f"multiprocessing_context: expected a name or a context, got {type(choice).__name__}")
+        raise TypeError(
+            "DataLoader: expected a name or a context as multiprocessing_context, got "
+            f"{type(choice).__name__}"
+        )
     return choice
 
 
@@ -145,7 +158,10 @@ class DataLoader(Generic[Sample]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and "collate_fn" in vars(self):  # the last one of the constructor
-            raise ValueError(f"{name} of a {type(self).__name__} should not be set after it was made")
+            raise ValueError(
+                f"{type(self).__name__}: {name} should not be set after construction: expected no change, "
+                f"got {value!r}"
+            )
         super().__setattr__(name, value)
 
     def _choose_order(
@@ -153,14 +169,18 @@ class DataLoader(Generic[Sample]):
     ) -> None:
         if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError(
-                "DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option"
+                "DataLoader: expected no shuffle, sampler or batch_sampler option with an "
+                f"IterableDataset, got shuffle={shuffle}, sampler={sampler}, batch_sampler={batch_sampler}"
             )
         if sampler is not None and shuffle:
-            raise ValueError("sampler and shuffle exclude each other")
+            raise ValueError("DataLoader: expected sampler or shuffle, got both")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("batch_sampler excludes batch_size, shuffle, sampler and drop_last")
+            raise ValueError(
+                "DataLoader: expected no batch_size, shuffle, sampler or drop_last with batch_sampler, "
+                f"got batch_size={batch_size}, shuffle={shuffle}, sampler={sampler}, drop_last={drop_last}"
+            )
         if batch_size is None and drop_last:
-            raise ValueError("batch_size=None excludes drop_last")
+            raise ValueError("DataLoader: expected drop_last=False with batch_size=None, got True")
         if sampler is None and batch_sampler is None and not self._streams:
             sampler = (
                 RandomSampler(self.dataset, generator=self.generator)

@@ -157,9 +157,9 @@ class BatchSampler(Sampler[list[int]]):
 
     def __init__(self, sampler: Any, batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(f"batch_size: expected an int above 0, got {batch_size}")
+            raise ValueError(f"BatchSampler: expected batch_size to be an int above 0, got {batch_size}")
         if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last: expected a bool, got {drop_last!r}")
+            raise ValueError(f"BatchSampler: expected drop_last to be a bool, got {drop_last!r}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -202,12 +202,17 @@ class WeightedRandomSampler(Sampler[int]):
         generator: Generator | None = None,
     ) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(f"num_samples: expected an int above 0, got {num_samples}")
+            raise ValueError(
+                f"WeightedRandomSampler: expected num_samples to be an int above 0, got {num_samples}"
+            )
         if not isinstance(replacement, bool):
-            raise ValueError(f"replacement: expected a bool, got {replacement}")
+            raise ValueError(f"WeightedRandomSampler: expected replacement to be a bool, got {replacement}")
         held = flambeau.as_tensor(weights, dtype=flambeau.float64)
         if held.dim() != 1:
-            raise ValueError(f"weights: expected a sequence of numbers, got shape {tuple(held.shape)}")
+            raise ValueError(
+                "WeightedRandomSampler: expected weights to be a sequence of numbers, got shape "
+                f"{tuple(held.shape)}"
+            )
         self.weights = held
         self.num_samples = num_samples
         self.replacement = replacement
@@ -255,9 +260,14 @@ class DistributedSampler(Sampler[Any]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueError("DistributedSampler: no process group to ask; give num_replicas and rank")
+            raise ValueError(
+                "DistributedSampler: expected num_replicas and rank, since no process group exists, got "
+                f"num_replicas={num_replicas}, rank={rank}"
+            )
         if not 0 <= rank < num_replicas:
-            raise ValueError(f"Invalid rank {rank}: expected 0 to {num_replicas - 1}")
+            raise ValueError(
+                f"DistributedSampler: Invalid rank {rank}: expected 0 to {num_replicas - 1}, got {rank}"
+            )
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
         rest = len(dataset) % num_replicas

@@ -37,7 +37,7 @@ def _check(settings: Any, metrics: Any, domains: Any) -> None:
         ("hparam_domain_discrete", domains),
     ):
         if not isinstance(given, dict):
-            raise TypeError(f"hparams: {name} should be a dictionary, got {given!r}")
+            raise TypeError(f"hparams: {name} should be a dictionary: expected a dict, got {given!r}")
     for name, values in domains.items():
         same = name in settings and isinstance(values, list)
         if not same or not all(isinstance(value, type(settings[name])) for value in values):

@@ -120,7 +120,7 @@ class PassManager:
                     waiting.remove(candidate)
                     break
             else:
-                raise RuntimeError("PassManager: the constraints contradict each other: circular dependency")
+                raise RuntimeError("PassManager: circular dependency between constraints; remove one of them")
         self.passes = order
         self._validated = True
 
@@ -135,8 +135,8 @@ class PassManager:
                 result = step(module)
                 if not isinstance(result, PassResult):
                     raise TypeError(
-                        f"PassManager: the result of {getattr(step, '__name__', step)} must be a PassResult; "
-                        "pass_result_wrapper makes one"
+                        f"PassManager: expected a PassResult from {getattr(step, '__name__', step)}, got "
+                        f"{type(result).__name__}: the result must be a PassResult; use pass_result_wrapper"
                     )
                 module = result.graph_module
                 modified = modified or result.modified

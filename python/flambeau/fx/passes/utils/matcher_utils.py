@@ -69,7 +69,10 @@ class SubgraphMatcher:
             raise ValueError("SubgraphMatcher: expected a pattern with nodes, got an empty one")
         for node in pattern.nodes:
             if node.op not in ("output", "placeholder") and not node.users:
-                raise ValueError(f"SubgraphMatcher: dead code in the pattern: nothing uses {node}")
+                raise ValueError(
+                    "SubgraphMatcher: expected a pattern without dead code, got dead code: nothing uses "
+                    f"{node}"
+                )
         output = pattern.output_node()
         self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
         self.pattern_returning_nodes: list[Node] = output.all_input_nodes

@@ -68,9 +68,14 @@ class Timer:
         language: Language | str = Language.PYTHON,
     ) -> None:
         if language not in (Language.PYTHON, "py", "python"):
-            raise ValueError("Timer: expected a statement in Python; flambeau compiles none in C++")
+            raise ValueError(
+                f"Timer: expected a statement in Python, got {language!r}; flambeau compiles no C++ "
+                "statements"
+            )
         if global_setup:
-            raise ValueError("global_setup is for statements in C++; use setup")
+            raise ValueError(
+                f"Timer: expected global_setup only for C++ statements, got {global_setup!r}; use setup"
+            )
         stmt, setup = (textwrap.dedent(text).strip("\n") for text in (stmt, setup))
         self._timer = timeit.Timer(stmt, setup, timer, dict(globals or {}))
         self._task_spec = TaskSpec(stmt, setup, "", label, sub_label, description, env, num_threads)

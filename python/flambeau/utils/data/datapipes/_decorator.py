@@ -65,7 +65,10 @@ class non_deterministic:
                 raise TypeError(f"non_deterministic: expected an IterDataPipe class, got {arg.__name__}")
             self.cls = arg
         elif not callable(arg):
-            raise TypeError(f"{arg} can not be decorated by non_deterministic")
+            raise TypeError(
+                f"non_deterministic: expected an IterDataPipe class or a function, got {arg}, which can "
+                "not be decorated by non_deterministic"
+            )
         else:
             self.deterministic_fn = arg
 
@@ -75,7 +78,7 @@ class non_deterministic:
             return self.cls(*args, **kwargs)
         given = args[0] if len(args) == 1 and not kwargs else None
         if not (isinstance(given, type) and issubclass(given, IterDataPipe)):
-            raise TypeError("non_deterministic: expected an IterDataPipe class to decorate")
+            raise TypeError(f"non_deterministic: expected an IterDataPipe class to decorate, got {given!r}")
         self.cls = given
         return self.deterministic_wrapper_fn
 
@@ -92,7 +95,10 @@ class non_deterministic:
     @staticmethod
     def _refuse(cls: type) -> None:
         if _switches["deterministic"]:
-            raise TypeError(f"{cls.__name__} is non-deterministic, within guaranteed_datapipes_determinism")
+            raise TypeError(
+                f"{cls.__name__}: expected a deterministic data pipe within "
+                "guaranteed_datapipes_determinism, got one that is non-deterministic"
+            )
 
 
 def argument_validation(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,7 +113,8 @@ def argument_validation(f: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(kind, type) and issubclass(kind, IterDataPipe | MapDataPipe):
                 if not isinstance(value, kind):
                     raise TypeError(
-                        f"Expected argument '{name}' to be a {kind.__name__}, got {type(value).__name__}"
+                        f"{f.__name__}: Expected argument '{name}' to be a {kind.__name__}, got "
+                        f"{type(value).__name__}"
                     )
         return f(*args, **kwargs)
 

@@ -17,8 +17,8 @@ def check(pipe: Any, number: int) -> None:
     """Raise RuntimeError if the iterator with this number is not the last one."""
     if not pipe._is_current(number):
         raise RuntimeError(
-            f"This iterator has been invalidated: another one over {pipe!r} began later, and it has one at a "
-            "time. fork() makes streams of one source that are read independently"
+            f"{type(pipe).__name__}: This iterator has been invalidated, since another one over "
+            f"{pipe!r} began later; use fork() to read one source several times"
         )
 
 

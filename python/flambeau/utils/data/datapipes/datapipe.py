@@ -62,7 +62,9 @@ class _Chained:
     ) -> None:
         """Add a method that makes another data set from a data set."""
         if function_name in cls.functions:
-            raise Exception(f"DataPipe: the function name {function_name!r} is already taken; choose another")
+            raise Exception(
+                f"functional_datapipe: the function name {function_name!r} is already taken; choose another"
+            )
 
         @functools.wraps(cls_to_register, assigned=("__doc__",), updated=())
         def function(source: Any, *args: Any, **kwargs: Any) -> Any:
@@ -156,4 +158,7 @@ class functional_datapipe:
             if isinstance(cls, type) and issubclass(cls, base):
                 base.register_datapipe_as_function(self.name, cls, self.enable_df_api_tracing)
                 return cls
-        raise TypeError("`functional_datapipe` can only decorate IterDataPipe or MapDataPipe")
+        raise TypeError(
+            "functional_datapipe: `functional_datapipe` can only decorate IterDataPipe or "
+            f"MapDataPipe: expected such a class, got {cls}"
+        )

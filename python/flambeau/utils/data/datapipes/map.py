@@ -62,7 +62,10 @@ class Batcher(MapDataPipe):
 
     def __getitem__(self, index: int) -> Any:
         if not 0 <= index < len(self):
-            raise IndexError(f"Batcher: index {index} is out of bounds")
+            raise IndexError(
+                f"Batcher: expected an index from 0 to {len(self) - 1}, got {index}: index {index} is out "
+                "of bounds"
+            )
         begin = index * self.batch_size
         places = range(begin, min(begin + self.batch_size, len(self.datapipe)))
         return self.wrapper_class([self.datapipe[i] for i in places])
@@ -85,7 +88,10 @@ class Concater(MapDataPipe):
         ends = list(itertools.accumulate(map(len, self.datapipes)))
         which = bisect.bisect_right(ends, index)
         if index < 0 or which == len(ends):
-            raise IndexError(f"Concater: index {index} is out of range")
+            raise IndexError(
+                f"Concater: expected an index from 0 to {len(self) - 1}, got {index}: index {index} is "
+                "out of range"
+            )
         return self.datapipes[which][index - (ends[which - 1] if which else 0)]
 
     def __len__(self) -> int:
@@ -103,7 +109,10 @@ class Zipper(MapDataPipe):
 
     def __getitem__(self, index: int) -> Any:
         if not index < len(self):
-            raise IndexError(f"Zipper: index {index} is out of range")
+            raise IndexError(
+                f"Zipper: expected an index from 0 to {len(self) - 1}, got {index}: index {index} is out "
+                "of range"
+            )
         return tuple(pipe[index] for pipe in self.datapipes)
 
     def __len__(self) -> int:

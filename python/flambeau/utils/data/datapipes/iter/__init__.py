@@ -51,7 +51,10 @@ def _length(data: Any, of: Any) -> int:
     """Return the length of a source; TypeError if it has none."""
     if hasattr(data, "__len__"):
         return len(data)
-    raise TypeError(f"{type(of).__name__} instance doesn't have valid length")
+    raise TypeError(
+        f"{type(of).__name__}: expected a source with a length, got one without: "
+        f"{type(of).__name__} instance doesn't have valid length"
+    )
 
 
 class IterableWrapper(IterDataPipe):
@@ -99,10 +102,15 @@ class Mapper(_Chain):
     ) -> None:
         super().__init__(datapipe)
         if input_col is None and output_col is not None:
-            raise ValueError("Mapper: `output_col` must be None when `input_col` is None")
+            raise ValueError(
+                "Mapper: `output_col` must be None when `input_col` is None: expected None, got "
+                f"{output_col!r}"
+            )
         if isinstance(output_col, list | tuple):
             if len(output_col) > 1:
-                raise ValueError("Mapper: `output_col` must be a single column")
+                raise ValueError(
+                    f"Mapper: `output_col` must be a single column: expected one, got {output_col!r}"
+                )
             output_col = output_col[0]
         self.fn, self.input_col, self.output_col = fn, input_col, output_col
 
@@ -152,7 +160,10 @@ class Filter(_Chain):
                 yield item
 
     def __len__(self) -> int:
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        raise TypeError(
+            f"{type(self).__name__}: expected a call other than len(), got len(): "
+            f"{type(self).__name__} instance doesn't have valid length"
+        )
 
 
 @functional_datapipe("batch")
@@ -193,7 +204,10 @@ class UnBatcher(_Chain):
             for inner in item:
                 yield from self._flat(inner, level - 1)
         elif level > 0:
-            raise IndexError(f"UnBatcher: unbatch_level {self.unbatch_level} exceeds the depth of the items")
+            raise IndexError(
+                "UnBatcher: expected unbatch_level within the depth of the items, got unbatch_level "
+                f"{self.unbatch_level}, which exceeds the depth"
+            )
         else:
             yield item
 
@@ -202,7 +216,10 @@ class UnBatcher(_Chain):
             yield from self._flat(item, self.unbatch_level)
 
     def __len__(self) -> int:
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        raise TypeError(
+            f"{type(self).__name__}: expected a call other than len(), got len(): "
+            f"{type(self).__name__} instance doesn't have valid length"
+        )
 
 
 @functional_datapipe("shuffle")
@@ -256,7 +273,10 @@ class ShardingFilter(_Chain):
     def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
         """Keep the items whose number leaves `instance_id` when divided by `num_of_instances`."""
         if not 0 <= instance_id < num_of_instances:
-            raise ValueError(f"expected an instance_id below {num_of_instances}, got {instance_id}")
+            raise ValueError(
+                f"ShardingFilter.apply_sharding: expected an instance_id below {num_of_instances}, got "
+                f"{instance_id}"
+            )
         self._share = num_of_instances, instance_id
 
     def _part(self) -> tuple[int, int]:
@@ -283,7 +303,10 @@ class _Several(IterDataPipe):
         if not datapipes:
             raise ValueError(f"{type(self).__name__}: expected at least one data pipe, got nothing")
         if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
-            raise TypeError(f"{type(self).__name__}: expected all inputs to be IterDataPipe")
+            raise TypeError(
+                f"{type(self).__name__}: expected all inputs to be IterDataPipe, got "
+                f"{[type(d).__name__ for d in datapipes]}"
+            )
         self.datapipes = datapipes
 
 
@@ -366,7 +389,10 @@ class Grouper(_Chain):
             yield self._shown(key, items)
 
     def __len__(self) -> int:
-        raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+        raise TypeError(
+            f"{type(self).__name__}: expected a call other than len(), got len(): "
+            f"{type(self).__name__} instance doesn't have valid length"
+        )
 
 
 @functional_datapipe("sampler")

@@ -66,7 +66,10 @@ class _Division(IterDataPipe):
             self._stopped[number] = True
 
     def _items(self, number: int) -> Iterator[Any]:
-        raise TypeError(f"{type(self).__name__} is not divided")
+        raise TypeError(
+            f"{type(self).__name__}: expected an iterator of its parts, got one of the whole; the "
+            "pipe is not divided"
+        )
 
     def _read(self) -> Any:
         """Return the next item of the source; StopIteration after its last, for good."""
@@ -81,7 +84,8 @@ class _Division(IterDataPipe):
     def _check_size(self, used: int) -> None:
         if 0 <= self.buffer_size < used:
             raise BufferError(
-                f"{self.name} buffer overflow: buffer_size is {self.buffer_size}, {used} are needed"
+                f"{self.name}: {self.name} buffer overflow: expected at most {self.buffer_size} elements, "
+                f"got {used}; pass a larger buffer_size"
             )
 
     def __getstate__(self) -> Any:
@@ -99,7 +103,9 @@ class _Forked(_Division):
 
     def __init__(self, datapipe: Any, num_instances: int, buffer_size: int, copy: str | None) -> None:
         if copy not in _COPIES:
-            raise ValueError(f"Forker: Unknown copy method {copy!r}: expected None, 'shallow' or 'deep'")
+            raise ValueError(
+                f"Forker: Unknown copy method {copy!r}: expected None, 'shallow' or 'deep', got {copy!r}"
+            )
         self.copy = copy
         super().__init__(datapipe, num_instances, buffer_size)
 

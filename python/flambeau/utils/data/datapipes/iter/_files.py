@@ -61,7 +61,10 @@ class _Sized(IterDataPipe):
 
     def __len__(self) -> int:
         if self.length == -1:
-            raise TypeError(f"{type(self).__name__} instance doesn't have valid length")
+            raise TypeError(
+                f"{type(self).__name__}: expected a call other than len(), got len(): "
+                f"{type(self).__name__} instance doesn't have valid length"
+            )
         return self.length
 
 
@@ -135,9 +138,13 @@ class FileOpener(_Sized):
         self, datapipe: Iterable[str], mode: str = "r", encoding: str | None = None, length: int = -1
     ) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
-            raise ValueError(f"FileOpener: Invalid mode {mode}")
+            raise ValueError(
+                f"FileOpener: Invalid mode {mode}: expected a mode of open() for reading, got {mode!r}"
+            )
         if "b" in mode and encoding is not None:
-            raise ValueError("FileOpener: binary mode doesn't take an encoding argument")
+            raise ValueError(
+                f"FileOpener: binary mode doesn't take an encoding argument: expected None, got {encoding!r}"
+            )
         self.datapipe, self.encoding, self.length = datapipe, encoding, length
         self.mode = f"r{mode}" if mode in ("b", "t") else mode
 
