@@ -98,6 +98,7 @@ def register_torch_dispatch(
         func: ``func(mode_or_class, op, types, args, kwargs)``, asked instead of ``__torch_dispatch__``;
             without it a decorator is returned.
         lib: accepted; rules live as long as the process.
+    Returns: `func`, or the decorator.
     Raises: RuntimeError if the operator has a rule for the class, or does not exist.
 
     Example:
@@ -107,8 +108,10 @@ def register_torch_dispatch(
         >>> @flambeau.library.register_torch_dispatch("aten::exp", Zeros)
         ... def rule(mode, op, types, args=(), kwargs=None):
         ...     return args[0] * 0
+        >>> x = flambeau.ones(2)
         >>> with Zeros():
-        ...     flambeau.exp(flambeau.ones(2))
+        ...     y = flambeau.exp(x)
+        >>> y
         tensor([0., 0.])
     """
     if func is None:
