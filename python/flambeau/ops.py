@@ -90,7 +90,7 @@ class Overload:
         if self._parameters is None:
             self._parameters = parameters_of(_schemas()[self._packet.__name__, self._overloadname])
         _given(who, self._parameters, args, kwargs)
-        raise RuntimeError(f"{who} expected arguments that fit {self._schema}")
+        raise RuntimeError(f"{who}: expected arguments that fit {self._schema}")
 
     def redispatch(self, /, keyset: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel of the outermost of these dispatch keys, as a kernel does that passes a call on.

@@ -94,7 +94,7 @@ def copied_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
     made = tensor.detach().clone()
     if type(made) is not type(tensor):
         raise RuntimeError(
-            f"deepcopy: expected clone() of {type(tensor).__name__} to keep the type, got "
+            f"Tensor.__deepcopy__: expected clone() of {type(tensor).__name__} to keep the type, got "
             f"{type(made).__name__}; define __deepcopy__, or answer aten.clone"
         )
     vars(made).update(copy.deepcopy(vars(tensor), memo))

@@ -41,6 +41,12 @@ def _set_momentum(group: dict[str, Any], name: str, value: float) -> None:
 
 
 @described
+def _check_optimizer(name: str, optimizer: Any) -> None:
+    if not isinstance(optimizer, Optimizer):
+        kind = type(optimizer).__name__
+        raise TypeError(f"{name}: expected an Optimizer, got {kind}, which is not an Optimizer")
+
+
 class CyclicLR(LRScheduler):
     """Raises and lowers the rate between two bounds at every step, and the momentum in the other direction.
 
@@ -92,10 +98,7 @@ class CyclicLR(LRScheduler):
         max_momentum: float = 0.9,
         last_epoch: int = -1,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"CyclicLR: expected an Optimizer, got {type(optimizer).__name__}, which is not an Optimizer"
-            )
+        _check_optimizer("CyclicLR", optimizer)
         if mode not in _MODES and scale_fn is None:
             raise ValueError(f"CyclicLR: expected a mode of {_MODES} or a scale_fn, got {mode!r}")
         if last_epoch == -1:
@@ -226,11 +229,7 @@ class OneCycleLR(LRScheduler):
         three_phase: bool = False,
         last_epoch: int = -1,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"OneCycleLR: expected an Optimizer, got {type(optimizer).__name__}, which is not an "
-                "Optimizer"
-            )
+        _check_optimizer("OneCycleLR", optimizer)
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"OneCycleLR: expected pct_start from 0 to 1, got {pct_start}")

@@ -105,7 +105,9 @@ def _push_mode(mode: TorchDispatchMode) -> None:
         _C._push_on_torch_dispatch_stack(mode)
         return
     if _C._get_dispatch_mode(mode._mode_key) is not None:
-        raise AssertionError(f"expected no mode of kind {mode._mode_key.name} in force, got one")
+        raise AssertionError(
+            f"TorchDispatchMode: expected no mode of kind {mode._mode_key.name} in force, got one"
+        )
     _C._set_dispatch_mode(mode)
 
 

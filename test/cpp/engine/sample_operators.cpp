@@ -300,7 +300,11 @@ Tensor as_strided(const Tensor& t, IntArrayRef sizes, IntArrayRef strides, int64
   return view;
 }
 
-// No sample has complex numbers.
+// No sample is answered for in Python, or has complex numbers.
+Tensor ones_like(const Tensor&) { fail(ErrorKind::NotImplemented, "ones_like: no sample"); }
+Tensor detached_in_python(const Tensor&) {
+  fail(ErrorKind::NotImplemented, "detached_in_python: no sample");
+}
 Tensor conj_view(const Tensor&) { fail(ErrorKind::NotImplemented, "conj_view: no sample"); }
 Tensor neg_view(const Tensor&) { fail(ErrorKind::NotImplemented, "neg_view: no sample"); }
 Tensor view_as_real(const Tensor&) { fail(ErrorKind::NotImplemented, "view_as_real: no sample"); }

@@ -99,6 +99,15 @@ def _scales(per_sample_weights: Tensor | None, input: Tensor, mode: str) -> Tens
 
 
 @described_by(flambeau.embedding_bag)
+def _check_maxima(scale_grad_by_freq: bool, sparse: bool) -> None:
+    if scale_grad_by_freq:
+        raise ValueError(
+            "embedding_bag: expected mode 'sum' or 'mean' for scale_grad_by_freq=True, got mode='max'"
+        )
+    if sparse:
+        raise ValueError("embedding_bag: expected mode 'sum' or 'mean' for sparse gradients, got mode='max'")
+
+
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -151,12 +160,8 @@ def embedding_bag(
         raise ValueError(f"embedding_bag: expected max, mean or sum as mode, got {mode!r}")
     per_sample_weights = _scales(per_sample_weights, input, mode)
     indices, starts = _bags(input, offsets)
-    if mode == "max" and scale_grad_by_freq:
-        raise ValueError(
-            "embedding_bag: expected mode 'sum' or 'mean' for scale_grad_by_freq=True, got mode='max'"
-        )
-    if mode == "max" and sparse:
-        raise ValueError("embedding_bag: expected mode 'sum' or 'mean' for sparse gradients, got mode='max'")
+    if mode == "max":
+        _check_maxima(scale_grad_by_freq, sparse)
     if max_norm is not None:
         with flambeau.no_grad():
             flambeau.embedding_renorm_(weight, indices, max_norm, norm_type)

@@ -208,6 +208,10 @@ def _check_linear(
     if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
         shapes = f"{tuple(out)}, got {tuple(linear_bias.shape)}"
         raise RuntimeError(f"linear_cross_entropy: expected linear_bias shape {shapes}")
+    _check_target(input, target, tuple(out))
+
+
+def _check_target(input: Tensor, target: Tensor, out: tuple[int, ...]) -> None:
     if input.dim() == 2 and target.dim() > 0 and target.shape[0] != input.shape[0]:
         raise ValueError(
             "linear_cross_entropy: expected one target per row of input (equal batch_size), got "

@@ -15,6 +15,17 @@ from flambeau.nn.parameter import Parameter
 
 
 @described_by("multi_head_attention_forward")
+def _check_heads(embed_dim: int, num_heads: int) -> None:
+    if embed_dim <= 0 or num_heads <= 0:
+        raise ValueError(
+            f"MultiheadAttention: expected embed_dim and num_heads above 0, got {embed_dim} and {num_heads}"
+        )
+    if embed_dim % num_heads:
+        raise AssertionError(
+            f"MultiheadAttention: expected embed_dim in multiples of {num_heads} heads, got {embed_dim}"
+        )
+
+
 class MultiheadAttention(Module):
     """Attention by several heads, each with its own projection of query, key and value.
 
@@ -60,15 +71,7 @@ class MultiheadAttention(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(
-                f"MultiheadAttention: expected embed_dim and num_heads above 0, got {embed_dim} and "
-                f"{num_heads}"
-            )
-        if embed_dim % num_heads:
-            raise AssertionError(
-                f"MultiheadAttention: expected embed_dim in multiples of {num_heads} heads, got {embed_dim}"
-            )
+        _check_heads(embed_dim, num_heads)
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim

@@ -48,6 +48,13 @@ def _check_switches(who: str, **switches: bool) -> None:
             raise TypeError(f"{who}: expected {name} to be a bool, got {type(value).__name__}")
 
 
+def _check_projection(name: str, mode: str, proj_size: int, hidden_size: int) -> None:
+    if proj_size and mode != "LSTM":
+        raise ValueError(f"{name}: expected proj_size=0, as it is for LSTM only, got {proj_size}")
+    if not 0 <= proj_size < hidden_size:
+        raise ValueError(f"{name}: expected 0 <= proj_size < hidden_size={hidden_size}, got {proj_size}")
+
+
 def _check_dropout(who: str, dropout: float, num_layers: int) -> None:
     if isinstance(dropout, bool) or not 0 <= dropout <= 1:
         raise ValueError(f"{who}: expected dropout to be a probability from 0 to 1, got {dropout!r}")
@@ -107,14 +114,7 @@ class RNNBase(Module):
         )
         _check_switches(type(self).__name__, bias=bias, batch_first=batch_first, bidirectional=bidirectional)
         _check_dropout(type(self).__name__, dropout, num_layers)
-        if proj_size and mode != "LSTM":
-            raise ValueError(
-                f"{type(self).__name__}: expected proj_size=0, as it is for LSTM only, got {proj_size}"
-            )
-        if not 0 <= proj_size < hidden_size:
-            raise ValueError(
-                f"{type(self).__name__}: expected 0 <= proj_size < hidden_size={hidden_size}, got {proj_size}"
-            )
+        _check_projection(type(self).__name__, mode, proj_size, hidden_size)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
