@@ -40,13 +40,13 @@ def _set_momentum(group: dict[str, Any], name: str, value: float) -> None:
         group["momentum"] = value
 
 
-@described
 def _check_optimizer(name: str, optimizer: Any) -> None:
     if not isinstance(optimizer, Optimizer):
         kind = type(optimizer).__name__
         raise TypeError(f"{name}: expected an Optimizer, got {kind}, which is not an Optimizer")
 
 
+@described
 class CyclicLR(LRScheduler):
     """Raises and lowers the rate between two bounds at every step, and the momentum in the other direction.
 

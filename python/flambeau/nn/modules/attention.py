@@ -14,7 +14,6 @@ from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 
 
-@described_by("multi_head_attention_forward")
 def _check_heads(embed_dim: int, num_heads: int) -> None:
     if embed_dim <= 0 or num_heads <= 0:
         raise ValueError(
@@ -26,6 +25,7 @@ def _check_heads(embed_dim: int, num_heads: int) -> None:
         )
 
 
+@described_by("multi_head_attention_forward")
 class MultiheadAttention(Module):
     """Attention by several heads, each with its own projection of query, key and value.
 
