@@ -100,7 +100,7 @@ def test_padding_and_lengths_come_back():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: nn.LSTM(3, 0), ValueError, "hidden_size: expected at least 1, got 0"),
+        (lambda: nn.LSTM(3, 0), ValueError, "LSTM: expected hidden_size >= 1, got 0"),
         (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "for LSTM"),
         (lambda: nn.RNN(3, 4, nonlinearity="sine"), ValueError, "nonlinearity"),
         (lambda: nn.LSTM(3, 4)(fb.zeros(2, 1, 5)), RuntimeError, "3.* got 5"),

@@ -95,6 +95,8 @@ def called(op: Op, arguments: dict[str, Any]) -> Any:
                 keywords[arg["name"]] = given[arg["name"]]
             else:
                 positional.append(given[arg["name"]])
+        elif arg["default"] not in (None, "None"):  # Python's, which is not the schema's for `reduction`
+            keywords[arg["name"]] = default_of(arg["default"])
     return Operators()[op.name](*positional, **keywords)
 
 

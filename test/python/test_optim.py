@@ -298,7 +298,7 @@ def test_groups() -> None:
         fb.optim.SGD([{"params": layer.weight}, {"params": layer.weight}])
     with pytest.raises(ValueError, match="empty parameter list"):
         fb.optim.SGD([])
-    with pytest.raises(TypeError, match="sets"):
+    with pytest.raises(TypeError, match="a set"):
         fb.optim.SGD([{"params": {layer.weight}}])
     with pytest.raises(ValueError, match="non-leaf"):
         fb.optim.SGD([layer.weight * 2])

@@ -51,7 +51,9 @@ def _raise_unless(error_type: type[Exception], cond: bool, message: Message) -> 
     if cond:
         return
     if message is not None and not callable(message):
-        raise TypeError(f"_check: expected message to be a callable, got {type(message).__name__}")
+        raise TypeError(
+            f"_check: message must be a callable: expected a function, got {type(message).__name__}"
+        )
     raise error_type("a check failed: the condition is False" if message is None else str(message()))
 
 
