@@ -55,7 +55,10 @@ bool has_nan(const Tensor& t) {
   if (is_sparse(t)) return has_nan(sparse_parts("isnan", t).values);
   // A batch has no single answer.
   const bool is_batch = t.impl()->wrapper() && !t.storage()->data();
-  return !t.is_meta() && !is_batch && item_of(ops::any::call(ops::isnan::call(t))).to_bool();
+  if (t.is_meta() || is_batch) return false;
+  const Tensor found = ops::any::call(ops::isnan::call(t));
+  return (answers_in_python(found) ? ops::_local_scalar_dense::call(found) : item_of(found))
+      .to_bool();
 }
 
 }  // namespace flambeau::autograd::operators

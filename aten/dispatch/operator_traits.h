@@ -7,6 +7,8 @@
 
 namespace flambeau {
 
+struct OperatorEntry;
+
 enum class ArgumentKind : uint8_t { Tensor, TensorList, Other };  // optional ones included
 
 struct ArgumentTraits {
@@ -70,6 +72,8 @@ struct OperatorTraits {
   bool is_factory;                   // only makes a tensor, of given sizes or like another one
   bool is_dynamic;                   // shapes or values of results are read from data
   bool passes_lazy;                  // takes conjugate and negative views as they are
+  // Of an overload for numbers: the one that Python code is asked for, where a number is a tensor.
+  const OperatorEntry* tensor_form;
 };
 
 }  // namespace flambeau

@@ -133,7 +133,7 @@ void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
 
 namespace {
 
-// Tensors decide on the backend, and in operators without tensors the device.
+// The keys of the tensors; of the device argument if the operator takes no tensors.
 DispatchKeySet keys_of_stack(const OperatorEntry& op, const Stack& stack) {
   DispatchKeySet tensors, device, layout;
   for (size_t i = 0; i < stack.size(); ++i) {

@@ -59,7 +59,7 @@ class TraitsDecl:
         spans = [table.name if table.rows else "{}" for table in own]
         return cls(
             struct=struct,
-            fields=", ".join([*spans, *("true" if flag else "false" for flag in _flags(op, form))]),
+            fields=", ".join([*spans, *("true" if f else "false" for f in _flags(op, form)), _tensor_form(op, form)]),
             tables=tuple(table for table in (*tables, *own) if table.rows),
             functions=tuple(functions),
             externs=tuple(_externs(op, form, rules)),
@@ -73,6 +73,14 @@ def _flags(op: Operator, form: Form) -> tuple[bool, ...]:
     factory = batching.is_factory(op)
     passes_lazy = composite or factory or op.kind is Kind.VIEW or "lazy" in op.tags
     return composite, draws, factory, batching.is_dynamic(op), passes_lazy
+
+
+def _tensor_form(op: Operator, form: Form) -> str:
+    """The entry of the same form for tensors, where Python makes tensors of numbers."""
+    if "numbers" not in op.tags or not form.numbers:
+        return "nullptr"
+    same = next(f for f in op.forms if f.kind is form.kind and not f.numbers)
+    return f"&ops::{spelling.struct_name(same.name)}::entry"
 
 
 def _composite(op: Operator, form: Form) -> str:

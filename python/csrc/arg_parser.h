@@ -84,7 +84,7 @@ class ParsedArgs {
   int parse(const Overloads& overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
             PyObject* kwnames);
   PyObject* result() { return override_result_.release(); }
-  // Whether the arguments fit the one signature, by its own names; they are offered to nobody.
+  // Whether the arguments fit the signature by its own names; __torch_function__ is not asked.
   bool parse_boxed(const Signature& signature, PyObject* const* args, Py_ssize_t nargs,
                    PyObject* kwnames);
 
@@ -164,7 +164,7 @@ inline PyObject* wrap(bool value) { return Py_NewRef(value ? Py_True : Py_False)
 inline PyObject* wrap(int64_t value) { return PyLong_FromLongLong(value); }
 inline PyObject* wrap(double value) { return PyFloat_FromDouble(value); }
 PyObject* wrap(const Scalar& value);
-// The only element of a tensor. Those that others stand for, sparse ones among them, are asked by
+// The only element of a tensor. Sparse tensors and those whose class answers for them are read by
 // the operator `_local_scalar_dense`.
 Scalar read_item(const Tensor& t);
 PyObject* wrap(ScalarType value);

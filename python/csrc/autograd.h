@@ -69,7 +69,6 @@ std::vector<Tensor> tensors_from(PyObject* sequence, const char* what);
 void add_autograd_modes(PyObject* module);
 void add_custom_function(PyObject* module);
 void add_saved_tensor_hooks(PyObject* module);
-void add_operator_modes(PyObject* module);
 
 template <typename F>
 PyCFunction as_cfunction(F* f) {

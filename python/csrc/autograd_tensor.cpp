@@ -1,5 +1,6 @@
 // What autograd adds to Tensor: backward, grad, flags, hooks, views' bases, versions.
 #include "aten/autograd/engine.h"
+#include "aten/autograd/stand_in.h"
 #include "aten/autograd/variable.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
@@ -102,11 +103,7 @@ PyObject* get_output_nr(PyObject* self, void*) {
   });
 }
 PyObject* get_data(PyObject* self, void*) {
-  return guarded([&] {
-    const Tensor& t = tensor_of(self);
-    const bool stands_for_another = t.keys().has(DispatchKey::BackendMode);
-    return wrap(stands_for_another ? ops::detach::call(t) : autograd::variable_data(t));
-  });
+  return guarded([&] { return wrap(autograd::variable_data(tensor_of(self))); });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
@@ -256,8 +253,7 @@ std::vector<Tensor> tensors_from(PyObject* sequence, const char* what) {
 }
 
 Tensor alias_with_history(const Tensor& t) {
-  if (autograd::requires_grad(t) || t.keys().has(DispatchKey::BackendMode))
-    return ops::alias::call(t);
+  if (autograd::requires_grad(t) || autograd::answers_in_python(t)) return ops::alias::call(t);
   return autograd::shallow_alias(t);
 }
 
@@ -266,7 +262,6 @@ void add_autograd(PyObject* module) {
   add_custom_function(module);
   add_autograd_modes(module);
   add_saved_tensor_hooks(module);
-  add_operator_modes(module);
 }
 
 PyMethodDef autograd_methods[] = {

@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The parts between commas that stand in no bracket.
+// The parts between the commas outside of brackets.
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -199,7 +199,7 @@ PyObject* list_of(const std::vector<T>& items) {
   return list.release();
 }
 
-// A number that met a tensor is a tensor on its way, and a number again for Python.
+// Numbers that became tensors for dispatch are passed to Python as numbers.
 PyObject* wrap_operand(const Tensor& t) {
   return t.defined() && t.impl()->is_wrapped_number() ? wrap(item_of(t)) : wrap(t);
 }
@@ -303,7 +303,7 @@ IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedS
                     const OperatorEntry& op) {
   switch (result.kind) {
     case ParamKind::Tensor:
-      // C++ that calls the operator may rely on a tensor.
+      // C++ callers rely on a defined tensor.
       if (o == Py_None && (schema.has_mask || result.is_written)) return IValue();
       if (!is_tensor(o)) fail_result(o, op, "a Tensor");
       return IValue(tensor_of(o));

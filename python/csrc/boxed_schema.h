@@ -34,7 +34,8 @@ const BoxedSchema& boxed_schema(const OperatorEntry& op);
 PyObject* wrap_value(const IValue& value);
 // The arguments that were parsed against the schema's signature.
 Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema);
-// What is on the stack, without arguments at the end, and keywords, that have their default value.
+// The stack as arguments of a Python call. Trailing positional arguments and keywords that have
+// their default value are left out.
 struct PythonArguments {
   Ref positional;  // tuple
   Ref named;       // dict
@@ -42,8 +43,8 @@ struct PythonArguments {
 PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema);
 // Results as the caller in Python receives them: None, one value, or a tuple.
 Ref python_result(const Stack& stack, const OperatorEntry& op);
-// A result of Python code in place of the arguments on the stack; RuntimeError if it does not fit.
-// What stands for an argument that the operator writes to is not looked at.
+// Replaces the arguments on the stack by what Python code returned; RuntimeError if it does not fit.
+// Results that are arguments to which the operator writes are ignored.
 void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack);
 
 }  // namespace flambeau::python

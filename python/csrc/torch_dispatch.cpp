@@ -100,17 +100,10 @@ bool has_dispatch(PyTypeObject* type) {
   return found && found != disabled_impl;
 }
 
-// One argument of each class that answers, subclasses before their bases, else in order.
 void collect(const Tensor& t, std::vector<PyObject*>& answering) {
   if (!t.defined() || !t.keys().has(DispatchKey::BackendMode)) return;
   auto* const o = static_cast<PyObject*>(t.impl()->py_slot().object);
-  if (!o || !has_dispatch(Py_TYPE(o))) return;
-  const auto same = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(o); };
-  if (std::any_of(answering.begin(), answering.end(), same)) return;
-  const auto base = std::find_if(answering.begin(), answering.end(), [&](PyObject* other) {
-    return PyType_IsSubtype(Py_TYPE(o), Py_TYPE(other));
-  });
-  answering.insert(base, o);
+  if (o && has_dispatch(Py_TYPE(o))) add_by_class(o, answering);
 }
 template <typename F>
 void visit_tensors(const IValue& value, F&& visit) {
@@ -130,8 +123,11 @@ std::vector<PyObject*> collected(const Stack& stack) {
   return answering;
 }
 
-// `ops.aten.<name>.<overload>`, made once.
-Ref function_of(const OperatorEntry& op) {
+// `ops.aten.<name>.<overload>`, made once. Where Python makes tensors of numbers, it is the
+// overload for tensors.
+Ref function_of(const OperatorEntry& called) {
+  const bool has_tensor_form = called.traits && called.traits->tensor_form;
+  const OperatorEntry& op = has_tensor_form ? *called.traits->tensor_form : called;
   static auto* const known = new std::unordered_map<const OperatorEntry*, PyObject*>();
   PyObject*& found = (*known)[&op];
   if (!found) {
@@ -164,14 +160,6 @@ struct Question {
   }
 };
 
-Ref types_of(const std::vector<PyObject*>& objects) {
-  Ref types = carried(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
-  for (size_t i = 0; i < objects.size(); ++i) {
-    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(Py_TYPE(objects[i])));
-  }
-  return types;
-}
-
 // The first answer; null, without an error, where all are NotImplemented.
 Ref answer(const Question& question, const std::vector<Ref>& answering) {
   if (modes().size() > 0) {
@@ -194,7 +182,8 @@ Ref answer(const Question& question, const std::vector<Ref>& answering) {
   throw CarriedError();
 }
 
-// Counts a write that Python made elsewhere for the memory that the arguments stand for.
+// Increments the versions of the arguments that the operator writes to: Python writes to other
+// memory.
 class WriteCounts {
  public:
   WriteCounts(const Stack& stack, const BoxedSchema& schema) {
@@ -231,23 +220,36 @@ bool is_transparent(const OperatorEntry& op) {
   return !recording || recording == op.kernel_at(static_cast<int>(DispatchKey::CPU));
 }
 
-// Autograd writes what it knows about a result into it, which must not be an argument or have a
-// history already.
-void check_fresh(const Stack& arguments, const Stack& results, const OperatorEntry& op) {
-  if (!thread_state.grad_enabled) return;
-  std::vector<const TensorImpl*> recorded;
-  for_each_tensor(arguments, [&](const Tensor& t) {
-    if (t.defined() && t.keys().has(DispatchKey::Autograd)) recorded.push_back(t.impl());
-  });
-  if (recorded.empty()) return;
-  for_each_tensor(results, [&](const Tensor& t) {
-    const bool is_argument =
-        std::find(recorded.begin(), recorded.end(), t.impl()) != recorded.end();
-    check(!t.defined() || !(is_argument || autograd::requires_grad(t)), op.name,
-          ": expected __torch_dispatch__ to return a new tensor, got ",
-          is_argument ? "an argument that requires gradients" : "one that requires gradients");
-  });
+bool has_history(const Tensor& t) {
+  const autograd::AutogradMeta* meta = autograd::meta_of(t);
+  return meta && (meta->grad_fn || meta->requires_grad);
 }
+
+// Autograd writes the history of a result into it, which must not be an argument or have a history
+// already. A view of a tensor with a history has none of its own yet.
+class FreshResults {
+ public:
+  explicit FreshResults(const Stack& arguments) {
+    if (!thread_state.grad_enabled) return;
+    for_each_tensor(arguments, [&](const Tensor& t) {
+      if (t.defined() && t.keys().has(DispatchKey::Autograd)) recorded_.push_back(t);
+    });
+  }
+  void check_all(const Stack& results, const OperatorEntry& op) const {
+    if (recorded_.empty()) return;
+    for_each_tensor(results, [&](const Tensor& t) {
+      const bool is_argument =
+          std::any_of(recorded_.begin(), recorded_.end(),
+                      [&](const Tensor& argument) { return argument.impl() == t.impl(); });
+      check(!t.defined() || !(is_argument || has_history(t)), op.name,
+            ": expected __torch_dispatch__ to return a new tensor, got ",
+            is_argument ? "an argument that requires gradients" : "one that requires gradients");
+    });
+  }
+
+ private:
+  std::vector<Tensor> recorded_;
+};
 
 // The boxed fallback of the key.
 void dispatch_to_python(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
@@ -258,26 +260,19 @@ void dispatch_to_python(const OperatorEntry& op, DispatchKeySet keys, Stack& sta
   if (answering.empty() && modes().size() == 0) return redispatch_boxed(op, rest, stack);
   const BoxedSchema& schema = boxed_schema(op);
   const WriteCounts writes(stack, schema);
+  const FreshResults fresh(stack);
   const Question question = {function_of(op), types_of(answering), python_arguments(stack, schema)};
   const Ref result = ask(question, answering);
   writes.raise();
-  const Stack arguments = stack;
   replace_by_result(result.get(), op, stack);
-  check_fresh(arguments, stack, op);
+  fresh.check_all(stack, op);
 }
 
 // --- functions of _C -----------------------------------------------------------------------------
 
 PyObject* disabled_torch_dispatch(PyObject*, PyObject* args, PyObject* kwargs) {
-  PyObject *function, *types, *inner_args;
-  PyObject* inner_kwargs = nullptr;
-  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
-    return nullptr;
-  const Ref positional(PySequence_Tuple(inner_args));
-  if (!positional) return nullptr;
   const ExcludeKeys plain(kKey);
-  PyObject* named = inner_kwargs && inner_kwargs != Py_None ? inner_kwargs : kwargs;
-  return PyObject_Call(function, positional.get(), named);
+  return call_as_given(args, kwargs);
 }
 
 PyObject* push_mode(PyObject*, PyObject* mode) {
@@ -439,13 +434,8 @@ PyObject* call_operator(PyObject*, PyObject* const* given, Py_ssize_t count) {
   });
 }
 
-template <typename F>
-PyCFunction as_function(F* f) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
-}
-
 PyMethodDef functions[] = {
-    {"_disabled_torch_dispatch_impl", as_function(disabled_torch_dispatch),
+    {"_disabled_torch_dispatch_impl", as_cfunction(disabled_torch_dispatch),
      METH_VARARGS | METH_KEYWORDS, "The __torch_dispatch__ of classes that do not want one."},
     {"_push_on_torch_dispatch_stack", push_mode, METH_O, nullptr},
     {"_pop_torch_dispatch_stack", pop_mode, METH_NOARGS, nullptr},
@@ -456,7 +446,7 @@ PyMethodDef functions[] = {
     {"_get_dispatch_stack_at", stack_at, METH_O, nullptr},
     {"_has_torch_dispatch", has_torch_dispatch, METH_O, nullptr},
     {"_call_torch_dispatch", call_torch_dispatch, METH_VARARGS, nullptr},
-    {"_call_operator", as_function(call_operator), METH_FASTCALL, nullptr},
+    {"_call_operator", as_cfunction(call_operator), METH_FASTCALL, nullptr},
     {"_is_composite", is_composite, METH_O, nullptr},
     {"_dispatch_key_bit", dispatch_key_bit, METH_O, nullptr},
     {"_has_no_memory", has_no_memory, METH_O, nullptr},

@@ -56,12 +56,7 @@ bool has_override(PyObject* o) {
 
 void collect(PyObject* o, Calling calling, std::vector<PyObject*>* overriding) {
   if (!overrides(o) && !(calling.is_python && is_exact_tensor(o))) return;
-  const auto same_type = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(o); };
-  if (std::any_of(overriding->begin(), overriding->end(), same_type)) return;
-  const auto base = std::find_if(overriding->begin(), overriding->end(), [&](PyObject* other) {
-    return PyType_IsSubtype(Py_TYPE(o), Py_TYPE(other));
-  });
-  overriding->insert(base, o);
+  add_by_class(o, *overriding);
 }
 std::vector<PyObject*> collected(PyObject* const* args, Py_ssize_t count, Calling calling) {
   std::vector<PyObject*> overriding;
@@ -101,14 +96,6 @@ struct OverrideCall {
                                                      positional.get(), named.get(), nullptr));
   }
 };
-
-Ref types_of(const std::vector<PyObject*>& objects) {
-  Ref types = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
-  for (size_t i = 0; i < objects.size(); ++i) {
-    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(Py_TYPE(objects[i])));
-  }
-  return types;
-}
 
 OverrideCall prepared(PyObject* function, const std::vector<PyObject*>& overriding,
                       PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -162,6 +149,34 @@ Ref answer(const OverrideCall& call, const std::vector<PyObject*>& overriding, C
 }
 
 }  // namespace
+
+void add_by_class(PyObject* o, std::vector<PyObject*>& objects) {
+  const auto same = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(o); };
+  if (std::any_of(objects.begin(), objects.end(), same)) return;
+  const auto base = std::find_if(objects.begin(), objects.end(), [&](PyObject* other) {
+    return PyType_IsSubtype(Py_TYPE(o), Py_TYPE(other));
+  });
+  objects.insert(base, o);
+}
+
+Ref types_of(const std::vector<PyObject*>& objects) {
+  Ref types = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
+  for (size_t i = 0; i < objects.size(); ++i) {
+    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(Py_TYPE(objects[i])));
+  }
+  return types;
+}
+
+PyObject* call_as_given(PyObject* args, PyObject* kwargs) {
+  PyObject *function, *types, *inner_args;
+  PyObject* inner_kwargs = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
+    return nullptr;
+  const Ref positional(PySequence_Tuple(inner_args));
+  if (!positional) return nullptr;
+  PyObject* named = inner_kwargs && inner_kwargs != Py_None ? inner_kwargs : kwargs;
+  return PyObject_Call(function, positional.get(), named);
+}
 
 bool mode_sees_calls() {
   return modes && !modes->empty() && overriding_state != Overriding::AllDisabled;
@@ -245,15 +260,8 @@ Tensor with_requires_grad(Tensor tensor, bool requires_grad) {
 namespace {
 
 PyObject* disabled_torch_function(PyObject*, PyObject* args, PyObject* kwargs) {
-  PyObject *function, *types, *inner_args;
-  PyObject* inner_kwargs = nullptr;
-  if (!PyArg_ParseTuple(args, "OOO|O", &function, &types, &inner_args, &inner_kwargs))
-    return nullptr;
-  const Ref positional(PySequence_Tuple(inner_args));
-  if (!positional) return nullptr;
   const WithoutSubclasses plain;
-  PyObject* named = inner_kwargs && inner_kwargs != Py_None ? inner_kwargs : kwargs;
-  return PyObject_Call(function, positional.get(), named);
+  return call_as_given(args, kwargs);
 }
 
 PyObject* get_state(PyObject*, PyObject*) {

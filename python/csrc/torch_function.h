@@ -20,6 +20,14 @@ bool any_overrides(PyObject* const* args, Py_ssize_t count);
 // that `redispatch_function` wants to reach the function itself.
 bool is_handed_over();
 
+// Shared by __torch_function__ and __torch_dispatch__.
+// Adds `o` unless an object of its class is there: subclasses before their bases, else in order.
+void add_by_class(PyObject* o, std::vector<PyObject*>& objects);
+// The classes of the objects as a tuple.
+Ref types_of(const std::vector<PyObject*>& objects);
+// Calls the function that such a method received: (function, types, args, kwargs).
+PyObject* call_as_given(PyObject* args, PyObject* kwargs);
+
 // Within the scope, classes of arguments do not take over calls; modes do.
 class WithoutSubclasses {
  public:

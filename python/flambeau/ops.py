@@ -33,6 +33,7 @@ class Overload:
         self._packet = packet
         self._overloadname = name
         self._parameters: tuple[Parameter, ...] | None = None
+        self._read: Any = None  # its schema, once it was asked for
         base = packet.__name__
         #: The operator's name in the dispatcher; "" for what is written in Python.
         self._entry = base if name == "default" else f"{base}.{name}"
@@ -66,10 +67,12 @@ class Overload:
         custom = self._packet.custom()
         if custom:
             return custom[self._overloadname.replace("default", "")].schema
-        text = _schemas().get((self._packet.__name__, self._overloadname))
-        if text is None:
-            raise AttributeError(f"{self!r} is written in Python: it has no schema")
-        return read(text, self.namespace)
+        if self._read is None:
+            text = _schemas().get((self._packet.__name__, self._overloadname))
+            if text is None:
+                raise AttributeError(f"{self!r} is written in Python: it has no schema")
+            self._read = read(text, self.namespace)
+        return self._read
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         custom = self._packet.custom()
@@ -116,11 +119,6 @@ class Overload:
     def is_view(self) -> bool:
         """Whether a result shares the memory of an argument that is not written to."""
         return any("(" in part and "!" not in part for part in self._schema.returns)
-
-    @property
-    def tags(self) -> list[Any]:
-        """What is known about the operator in PyTorch's words; flambeau keeps no tags."""
-        return []
 
     def __repr__(self) -> str:
         return f"<operator {self._packet._qualified}.{self._overloadname}>"
@@ -430,14 +428,7 @@ def __getattr__(name: str) -> Namespace:
     return made
 
 
-# Overloads for numbers that PyTorch's Python functions do not call: there the number becomes a tensor, and
-# classes with `__torch_dispatch__` expect that overload.
-_NOT_CALLED = frozenset(f"{name}{end}.Scalar" for name in ("add", "sub", "mul", "div") for end in ("", "_"))
-
-
 def overload_of(entry: str) -> Overload:
-    """Return the overload that Python is asked for an operator of the dispatcher: "add.Tensor", "relu"."""
+    """Return the overload of an operator of the dispatcher: "add.Tensor", "relu"."""
     base, _, overload = entry.partition(".")
-    if entry in _NOT_CALLED:
-        overload = "Tensor"
     return getattr(getattr(aten, base), overload or "default")

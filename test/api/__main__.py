@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "parity.md"
 # Why names and parameters are left, by what they have in common.
 REMARKS = """A name counts as existing if it can be looked up. Names of absent subsystems raise an error
 on use that states what is missing: `SymInt`, classes of TorchScript, quantized tensors,
-`Library.fallback`, `register_torch_dispatch`, `wrap_triton`. The dtypes `int1` to `uint7`, and the
+`Library.fallback`, `wrap_triton`. The dtypes `int1` to `uint7`, and the
 groups of `bits8` and `qint8`, exist and have their properties, but no tensor can have them.
 
 The remaining differences have few causes. There are no compressed sparse layouts (`crow_indices`,

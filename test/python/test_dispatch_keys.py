@@ -48,9 +48,17 @@ def test_excluding_autocast_keys_turns_autocast_off():
             assert (x @ x).dtype == fb.bfloat16
 
 
-def test_other_keys_cannot_be_excluded():
-    with pytest.raises(RuntimeError, match="AutogradCPU"):
-        fb._C._ExcludeDispatchKeyGuard(fb._C.DispatchKeySet(fb._C.DispatchKey.AutogradCPU))
+def test_other_keys_are_left_out_of_dispatch():
+    x = fb.ones(2, requires_grad=True)
+    recording = fb._C.DispatchKeySet(fb._C.DispatchKey.AutogradCPU)
+    with fb._C._ExcludeDispatchKeyGuard(recording):
+        assert not x.exp().requires_grad
+        with pytest.raises(KeyError), fb._C._ExcludeDispatchKeyGuard(recording):
+            raise KeyError
+        assert not x.exp().requires_grad
+    assert x.exp().requires_grad
+    with fb._C._ExcludeDispatchKeyGuard(fb._C.DispatchKeySet(fb._C.DispatchKey.CPU)):
+        assert x.exp().requires_grad  # a call needs its backend
 
 
 def test_a_kernel_for_autocast_runs_under_autocast_only():

@@ -174,3 +174,72 @@ def test_a_class_with_a_mixin_is_made_by_both():
 
     assert made == [{"colour": "red"}]
     assert Both.__torch_function__ is flambeau._C._disabled_torch_function_impl
+
+
+def test_the_schema_of_every_operator_is_read():
+    for schema in flambeau._C._operator_schemas():
+        name, _, rest = schema.partition("(")
+        wrong = {"no argument has this name": 1}
+        assert flambeau._C._call_operator(name, (), wrong, 0) is NotImplemented, schema
+        optional = all(
+            "=" in part for part in rest.rpartition(") ->")[0].split(", ") if part not in ("", "*")
+        )
+        if not optional:
+            assert flambeau._C._call_operator(name, (), {}, 0) is NotImplemented, schema
+
+
+def test_defaults_are_left_out_of_what_python_is_asked():
+    asked = []
+
+    class Ask(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            asked.append(([a for a in args if not isinstance(a, flambeau.Tensor)], kwargs))
+            return func(*args, **kwargs)
+
+    x = flambeau.ones(2, 3)
+    with Ask():
+        flambeau.ops.aten.sum.dim_IntList(x, [0], False)
+        flambeau.ops.aten.sum.dim_IntList(x, [0], True)
+        flambeau.ops.aten.argmax.default(x, None, False)
+        flambeau.ops.aten.argmax.default(x, None, True)
+        flambeau.ops.aten.add.Tensor(x, x, alpha=1)
+        flambeau.ops.aten.add.Tensor(x, x, alpha=2)
+    added = [([], {}), ([], {"alpha": 2})]
+    assert asked == [([[0]], {}), ([[0], True], {}), ([], {}), ([None, True], {}), *added]
+
+
+def test_wrappers_under_anomaly_mode():
+    cls = wrapper(lambda f, a: 0.0 if "scalar" in str(f) else cls(flambeau.ones(2)))
+    leaf = cls(flambeau.ones(2), requires_grad=True)
+    with flambeau.autograd.set_detect_anomaly(True):
+        leaf.exp().backward(cls(flambeau.ones(2)))
+    assert type(leaf.grad) is cls
+
+
+def test_unknown_options_of_wrappers_are_refused():
+    cls = wrapper(lambda f, a: None)
+    for make in (flambeau.Tensor._make_wrapper_subclass, flambeau.Tensor._make_subclass):
+        with pytest.raises(TypeError, match="colour"):
+            make(cls, flambeau.ones(2) if make is flambeau.Tensor._make_subclass else (2,), colour=1)
+
+
+def test_modes_that_pass_on_views_do_not_disturb_autograd():
+    class Pass(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    def run(x):
+        y = x * 2
+        y[0].mul_(3)
+        view = y.t()[1:]
+        view.add_(view.exp())
+        return (y.view(-1).unbind()[3] * x.diagonal().sum() + y.sum()).sum()
+
+    found = []
+    for mode in (flambeau.enable_grad(), Pass()):
+        x = flambeau.arange(4.0, dtype=flambeau.float64).reshape(2, 2).requires_grad_()
+        with mode:
+            x[1].detach()
+            run(x).backward()
+        found.append(x.grad.tolist())
+    assert found[0] == found[1]

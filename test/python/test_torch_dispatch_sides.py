@@ -128,6 +128,9 @@ def mode_sees(fw):
         fw.nn.functional.linear(x, x)
         x.exp().sum(0)
         2 * x - x / 3
+        x // 2
+        x.sub_(1).div_(2)
+        x % 2, x == 1
     x.exp()
     return names
 

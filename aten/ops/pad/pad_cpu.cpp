@@ -196,7 +196,7 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
     int64_t& size = sizes[sizes.size() - 1 - i];
     const int64_t was = size;
     const int64_t before = pad[2 * i], after = pad[2 * i + 1];
-    // Both sides are cut before any is filled, so that a filled side does not make up for a cut.
+    // Padding on one side does not compensate for a cut on the other.
     const bool is_cut = before < -size || after < -size - std::min<int64_t>(before, 0);
     check(!is_cut, "pad: dimension ", int64_t(sizes.size() - 1 - i), " of size ", was,
           " would get a negative output size from padding (", before, ", ", after, ")");

@@ -43,7 +43,10 @@ def make_wrapper_subclass(
     device: Any = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
-    **policies: Any,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    storage_size: int | None = None,
 ) -> Any:
     """Return a tensor of a subclass that has sizes, a dtype and a device, but no memory.
 
@@ -61,9 +64,10 @@ def make_wrapper_subclass(
         device: default: the CPU. It may be one that this build has no backend for.
         pin_memory: accepted; there is no memory.
         requires_grad: whether operators on it are recorded.
-        policies: ``dispatch_sizes_strides_policy``, ``dispatch_device``, ``dispatch_layout`` and
-            ``storage_size`` are accepted; sizes, strides, device and layout are answered from what is given
-            here.
+        dispatch_sizes_strides_policy: accepted; sizes and strides are those given here.
+        dispatch_device: accepted; the device is the one given here.
+        dispatch_layout: accepted; the layout is strided.
+        storage_size: accepted; there is no memory.
     """
     if not (isinstance(cls, type) and issubclass(cls, _C.Tensor)):
         raise TypeError(f"_make_wrapper_subclass: expected a subclass of Tensor, got {cls!r}")
@@ -111,15 +115,23 @@ class SubclassMethods:
     __slots__ = ()
 
     @staticmethod
-    def _make_subclass(cls: Any, data: Tensor, require_grad: bool = False, **unused: Any) -> Any:
+    def _make_subclass(
+        cls: Any,
+        data: Tensor,
+        require_grad: bool = False,
+        dispatch_strides: bool = False,
+        dispatch_device: bool = False,
+        device_for_backend_keys: Any = None,
+    ) -> Any:
         """Return an object of the class over the data's memory; a leaf.
 
         Args:
             cls: a subclass of Tensor; with a ``__torch_dispatch__`` it takes over operators.
             data: the tensor whose memory it shares.
             require_grad: whether operators on it are recorded.
-            unused: ``dispatch_strides``, ``dispatch_device``, ``device_for_backend_keys`` are accepted:
-                sizes, strides and device are always those of `data`.
+            dispatch_strides: accepted; sizes and strides are those of `data`.
+            dispatch_device: accepted; the device is that of `data`.
+            device_for_backend_keys: accepted; kernels are chosen by the device of `data`.
         """
         with DisableTorchDispatch():
             return data.detach().as_subclass(cls).requires_grad_(require_grad)

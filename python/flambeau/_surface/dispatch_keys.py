@@ -1,7 +1,7 @@
 """PyTorch's dispatch keys as values: libraries name them when they register kernels or turn autocast off.
 
-Dispatch itself is not open to Python. A set here holds the keys that it was made of; PyTorch's also holds
-what their backends and functionalities make together.
+A set here holds the keys that it was made of; PyTorch's also holds what their backends and functionalities
+make together.
 """
 
 from __future__ import annotations
@@ -168,9 +168,10 @@ class DispatchKeySet:
 
 
 class _ExcludeDispatchKeyGuard:
-    """A region in which autocast is off for the devices whose Autocast keys are in the set.
+    """A region in which dispatch leaves out the keys of the set.
 
-    Raises: RuntimeError for other keys, whose kernels cannot be skipped from Python.
+    An Autocast key of a device turns off autocast for that device. Keys of backends stay, because every call
+    needs one.
     """
 
     def __init__(self, keyset: DispatchKeySet, /) -> None:
@@ -178,19 +179,22 @@ class _ExcludeDispatchKeyGuard:
             raise TypeError(
                 f"_ExcludeDispatchKeyGuard: expected a DispatchKeySet, got {type(keyset).__name__}"
             )
-        names = sorted(key.name for key in keyset._keys)
-        other = [name for name in names if not name.startswith("Autocast")]
-        if other:
-            raise RuntimeError(f"_ExcludeDispatchKeyGuard: expected keys of autocast, got {other}")
+        names = {key.name for key in keyset._keys}
+        other = [key for key in keyset._keys if not key.name.startswith("Autocast")]
+        self._bits = bits_of(DispatchKeySet._of(frozenset(other)))
         # Devices that flambeau does not have, such as xpu, have no autocast to turn off.
         self._devices = [device for device in ("cpu", "cuda") if f"Autocast{device.upper()}" in names]
         self._before: list[tuple[str, bool]] = []
+        self._excluded = 0
 
     def __enter__(self) -> None:
         self._before = [(device, _C.is_autocast_enabled(device)) for device in self._devices]
         for device in self._devices:
             _C.set_autocast_enabled(device, False)
+        self._excluded = _C._excluded_keys()
+        _C._set_excluded_keys(self._excluded | self._bits)
 
     def __exit__(self, *exception: Any) -> None:
+        _C._set_excluded_keys(self._excluded)
         for device, enabled in self._before:
             _C.set_autocast_enabled(device, enabled)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau.autograd._saved_hooks import saved_tensors_hooks
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 _active: list[_Mutations] = []
 
@@ -27,14 +27,6 @@ class _Kept:
         if not self.is_copy:
             with flambeau.no_grad():
                 self.tensor, self.is_copy = self.tensor.clone(), True
-
-
-@functools.cache
-def written_arguments(schema: str) -> tuple[int, ...]:
-    """Return which arguments an operator changes, by its schema."""
-    inside = schema.partition("(")[2].rpartition("->")[0].rpartition(")")[0]
-    parts = [p for p in inside.split(", ") if p != "*"]
-    return tuple(i for i, part in enumerate(parts) if "!" in part.split(" ")[0])
 
 
 class _Mutations:
@@ -60,16 +52,29 @@ class _Mutations:
             )
         return kept.tensor
 
-    def before(self, schema: str, args: tuple[Any, ...]) -> None:
-        """Copy the saved tensors that share memory with what the operator changes."""
-        for index in written_arguments(schema):
-            written = args[index]
-            for tensor in written if isinstance(written, list) else [written]:
+    def copy_written(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Copy the saved tensors that share memory with what an operator changes."""
+        schema = func._schema
+        given = dict(zip((p.name for p in schema.parameters), args, strict=False)) | kwargs
+        for name in schema.mutates & given.keys():
+            written = given[name]
+            for tensor in written if isinstance(written, list | tuple) else [written]:
                 for kept in self.kept.pop(tensor._storage_id(), ()) if tensor is not None else ():
                     kept.copy()
 
-    def after(self, *_: Any) -> None:
-        """Do nothing."""
+
+class _CopyBeforeWrites(TorchDispatchMode):
+    """Calls `copy_written` before every operator that changes a tensor."""
+
+    def __init__(self, mutations: _Mutations) -> None:
+        super().__init__()
+        self.mutations = mutations
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator."""
+        if func._schema.mutates:
+            self.mutations.copy_written(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
 
 
 @contextlib.contextmanager
@@ -99,12 +104,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
     mutations = _Mutations()
     _active.append(mutations)
     try:
-        with saved_tensors_hooks(mutations.pack, mutations.unpack):
-            _C._push_operator_mode(mutations)
-            try:
-                yield mutations
-            finally:
-                _C._pop_operator_mode()
+        with saved_tensors_hooks(mutations.pack, mutations.unpack), _CopyBeforeWrites(mutations):
+            yield mutations
     finally:
         mutations.clear()
         _active.pop()

@@ -156,7 +156,7 @@ class _Check:
                     if not flambeau.allclose(slope, flambeau.zeros_like(slope), self.rtol, self.atol):
                         raise GradcheckError(
                             "gradcheck: expected differences of zero, since no output requires "
-                            "gradients, got others"
+                            f"gradients, got {slope.abs().max().item():g}"
                         )
         return outputs, which
 
@@ -207,8 +207,9 @@ class _Check:
             if self.dtypes and any(
                 g is not None and g.dtype != x.dtype for g, x in zip(grads, xs, strict=True)
             ):
+                wanted, found = ([str(t.dtype) for t in ts if t is not None] for ts in (xs, grads))
                 raise GradcheckError(
-                    "gradcheck: Gradient has dtype mismatch: expected the dtypes of the inputs, got others"
+                    f"gradcheck: Gradient has dtype mismatch: expected {wanted}, got {found}"
                 )
         _check_repeatable(runs[0], runs[1], nondet_tol)
         _check_weighted(outputs, xs)

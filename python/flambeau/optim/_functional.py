@@ -128,7 +128,7 @@ class _Row:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(
-                    f"{self.name}: expected the arguments of {self.name}, got others: {error}"
+                    f"{self.name}: expected its own arguments, got a call that does not fit: {error}"
                 ) from None
             bound.apply_defaults()
             self.step(bound.arguments)

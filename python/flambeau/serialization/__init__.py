@@ -417,7 +417,7 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
             file = stack.enter_context(Path(f).open("rb", buffering=0))
         if _start_of(file) != _ZIP:
             raise ValueError(
-                "get_unsafe_globals_in_checkpoint: expected a file in save()'s zip format, got another format"
+                f"get_unsafe_globals_in_checkpoint: expected a file in save()'s zip format, got {file!r}"
             )
         archive = Reader(Tail(file) if file.tell() else file)
         return refused_names(archive.read(f"{_root(archive)}/data.pkl"))

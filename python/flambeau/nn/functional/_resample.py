@@ -43,7 +43,7 @@ def _check(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners
         if align_corners is not None:
             raise ValueError(
                 "interpolate: expected mode linear, bilinear, bicubic or trilinear for align_corners, "
-                "got another mode"
+                f"got {mode!r}"
             )
     if size is not None and scale_factor is not None:
         raise ValueError("interpolate: expected size or scale_factor, got both")

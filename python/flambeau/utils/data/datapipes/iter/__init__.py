@@ -161,7 +161,7 @@ class Filter(_Chain):
 
     def __len__(self) -> int:
         raise TypeError(
-            f"{type(self).__name__}: expected a call other than len(), got len(): "
+            f"{type(self).__name__}.__len__: expected a length that is known, got none: "
             f"{type(self).__name__} instance doesn't have valid length"
         )
 
@@ -217,7 +217,7 @@ class UnBatcher(_Chain):
 
     def __len__(self) -> int:
         raise TypeError(
-            f"{type(self).__name__}: expected a call other than len(), got len(): "
+            f"{type(self).__name__}.__len__: expected a length that is known, got none: "
             f"{type(self).__name__} instance doesn't have valid length"
         )
 
@@ -390,7 +390,7 @@ class Grouper(_Chain):
 
     def __len__(self) -> int:
         raise TypeError(
-            f"{type(self).__name__}: expected a call other than len(), got len(): "
+            f"{type(self).__name__}.__len__: expected a length that is known, got none: "
             f"{type(self).__name__} instance doesn't have valid length"
         )
 

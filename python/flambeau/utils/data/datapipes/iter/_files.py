@@ -62,7 +62,7 @@ class _Sized(IterDataPipe):
     def __len__(self) -> int:
         if self.length == -1:
             raise TypeError(
-                f"{type(self).__name__}: expected a call other than len(), got len(): "
+                f"{type(self).__name__}.__len__: expected a length that is known, got none: "
                 f"{type(self).__name__} instance doesn't have valid length"
             )
         return self.length
