@@ -57,9 +57,10 @@ class TraitsDecl:
             TableDecl("const BatchRule", f"{struct}_rules", tuple(rows)),
         )
         spans = [table.name if table.rows else "{}" for table in own]
+        flags = ["true" if flag else "false" for flag in _flags(op, form)]
         return cls(
             struct=struct,
-            fields=", ".join([*spans, *("true" if f else "false" for f in _flags(op, form)), _tensor_form(op, form)]),
+            fields=", ".join([*spans, *flags, _tensor_form(op, form)]),
             tables=tuple(table for table in (*tables, *own) if table.rows),
             functions=tuple(functions),
             externs=tuple(_externs(op, form, rules)),

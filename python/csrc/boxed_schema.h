@@ -43,8 +43,8 @@ struct PythonArguments {
 PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema);
 // Results as the caller in Python receives them: None, one value, or a tuple.
 Ref python_result(const Stack& stack, const OperatorEntry& op);
-// Replaces the arguments on the stack by what Python code returned; RuntimeError if it does not fit.
-// Results that are arguments to which the operator writes are ignored.
+// Replaces the arguments on the stack by what Python code returned; RuntimeError if it does not
+// fit. Results that are arguments to which the operator writes are ignored.
 void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack);
 
 }  // namespace flambeau::python

@@ -29,7 +29,7 @@ def scale():
         >>> 1
 
         2
-    """  # noqa: D
+    """
 
 
 scale.__doc__ = inspect.cleandoc(scale.__doc__)
