@@ -1,9 +1,12 @@
 #include "python/csrc/call_site.h"
 
+#include <algorithm>
+#include <cctype>
 #include <span>
 #include <string_view>
 
 #include "aten/core/tensor_text.h"
+#include "aten/dispatch/operator_entry.h"
 
 namespace flambeau::python {
 namespace {
@@ -80,14 +83,40 @@ std::string name_of(const CallSite& site) {
 }
 std::string name_of(const InfixSite& site) { return site.name; }
 
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
+
+// Whether an operator has this base name: "linalg.solve" for "linalg_solve.out".
+bool is_operator(std::string_view head) {
+  std::string base(head);
+  std::ranges::replace(base, '.', '_');
+  const auto& all = all_operators();
+  const auto at = std::ranges::lower_bound(
+      all, base, {}, [](const OperatorEntry* op) { return std::string_view(op->name); });
+  if (base.empty() || at == all.end()) return false;
+  const std::string_view found = (*at)->name;
+  return found.substr(0, found.find('.')) == base;
+}
+
+// The message under the name that the user called, in place of the name of an operator inside.
+std::string with_head(std::string_view message, const std::string& name) {
+  const auto end = std::ranges::find_if_not(message, is_name);
+  const std::string_view head(message.begin(), end), rest(end, message.end());
+  const bool ends = rest.starts_with(": ") || rest.starts_with("()");
+  if (ends && head == name) return std::string(message);
+  if (ends && is_operator(head)) return text_of(name, rest);
+  return text_of(name, ": ", message);
+}
+
 template <typename Site>
 void set_error_at(const Site& site) noexcept {
   try {
     try {
       throw;
     } catch (const Error& error) {
-      std::string message = error.what();
-      message += "\n  in " + name_of(site) + '(';
+      const std::string name = name_of(site);
+      const bool is_import = error.kind() == ErrorKind::ModuleNotFound;
+      std::string message = is_import ? error.what() : with_head(error.what(), name);
+      message += "\n  in " + name + '(';
       append_arguments(message, site);
       throw Error(error.kind(), message + ')');
     }

@@ -1,8 +1,8 @@
 #pragma once
-// The call that failed, told after what was wrong: an operator's message need not come from the
-// operator that was called, which may be made of others, and not all of them name their operands.
+// The call that failed: the message begins with the name that the user called, also where an
+// operator inside detected the error, and ends with the arguments.
 //
-//   RuntimeError: mm: shapes cannot be multiplied: got float32[2, 3] and float32[4, 5]
+//   RuntimeError: matmul: shapes cannot be multiplied: got float32[2, 3] and float32[4, 5]
 //     in matmul(float32[2, 3], float32[4, 5])
 #include "python/csrc/arg_parser.h"
 

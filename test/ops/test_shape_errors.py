@@ -99,12 +99,35 @@ def test_a_subclass_is_shown_without_running_its_code():
 
 
 def test_the_operator_that_was_called_is_named_where_another_one_fails():
-    with pytest.raises(RuntimeError, match=r"mm: shapes cannot be multiplied.*\n  in matmul\("):
+    with pytest.raises(RuntimeError, match=r"^matmul: shapes cannot be multiplied.*\n  in matmul\("):
         fb.matmul(fb.zeros(2, 3), fb.zeros(4, 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("linear", lambda: fb.nn.Linear(3, 2)(fb.zeros(2, 4))),
+        ("conv2d", lambda: fb.nn.functional.conv2d(fb.zeros(1, 1, 3, 3), fb.zeros(1, 2, 1, 1))),
+        ("add_", lambda: fb.zeros(2).add_(fb.zeros(3))),
+        ("linspace", lambda: fb.linspace(0, 1, -1)),
+        ("arange", lambda: fb.arange(0, 1, 0)),
+        ("narrow", lambda: fb.zeros(3).narrow(0, 2, 5)),
+        ("diagonal", lambda: fb.zeros(3, 3).diagonal(0, 0, 0)),
+        ("sum", lambda: fb.zeros(2).sum(3)),
+        ("__getitem__", lambda: fb.zeros(2)[5]),
+        ("linalg.solve", lambda: fb.linalg.solve(fb.zeros(2, 3), fb.zeros(2))),
+        ("empty", lambda: fb.empty(-1)),
+        ("poisson", lambda: fb.poisson(fb.tensor([-1.0]))),
+    ],
+)
+def test_a_message_begins_with_what_the_user_called(name, call):
+    with pytest.raises((RuntimeError, IndexError)) as caught:
+        call()
+    assert str(caught.value).startswith((f"{name}: ", f"{name}(): "))
 
 
 def test_indexing_is_named():
     with pytest.raises(
-        IndexError, match=r"index: The shape of the mask \[3\].*\n  in __getitem__\(float32\[2\]"
+        IndexError, match=r"^__getitem__: The shape of the mask \[3\].*\n  in __getitem__\(float32\[2\]"
     ):
         fb.zeros(2)[fb.zeros(3, dtype=fb.bool)]
