@@ -171,7 +171,7 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     ContextObject& ctx = context_object(self);
     if (ctx.saved_for_forward) return Py_NewRef(ctx.saved_for_forward);
     check(!ctx.saved_are_released,
-          "Trying to backward through the graph a second time: ", Py_TYPE(self)->tp_name,
+          "backward: Trying to backward through the graph a second time: ", Py_TYPE(self)->tp_name,
           " has freed its saved tensors; pass retain_graph=True to the first pass");
     std::vector<Tensor> tensors;
     if (!ctx.saved.empty()) {

@@ -191,10 +191,10 @@ PyObject* register_hooks(PyObject* self, PyObject* args) {
       is_there = !t.is_released();
     });
     check(is_there,
-          "Calling register_hooks on a saved tensor after it has been freed: pass "
+          "register_hooks: Calling register_hooks on a saved tensor after it has been freed: pass "
           "retain_graph=True to the pass before");
     check(!saved.is_none(),
-          "Calling register_hooks on a saved tensor with value None is forbidden");
+          "register_hooks: Calling register_hooks on a saved tensor with value None is forbidden");
     saved.set_hook(make_saved_hook(pack, unpack));  // calls pack: without the node's lock
     with_saved(place, [&](SavedTensor& t) {
       if (!t.is_released()) std::swap(t, saved);
@@ -204,9 +204,9 @@ PyObject* register_hooks(PyObject* self, PyObject* args) {
 }
 
 PyObject* refuse_instance(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(
-      PyExc_RuntimeError,
-      "Trying to create a SavedTensor object from Python is forbidden: nodes make them");
+  PyErr_SetString(PyExc_RuntimeError,
+                  "SavedTensor: Trying to create a SavedTensor object from Python is forbidden: "
+                  "nodes make them");
   return nullptr;
 }
 

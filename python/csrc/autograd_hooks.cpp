@@ -34,7 +34,8 @@ Ref as_tuple(const Gradients& grads) {
 // What a hook gave for a gradient; None keeps it.
 Tensor replacement(PyObject* result, const Tensor& grad) {
   if (result == Py_None) return {};
-  check_type(is_tensor(result), "expected Variable, but hook returned '", type_name(result), "'");
+  check_type(is_tensor(result), "hook: expected Variable, but hook returned '", type_name(result),
+             "'");
   const Tensor& given = tensor_of(result);
   check(!grad.defined() || given.sizes() == grad.sizes(), "hook: expected a gradient of size ",
         grad.sizes(), ", got ", given.sizes());
@@ -81,7 +82,7 @@ struct PythonAccumulateHook final : autograd::AccumulateHook {
     const Ref argument = carried(wrap(variable));
     const Ref result = carried(PyObject_CallOneArg(function.get(), argument.get()));
     check_type(result.get() == Py_None || is_tensor(result.get()),
-               "expected None, but hook returned '", type_name(result.get()), "'");
+               "hook: expected None, but hook returned '", type_name(result.get()), "'");
     check(result.get() == Py_None,
           "register_post_accumulate_grad_hook: expected None from the hook");
   }

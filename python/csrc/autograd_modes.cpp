@@ -121,7 +121,8 @@ PyObject* increment_version(PyObject*, PyObject* o) {
     check_type(is_tensor(o), "increment_version: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     TensorImpl& impl = *tensor_of(o).impl();
     check(!impl.is_inference() || thread_state.inference_mode,
-          "Inplace update to inference tensor: expected inference mode; change a clone() made "
+          "increment_version: Inplace update to inference tensor: expected inference mode; change "
+          "a clone() made "
           "outside");
     if (!impl.is_inference()) impl.bump_version();
     return wrap_none();

@@ -43,7 +43,7 @@ int set_grad(PyObject* self, PyObject* value, void*) {
 PyObject* get_grad_dtype(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
-    check(autograd::is_leaf(t), "grad_dtype can only be accessed on leaf tensors");
+    check(autograd::is_leaf(t), "grad_dtype: it can only be accessed on leaf tensors");
     const ScalarType dtype = autograd::grad_dtype(t);
     return dtype == ScalarType::Undefined ? wrap_none() : wrap(dtype);
   });
@@ -51,10 +51,10 @@ PyObject* get_grad_dtype(PyObject* self, void*) {
 int set_grad_dtype(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
     const Tensor& t = tensor_of(self);
-    check(autograd::is_leaf(t), "grad_dtype can only be set on leaf tensors");
+    check(autograd::is_leaf(t), "grad_dtype: it can only be set on leaf tensors");
     ScalarType dtype = ScalarType::Undefined;
     check(value && (value == Py_None || scalar_type_from(value, &dtype)),
-          "grad_dtype must be a torch.dtype or None, but got ",
+          "grad_dtype: expected a dtype or None, got ",
           value ? Py_TYPE(value)->tp_name : "nothing");
     autograd::set_grad_dtype(t, dtype);
     return 0;
@@ -66,9 +66,11 @@ PyObject* get_requires_grad(PyObject* self, void*) {
 }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
-    check(value && PyBool_Check(value), "requires_grad must be a bool");
+    check(value && PyBool_Check(value), "requires_grad: expected a bool, got ",
+          value ? Py_TYPE(value)->tp_name : "nothing");
     check(autograd::is_leaf(tensor_of(self)),
-          "only requires_grad flags of leaf variables can be assigned; detach() gives a leaf");
+          "requires_grad: only requires_grad flags of leaf variables can be assigned; detach() "
+          "gives a leaf");
     autograd::set_requires_grad(tensor_of(self), value == Py_True);
     return 0;
   });
@@ -89,7 +91,7 @@ PyObject* get_retains_grad(PyObject* self, void*) {
 PyObject* get_version(PyObject* self, void*) {
   return guarded([&] {
     const TensorImpl& impl = *tensor_of(self).impl();
-    check(!impl.is_inference(), "Inference tensors do not track versions");
+    check(!impl.is_inference(), "_version: Inference tensors do not track versions");
     return wrap(static_cast<int64_t>(impl.version()));
   });
 }

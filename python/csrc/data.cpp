@@ -28,7 +28,7 @@ DimVector sizes_of(PyObject* data) {
     const Py_ssize_t n = PySequence_Size(o.get());
     if (n < 0) throw PythonError();
     sizes.push_back(n);
-    check_value(sizes.size() <= kMostDims, "too many dimensions '", type_name(o.get()), "'");
+    check_value(sizes.size() <= kMostDims, "new(): too many dimensions '", type_name(o.get()), "'");
     if (n == 0) break;
     Ref first(PySequence_GetItem(o.get(), 0));
     if (!first) {
@@ -112,10 +112,10 @@ Scalar whole_number(PyObject* o, ScalarType dtype) {
 Scalar value_of_tensor(const Tensor& t, ScalarType dtype) {
   if (is_integral_type(dtype, false)) {
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
-               "only integer tensors of one element can become an integer, got ", t.dtype());
+               "new(): only integer tensors of one element can become an integer, got ", t.dtype());
   }
   check_value(t.numel() == 1,
-              "only one element tensors become Python scalars; stack() joins tensors");
+              "new(): only one element tensors become Python scalars; stack() joins tensors");
   return read_item(t);
 }
 
@@ -139,14 +139,14 @@ void store_value(PyObject* o, ScalarType dtype, char* data) {
 }
 
 void check_length(int64_t found, const Tensor& out, size_t depth) {
-  check_value(found == out.sizes()[depth], "expected sequence of length ", out.sizes()[depth],
-              " at dim ", int64_t(depth), " (got ", found, ")");
+  check_value(found == out.sizes()[depth], "new(): expected sequence of length ",
+              out.sizes()[depth], " at dim ", int64_t(depth), " (got ", found, ")");
 }
 
 // Copies a tensor or an array to the place of one item.
 void fill_from(const Tensor& source, const Tensor& out, size_t depth, char* data) {
   check_type(static_cast<size_t>(source.dim()) == out.sizes().size() - depth,
-             "not a sequence: expected ", int64_t(out.sizes().size() - depth),
+             "new(): not a sequence: expected ", int64_t(out.sizes().size() - depth),
              " more dimensions, got an item with ", source.dim());
   for (size_t i = 0; i < static_cast<size_t>(source.dim()); ++i) {
     check_length(source.sizes()[i], out, depth + i);

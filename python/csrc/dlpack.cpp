@@ -212,7 +212,7 @@ PyObject* to_dlpack(PyObject* self, PyObject* args) {
 PyObject* dlpack_device(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const Device device = tensor_of(self).device();
-    check_value(device.is_cpu(), "DLPack export is offered for tensors on the CPU, got ", device);
+    check_value(device.is_cpu(), "__dlpack__: expected a tensor on the CPU, got one on ", device);
     return Py_BuildValue("(ii)", kDLCPU, 0);
   });
 }

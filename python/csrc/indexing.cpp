@@ -58,7 +58,8 @@ Tensor tensor_from_index(PyObject* o) {
   // Numbers in a list are integers to PyTorch, also those with fractions; an empty list is one of
   // them.
   const bool listed = PyList_Check(o) || PyTuple_Check(o);
-  check_type(!listed || !t.is_complex(), "expected integers as indices, got complex numbers");
+  check_type(!listed || !t.is_complex(),
+             "indexing: expected integers as indices, got complex numbers");
   return (listed || t.numel() == 0) && t.is_floating_point()
              ? ops::to_dtype::call(t, ScalarType::Int64)
              : t;
@@ -99,7 +100,7 @@ class Indexer {
   void apply_all(PyObject** items, Py_ssize_t n) {
     int64_t used = 0;
     for (Py_ssize_t i = 0; i < n; ++i) used += dims_used(items[i]);
-    check_index(used <= result.dim(), "too many indices: the tensor has ", result.dim(),
+    check_index(used <= result.dim(), "indexing: too many indices: the tensor has ", result.dim(),
                 " dimensions");
     const int64_t free = result.dim() - used;
     for (Py_ssize_t i = 0; i < n; ++i) apply_one(items[i], free);
@@ -130,7 +131,8 @@ class Indexer {
 
   // Not after a second ellipsis.
   void check_place() const {
-    check_index(dim_ < result.dim(), "too many indices: one stands behind all dimensions");
+    check_index(dim_ < result.dim(),
+                "indexing: too many indices: one stands behind all dimensions");
   }
 
   void select(int64_t i) {
@@ -170,7 +172,7 @@ class Indexer {
       select(read_item(t).to_int64());
     } else {
       check_index(is_integral_type(t.dtype(), true),
-                  "expected indices of dtype bool or an integer one, got ", t.dtype());
+                  "indexing: expected indices of an integer dtype or bool, got ", t.dtype());
       gather(t);
     }
   }
@@ -211,8 +213,9 @@ PyObject* get_item(PyObject* self, PyObject* index) {
   return guarded_infix("__getitem__", self, index, [&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     if (PyLong_CheckExact(index)) {
-      check_index(t.dim() > 0,
-                  "invalid index: a 0-dim tensor holds one number, which item() gives");
+      check_index(
+          t.dim() > 0,
+          "__getitem__: invalid index: a 0-dim tensor holds one number, which item() gives");
       const int64_t i = integer_from(index);
       check_index(i >= -t.size(0) && i < t.size(0), OutOfBounds{i, 0, t.size(0)});
       return wrap(ops::select_int::call(t, 0, i));
@@ -228,9 +231,10 @@ PyObject* get_item(PyObject* self, PyObject* index) {
 
 int set_item(PyObject* self, PyObject* index, PyObject* value) {
   return guarded_int([&] {
-    check_type(value != nullptr, "items of a Tensor cannot be deleted");
+    check_type(value != nullptr, "__delitem__: items of a Tensor cannot be deleted");
     check_type(!is_sparse(tensor_of(self)),
-               "cannot assign to elements of a sparse tensor: make one ", "with sparse_coo_tensor");
+               "__setitem__: cannot assign to elements of a sparse tensor: make one with "
+               "sparse_coo_tensor");
     Indexer indexer(tensor_of(self));
     indexer.apply(index);
     Tensor& target = indexer.result;

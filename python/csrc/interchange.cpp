@@ -121,7 +121,7 @@ PyObject* array_interface(PyObject* self, PyObject*) {
     check_exportable(tensor_of(self), "numpy()");
     const Tensor& t = readable(self);
     const char* type = kForeign[index_of(t.dtype())].array;
-    check_type(type != nullptr, "Got unsupported ScalarType ", t.dtype());
+    check_type(type != nullptr, "numpy: Got unsupported ScalarType ", t.dtype());
     const auto width = static_cast<int64_t>(element_size(t.dtype()));
     Ref shape = Ref::checked(PyTuple_New(t.dim()));
     Ref strides = Ref::checked(PyTuple_New(t.dim()));
@@ -172,7 +172,7 @@ ArrayMemory memory_of(PyObject* array) {
   PyObject *typestr = entry("typestr"), *data = entry("data"), *shape = entry("shape");
   check_type(typestr && PyUnicode_Check(typestr) && shape && data && PyTuple_Check(data) &&
                  PyTuple_GET_SIZE(data) == 2,
-             "expected a numpy.ndarray, got ", Py_TYPE(array)->tp_name);
+             "from_numpy: expected a numpy.ndarray, got ", Py_TYPE(array)->tp_name);
   const ScalarType dtype = from_array_type(typestr);
   const DimVector sizes = integers_of(shape);
   PyObject* strides = entry("strides");
@@ -200,7 +200,8 @@ Tensor tensor_over_array(PyObject* array) { return memory_of(array).tensor; }
 
 PyObject* from_array_interface(PyObject*, PyObject* array) {
   return guarded([&]() -> PyObject* {
-    check_type(is_ndarray(array), "expected np.ndarray (got ", Py_TYPE(array)->tp_name, ")");
+    check_type(is_ndarray(array), "from_numpy: expected np.ndarray (got ", Py_TYPE(array)->tp_name,
+               ")");
     ArrayMemory memory = memory_of(array);
     if (memory.read_only) warn_of_read_only("NumPy array");
     return wrap(std::move(memory.tensor));
@@ -244,8 +245,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const Tensor& t = readable(self);
     const char* format = kForeign[index_of(t.dtype())].buffer;
     if (!format || !is_as_asked(t, flags)) {
-      PyErr_SetString(PyExc_BufferError,
-                      format ? "the tensor is not contiguous" : "the dtype has no buffer format");
+      PyErr_SetString(PyExc_BufferError, format ? "memoryview: the tensor is not contiguous"
+                                                : "memoryview: the dtype has no buffer format");
       return -1;
     }
     std::unique_ptr<BufferGeometry> geometry(new BufferGeometry{SharedMemory(t.storage()), {}, {}});

@@ -128,7 +128,7 @@ void add_settings(py::module_& m) {
       "set_num_threads",
       [](py::handle count) {
         const int64_t n = integer(count);
-        check(n > 0, "set_num_threads expects a positive integer");
+        check(n > 0, "set_num_threads: expected a positive integer, got ", n);
         set_num_threads(static_cast<int>(n));
       },
       "Set how many threads an operator may use.");

@@ -192,17 +192,17 @@ PyObject* nested(PyObject* self, PyObject* edge) {
 
 Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = readable(self);
-  check_value(t.numel() == 1, "only one element can be converted to a Python ", what, ", got ",
-              t.numel());
+  check_value(t.numel() == 1, "item: only one element can be converted to a Python ", what,
+              ", got ", t.numel());
   return read_item(t);
 }
 int tensor_bool(PyObject* self) {
   return guarded_int([&] {
     const Tensor& t = readable(self);
-    check(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
-    check(
-        t.numel() == 1,
-        "Boolean value of Tensor with more than one value is ambiguous; any() and all() reduce it");
+    check(t.numel() != 0, "bool: Boolean value of Tensor with no values is ambiguous");
+    check(t.numel() == 1,
+          "bool: Boolean value of Tensor with more than one value is ambiguous; any() and all() "
+          "reduce it");
     check(!transforms::is_batched(t),
           "vmap: data-dependent control flow is not possible: the Tensor stands for a whole batch. "
           "flambeau.where chooses per entry.");
@@ -223,7 +223,7 @@ PyObject* tensor_index(PyObject* self) {
   return guarded([&] {
     const Tensor& t = readable(self);
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
-               "only an integer tensor of one element can be an index");
+               "__index__: expected an integer tensor of one element, got ", t.dtype(), t.sizes());
     return wrap(read_item(t).to_int64());
   });
 }
@@ -236,7 +236,7 @@ PyObject* tensor_complex(PyObject* self, PyObject*) {
 Py_ssize_t tensor_length(PyObject* self) {
   return static_cast<Py_ssize_t>(guarded_int([&] {
     const Tensor& t = tensor_of(self);
-    check_type(t.dim() > 0, "len() of a 0-d tensor");
+    check_type(t.dim() > 0, "len: len() of a 0-d tensor");
     return static_cast<int>(t.size(0));
   }));
 }

@@ -295,7 +295,7 @@ int slot_from(PyObject* key) {
   const Ref value = Ref::checked(PyObject_GetAttrString(key, "value"));
   const int64_t slot = integer_from(value.get());
   check_value(slot >= 0 && slot < kInfrastructureModes,
-              "expected a key of an infrastructure mode, got ", slot);
+              "_get_dispatch_mode: expected a key of an infrastructure mode, got ", slot);
   return static_cast<int>(slot);
 }
 PyObject* get_mode(PyObject*, PyObject* key) {

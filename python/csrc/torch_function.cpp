@@ -249,7 +249,9 @@ PyObject* call_overridden(const InfixNames& names, PyObject* a, PyObject* b) {
 Tensor with_requires_grad(Tensor tensor, bool requires_grad) {
   if (requires_grad) {
     check(is_differentiable_type(tensor.dtype()),
-          "only Tensors of floating point dtypes, or complex ones, require gradients");
+          "requires_grad: only Tensors of floating point dtypes, or complex ones, require "
+          "gradients, got ",
+          tensor.dtype());
     autograd::set_requires_grad(tensor, true);
   }
   return tensor;

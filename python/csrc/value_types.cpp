@@ -98,7 +98,7 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) {
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   return guarded([&] {
     const NamedDtype* named = named_dtype(self);
-    check(!named, "Unknown Complex ScalarType for ", dtype_name(self),
+    check(!named, "to_complex: Unknown Complex ScalarType for ", dtype_name(self),
           ": expected a dtype of numbers");
     return wrap(to_complex_type(dtype_of(self)));
   });
