@@ -21,7 +21,18 @@ STAT_EVENT = "torch.monitor.Stat"
 
 
 class data_value_t:
-    """The type of an event's values: str, float, int or bool. It has no instances."""
+    """The type of an event's values: str, float, int or bool. It has no instances.
+
+    Args:
+        *args: refused.
+        **kwargs: refused.
+
+    Raises: TypeError for each call.
+
+    Example:
+        >>> flambeau.monitor.data_value_t.__name__
+        'data_value_t'
+    """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse to make an instance."""
@@ -29,7 +40,20 @@ class data_value_t:
 
 
 class EventHandlerHandle:
-    """What `register_event_handler` returns and `unregister_event_handler` takes."""
+    """What `register_event_handler` returns and `unregister_event_handler` takes.
+
+    Args:
+        *args: refused.
+        **kwargs: refused.
+
+    Raises: TypeError for each call; `register_event_handler` makes the instances.
+
+    Example:
+        >>> handle = flambeau.monitor.register_event_handler(print)
+        >>> isinstance(handle, flambeau.monitor.EventHandlerHandle)
+        True
+        >>> flambeau.monitor.unregister_event_handler(handle)
+    """
 
     _callback: Callable[[Event], None]
 
@@ -80,7 +104,19 @@ _lock = threading.Lock()
 
 
 def register_event_handler(callback: Callable[[Event], None]) -> EventHandlerHandle:
-    """Call a function with each event that is logged from now on, in the thread that logs it."""
+    """Call a function with each event that is logged from now on, in the thread that logs it.
+
+    Args:
+        callback: a function of an `Event`.
+
+    Returns: a handle for `unregister_event_handler`.
+
+    Raises: TypeError for what cannot be called.
+
+    Example:
+        >>> handle = flambeau.monitor.register_event_handler(lambda event: print(event.name))
+        >>> flambeau.monitor.unregister_event_handler(handle)
+    """
     if not callable(callback):
         raise TypeError(f"register_event_handler: expected a function, got {callback!r}")
     handle: Any = object.__new__(cast(Any, EventHandlerHandle))
@@ -91,7 +127,19 @@ def register_event_handler(callback: Callable[[Event], None]) -> EventHandlerHan
 
 
 def unregister_event_handler(handler: EventHandlerHandle) -> None:
-    """End what `register_event_handler` began; a handler that is not registered is ignored."""
+    """Remove a handler; one that is not registered is ignored.
+
+    Args:
+        handler: the handle that `register_event_handler` returned.
+
+    Returns: None.
+
+    Raises: TypeError for another type.
+
+    Example:
+        >>> handle = flambeau.monitor.register_event_handler(print)
+        >>> flambeau.monitor.unregister_event_handler(handle)
+    """
     if not isinstance(handler, EventHandlerHandle):
         raise TypeError(f"unregister_event_handler: expected an EventHandlerHandle, got {handler!r}")
     with _lock:
@@ -99,7 +147,23 @@ def unregister_event_handler(handler: EventHandlerHandle) -> None:
 
 
 def log_event(event: Event) -> None:
-    """Give an event to all handlers; without any, nothing happens. An exception of a handler is raised."""
+    """Give an event to all handlers; without any, nothing happens. An exception of a handler is raised.
+
+    Args:
+        event: the event.
+
+    Returns: None.
+
+    Raises: TypeError for another type.
+
+    Example:
+        >>> import datetime
+        >>> handle = flambeau.monitor.register_event_handler(lambda event: print(event.name, event.data))
+        >>> event = flambeau.monitor.Event("epoch", datetime.datetime(2024, 1, 1), {"loss": 0.5})
+        >>> flambeau.monitor.log_event(event)
+        epoch {'loss': 0.5}
+        >>> flambeau.monitor.unregister_event_handler(handle)
+    """
     if not isinstance(event, Event):
         raise TypeError(f"log_event: expected an Event, got {event!r}")
     with _lock:
@@ -109,7 +173,12 @@ def log_event(event: Event) -> None:
 
 
 class Aggregation(enum.Enum):
-    """What `Stat` makes of the values of a window: the last one, or their mean, number, sum or extremes."""
+    """What `Stat` makes of the values of a window: the last one, or their mean, number, sum or extremes.
+
+    Example:
+        >>> flambeau.monitor.Aggregation.MEAN.name
+        'MEAN'
+    """
 
     VALUE = 0
     MEAN = 2
@@ -135,7 +204,7 @@ _FUNCTIONS: dict[Aggregation, Callable[[Sequence[float]], float]] = {
 
 
 class Stat:
-    """Collect values, and log their statistics as an event at the end of each window of time.
+    """Collects values and logs their statistics as an event at the end of each window of time.
 
     The event's name is `STAT_EVENT`; its keys are such as ``loss.mean``. A window is closed by the first
     `add` after its end, by its `max_samples`-th value, after which further values of the window are dropped,
@@ -146,6 +215,16 @@ class Stat:
         aggregations: the statistics. `Aggregation.VALUE` is reported too, which PyTorch leaves out.
         window_size: length of a window, a timedelta or seconds; more than 0.
         max_samples: values per window. Default: no limit
+
+    Raises: TypeError for aggregations of another type, ValueError for a window that is not above 0.
+
+    Example:
+        >>> import datetime
+        >>> kinds = [flambeau.monitor.Aggregation.MEAN]
+        >>> stat = flambeau.monitor.Stat("loss", kinds, datetime.timedelta(hours=1))
+        >>> stat.add(0.5)
+        >>> stat.name, stat.count
+        ('loss', 1)
     """
 
     _values: list[float] = []  # noqa: RUF012  (what __del__ sees if __init__ failed)
@@ -222,6 +301,12 @@ class TensorboardEventHandler:
 
     Args:
         writer: a `flambeau.utils.tensorboard.SummaryWriter`.
+
+    Example:
+        >>> class Writer:
+        ...     def add_scalar(self, key, value, walltime):
+        ...         print(key, value)
+        >>> handler = flambeau.monitor.TensorboardEventHandler(Writer())
     """
 
     def __init__(self, writer: Any) -> None:

@@ -105,6 +105,11 @@ OTHER_PACKAGES = (
     "utils.flop_counter",
     "utils.module_tracker",
     "utils.weak",
+    "masked",
+    "signal.windows",
+    "sparse",
+    "multiprocessing",
+    "monitor",
 )
 
 

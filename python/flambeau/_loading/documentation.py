@@ -71,7 +71,7 @@ def described_by(*sources: Any) -> Callable[[_Described], _Described]:
         if isinstance(described, type):
             described.__doc__ = inherited(own, sources)
         else:
-            texts = [source.__doc__ or "" for source in sources]
+            texts = [_cleaned(source.__doc__ or "") for source in sources]
             described.__doc__ = _merged(_cleaned(own), texts, _parameters(described), False)
         return described
 

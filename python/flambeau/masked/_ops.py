@@ -14,9 +14,24 @@ from typing import Any
 from flambeau import _C
 from flambeau._arguments.dims import wrapped_dims
 from flambeau._C import Tensor, dtype
+from flambeau._loading.documentation import described_by
 
 Dims = int | Sequence[int] | None
 _F = _C._functions
+
+
+def _arguments(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> None:
+    """Hold the documentation of the arguments that the functions share.
+
+    Args:
+        input: a tensor of any shape.
+        dim: the dimension or dimensions. None means all of them.
+        keepdim: whether reduced dimensions stay with size 1.
+        dtype: the dtype to compute in. None means that of the input; sums, products and their cumulative
+            forms of integers and bool use int64.
+        mask: bool, of a shape that broadcasts to the input's; True where an element counts. None means
+            everywhere.
+    """
 
 
 # --- masks, dims, dtypes ---------------------------------------------------------------------------
@@ -82,6 +97,7 @@ def _lowest(of: dtype, sign: int) -> Any:
 # --- sums and products -------------------------------------------------------------------------------
 
 
+@described_by(_arguments)
 def sum(
     input: Tensor,
     dim: Dims = None,
@@ -90,12 +106,22 @@ def sum(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the sum of the unmasked elements along dimensions; 0 where there is none."""
+    """Return the sum of the unmasked elements along dimensions; 0 where there is none.
+
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.sum(x, 1, mask=m)
+        tensor([3., 3.])
+    """
     given = _filled(input.to(_sum_dtype(input, dtype)), mask, 0)
     dims = _dims(input, dim)
     return given.sum(dims, keepdim) if dims else given
 
 
+@described_by(_arguments)
 def prod(
     input: Tensor,
     dim: Dims = None,
@@ -104,20 +130,51 @@ def prod(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the product of the unmasked elements along dimensions; 1 where there is none."""
+    """Return the product of the unmasked elements along dimensions; 1 where there is none.
+
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.prod(x, 1, mask=m)
+        tensor([2., 3.])
+    """
     result = _filled(input.to(_sum_dtype(input, dtype)), mask, 1)
     for d in sorted(_dims(input, dim), reverse=True):
         result = result.prod(d, keepdim)
     return result
 
 
+@described_by(_arguments)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the sums of the unmasked ones among the first elements along a dimension."""
+    """Return the sums of the unmasked ones among the first elements along a dimension.
+
+    Shape: the shape of the input.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.cumsum(x, 1, mask=m)
+        tensor([[1., 3.],
+                [3., 3.]])
+    """
     return _filled(input.to(_sum_dtype(input, dtype)), mask, 0).cumsum(dim)
 
 
+@described_by(_arguments)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the products of the unmasked ones among the first elements along a dimension."""
+    """Return the products of the unmasked ones among the first elements along a dimension.
+
+    Shape: the shape of the input.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.cumprod(x, 1, mask=m)
+        tensor([[1., 2.],
+                [3., 3.]])
+    """
     return _filled(input.to(_sum_dtype(input, dtype)), mask, 1).cumprod(dim)
 
 
@@ -133,6 +190,7 @@ def _extremum(
     return getattr(given, name)(dims, keepdim) if dims else given
 
 
+@described_by(_arguments)
 def amax(
     input: Tensor,
     dim: Dims = None,
@@ -141,10 +199,20 @@ def amax(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the largest unmasked element along dimensions; -inf where there is none."""
+    """Return the largest unmasked element along dimensions; -inf where there is none.
+
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.amax(x, 1, mask=m)
+        tensor([2., 3.])
+    """
     return _extremum("amax", input, dim, keepdim, dtype, mask, -1)
 
 
+@described_by(_arguments)
 def amin(
     input: Tensor,
     dim: Dims = None,
@@ -153,10 +221,20 @@ def amin(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the smallest unmasked element along dimensions; inf where there is none."""
+    """Return the smallest unmasked element along dimensions; inf where there is none.
+
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.amin(x, 0, mask=m)
+        tensor([1., 2.])
+    """
     return _extremum("amin", input, dim, keepdim, dtype, mask, 1)
 
 
+@described_by(_arguments)
 def argmax(
     input: Tensor,
     dim: int | None = None,
@@ -165,11 +243,24 @@ def argmax(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the largest unmasked element, in the input's dtype unless one is given."""
+    """Return the index of the largest unmasked element, in the input's dtype unless one is given.
+
+    Args:
+        dim: the dimension to search. None means all, with the index in the flattened input.
+        dtype: the dtype of the result. None means that of the input.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.argmax(x, 1, mask=m)
+        tensor([1., 0.])
+    """
     given = _filled(input, mask, _lowest(input.dtype, -1))
     return given.argmax(dim, keepdim).to(input.dtype if dtype is None else dtype)
 
 
+@described_by(_arguments)
 def argmin(
     input: Tensor,
     dim: int | None = None,
@@ -178,7 +269,19 @@ def argmin(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the index of the smallest unmasked element, in the input's dtype unless one is given."""
+    """Return the index of the smallest unmasked element, in the input's dtype unless one is given.
+
+    Args:
+        dim: the dimension to search. None means all, with the index in the flattened input.
+        dtype: the dtype of the result. None means that of the input.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.argmin(x, 1, mask=m)
+        tensor([0., 0.])
+    """
     given = _filled(input, mask, _lowest(input.dtype, 1))
     return given.argmin(dim, keepdim).to(input.dtype if dtype is None else dtype)
 
@@ -199,6 +302,7 @@ def _squeezed(result: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return result if keepdim or not dims else result.squeeze(dims)
 
 
+@described_by(_arguments)
 def mean(
     input: Tensor,
     dim: Dims = None,
@@ -207,13 +311,25 @@ def mean(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of the unmasked elements along dimensions; NaN where there is none."""
+    """Return the mean of the unmasked elements along dimensions; NaN where there is none.
+
+    Raises:
+        ValueError for an input of integers or bool without `dtype`.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.mean(x, 1, mask=m)
+        tensor([1.5000, 3.0000])
+    """
     to = _inexact_dtype("mean", input, dtype)
     dims = _dims(input, dim)
     total = sum(input, dims or None, keepdim=True, dtype=to, mask=mask)
     return _squeezed(total / _count(input, dims, mask, to), dims, keepdim)
 
 
+@described_by(_arguments)
 def median(
     input: Tensor,
     dim: int | None = -1,
@@ -222,7 +338,21 @@ def median(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the lower median of the unmasked elements along a dimension; NaN where there is none."""
+    """Return the lower median of the unmasked elements along a dimension; NaN where there is none.
+
+    Args:
+        dim: the dimension to reduce. None means the last one.
+
+    Raises:
+        ValueError for a row of integers without an unmasked element.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.median(x, 1, mask=m)
+        tensor([1., 3.])
+    """
     given = input if dtype is None else input.to(dtype)
     line = given.dim() == 0
     if line:
@@ -269,6 +399,7 @@ def _deviation(
     return _squeezed(total / divisor, dims, keepdim)
 
 
+@described_by(_arguments)
 def var(
     input: Tensor,
     dim: Dims = None,
@@ -279,10 +410,29 @@ def var(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the variance of the unmasked elements: squares divided by max(0, count - correction)."""
+    """Return the variance of the unmasked elements: squares divided by max(0, count - correction).
+
+    Formula:
+        result = sum(|x - mean|**2) / max(0, count - correction)
+
+    Args:
+        unbiased: True means correction 1, False correction 0; deprecated.
+        correction: what is subtracted from the number of elements. None means 1.
+
+    Raises:
+        ValueError for both `unbiased` and `correction`.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.var(x, 1, mask=m)
+        tensor([0.5000,    nan])
+    """
     return _deviation(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
+@described_by(_arguments)
 def std(
     input: Tensor,
     dim: Dims = None,
@@ -293,10 +443,29 @@ def std(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the standard deviation of the unmasked elements."""
+    """Return the standard deviation of the unmasked elements.
+
+    Formula:
+        result = sqrt(sum(|x - mean|**2) / max(0, count - correction))
+
+    Args:
+        unbiased: True means correction 1, False correction 0; deprecated.
+        correction: what is subtracted from the number of elements. None means 1.
+
+    Raises:
+        ValueError for both `unbiased` and `correction`.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.std(x, 1, unbiased=False, mask=m)
+        tensor([0.5000, 0.0000])
+    """
     return _deviation(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
+@described_by(_arguments)
 def norm(
     input: Tensor,
     ord: float = 2.0,
@@ -306,7 +475,18 @@ def norm(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the norm of the unmasked elements; 0 where there is none, inf for order -inf."""
+    """Return the norm of the unmasked elements; 0 where there is none, inf for order -inf.
+
+    Args:
+        ord: the order of the norm, as for `linalg.vector_norm`.
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.norm(x, 1.0, 1, mask=m)
+        tensor([3., 3.])
+    """
     from flambeau.linalg import vector_norm
 
     given = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
@@ -316,6 +496,7 @@ def norm(
 # --- exponentials ----------------------------------------------------------------------------------
 
 
+@described_by(_arguments)
 def logsumexp(
     input: Tensor,
     dim: Dims = None,
@@ -324,7 +505,16 @@ def logsumexp(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the logarithm of the sum of exponentials of the unmasked elements; -inf where there is none."""
+    """Return the logarithm of the sum of exponentials of the unmasked elements; -inf where there is none.
+
+    Shape: the shape of the input without the dimensions `dim`, which have size 1 if `keepdim`.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.logsumexp(x, 1, mask=m)
+        tensor([2.3133, 3.0000])
+    """
     to = input.dtype if dtype is None else dtype
     given = input if _is_inexact(input) else input.to(_C.get_default_dtype())
     given = _filled(given, mask, float("-inf"))
@@ -340,7 +530,22 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return ln(e^input + e^other), in which masked elements count as e^-inf."""
+    """Return ln(e^input + e^other), in which masked elements count as e^-inf.
+
+    Args:
+        input: a tensor.
+        other: a tensor of a shape that broadcasts with the input's.
+        dtype: the dtype to compute in. None means that of the input.
+        input_mask: where elements of `input` count. None means everywhere.
+        other_mask: where elements of `other` count. None means everywhere.
+
+    Shape: the shape to which both broadcast.
+
+    Example:
+        >>> x = flambeau.tensor([0.0, 1.0])
+        >>> flambeau.masked.logaddexp(x, x, other_mask=flambeau.tensor([True, False]))
+        tensor([0.6931, 1.0000])
+    """
     to = input.dtype if dtype is None else dtype
     a = _filled(input.to(to), input_mask, float("-inf"))
     b = _filled(other.to(to), other_mask, float("-inf"))
@@ -359,21 +564,55 @@ def _normalised(
     return function(_filled(input.to(to), mask, fill), dim)
 
 
+@described_by(_arguments)
 def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return softmax over the unmasked elements; 0 at the masked ones."""
+    """Return softmax over the unmasked elements; 0 at the masked ones.
+
+    Shape: the shape of the input.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.softmax(x, 1, mask=m)
+        tensor([[0.2689, 0.7311],
+                [1.0000, 0.0000]])
+    """
     return _normalised(_F.softmax, input, dim, dtype, mask, float("-inf"))
 
 
+@described_by(_arguments)
 def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return the logarithm of softmax over the unmasked elements; -inf at the masked ones."""
+    """Return the logarithm of softmax over the unmasked elements; -inf at the masked ones.
+
+    Shape: the shape of the input.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.log_softmax(x, 1, mask=m)
+        tensor([[-1.3133, -0.3133],
+                [ 0.0000,    -inf]])
+    """
     return _normalised(_F.log_softmax, input, dim, dtype, mask, float("-inf"))
 
 
+@described_by(_arguments)
 def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Return softmax of the negated unmasked elements; 0 at the masked ones."""
+    """Return softmax of the negated unmasked elements; 0 at the masked ones.
+
+    Shape: the shape of the input.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.softmin(x, 1, mask=m)
+        tensor([[0.7311, 0.2689],
+                [1.0000, 0.0000]])
+    """
     return _normalised(lambda x, d: _F.softmax(-x, d), input, dim, dtype, mask, float("inf"))
 
 
+@described_by(_arguments)
 def normalize(
     input: Tensor,
     ord: float,
@@ -383,7 +622,20 @@ def normalize(
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Divide the unmasked elements by their norm along a dimension, at least eps; 0 at the masked ones."""
+    """Divide the unmasked elements by their norm along a dimension, at least eps; 0 at the masked ones.
+
+    Args:
+        ord: the order of the norm.
+        eps: the least divisor.
+    Shape: the shape of the input.
+
+    Example:
+        >>> x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> m = flambeau.tensor([[True, True], [True, False]])
+        >>> flambeau.masked.normalize(x, 1.0, 1, mask=m)
+        tensor([[0.3333, 0.6667],
+                [1.0000, 0.0000]])
+    """
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     given = _filled(input if dtype is None else input.to(dtype), mask, 0)
     return given / length.clamp_min(eps)

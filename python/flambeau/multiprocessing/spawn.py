@@ -22,6 +22,11 @@ class ProcessException(Exception):
         msg: what happened.
         error_index: which process.
         error_pid: its number in the system.
+
+    Example:
+        >>> error = flambeau.multiprocessing.ProcessException("it failed", 1, 4711)
+        >>> error.error_index, error.pid
+        (1, 4711)
     """
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
@@ -34,15 +39,34 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """The function raised an exception in one process; the message has its traceback."""
+    """The function raised an exception in one process; the message has its traceback.
+
+    Args:
+        msg: the message.
+        error_index: the index of the process.
+        error_pid: its number in the system.
+
+    Example:
+        >>> error = flambeau.multiprocessing.ProcessRaisedException("ValueError: no data", 0, 4711)
+        >>> str(error)
+        'ValueError: no data'
+    """
 
 
 class ProcessExitedException(ProcessException):
     """A process ended by a signal or by `exit()`, before the function returned.
 
     Args:
-        exit_code: what it left.
-        signal_name: the signal's name, if it was one.
+        msg: the message.
+        error_index: the index of the process.
+        error_pid: its number in the system.
+        exit_code: the exit status; the negative number of a signal.
+        signal_name: the signal's name, if a signal ended the process.
+
+    Example:
+        >>> error = flambeau.multiprocessing.ProcessExitedException("ended", 0, 4711, -9, "SIGKILL")
+        >>> error.exit_code, error.signal_name
+        (-9, 'SIGKILL')
     """
 
     def __init__(
@@ -71,6 +95,11 @@ class ProcessContext:
     Args:
         processes: the processes.
         error_files: where each of them writes its traceback.
+
+    Example:
+        >>> context = flambeau.multiprocessing.start_processes(print, nprocs=0, join=False)
+        >>> context.pids(), context.join()
+        ([], True)
     """
 
     def __init__(self, processes: list[Any], error_files: list[str]) -> None:
@@ -153,7 +182,14 @@ def start_processes(
         join: wait for all of them, and return None.
         daemon: end them with this process.
         start_method: "spawn", "fork" or "forkserver".
-    Raises: with `join`, as `ProcessContext.join`.
+
+    Returns: the processes; None with `join`.
+
+    Raises: ProcessRaisedException and ProcessExitedException with `join`, as `ProcessContext.join`.
+
+    Example:
+        >>> import math
+        >>> flambeau.multiprocessing.start_processes(math.sqrt, nprocs=2, start_method="fork")
     """
     context = multiprocessing.get_context(start_method)
     processes, reports = [], []
@@ -181,5 +217,16 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run ``fn(i, *args)`` in fresh processes; see `start_processes`."""
+    """Run ``fn(i, *args)`` in fresh processes i = 0 .. nprocs - 1.
+
+    Args: as for `multiprocessing.start_processes`.
+
+    Returns: the processes; None with `join`.
+
+    Raises: ProcessRaisedException and ProcessExitedException with `join`, as `ProcessContext.join`.
+
+    Example:
+        >>> import math
+        >>> flambeau.multiprocessing.spawn(math.sqrt, nprocs=1)
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -14,6 +14,7 @@ from typing import Any
 from flambeau import _C
 from flambeau._arguments.checks import require_type
 from flambeau._C import Tensor
+from flambeau._loading.documentation import described_by
 
 __all__ = [
     "bartlett",
@@ -30,6 +31,26 @@ __all__ = [
 ]
 
 _f = _C._functions
+
+
+def _arguments(M: int, sym: bool, **how: Any) -> None:
+    """Hold the documentation that the windows share.
+
+    Args:
+        M: the number of points, 0 or more.
+        sym: whether the window is symmetric instead of periodic.
+        **how: `dtype` (float32 or float64; None means the default dtype), `layout` (strided), `device` and
+            `requires_grad` of the result.
+
+    Shape:
+        ``(M,)``.
+
+    Raises:
+        ValueError for a negative `M`, another dtype and another layout.
+
+    Source:
+        Harris 1978, "On the use of windows for harmonic analysis with the discrete Fourier transform".
+    """
 
 
 def _window(
@@ -63,9 +84,10 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    r"""Sum of cosines of multiples of one turn.
+    """Return a sum of cosines of multiples of one turn.
 
-    .. math:: w_n = \sum_k (-1)^k a_k \cos(2 \pi k n / N)
+    Formula:
+        w_n = sum over k of (-1)**k * a_k * cos(2 * pi * k * n / N)
 
     Args:
         M: number of points.
@@ -77,10 +99,12 @@ def general_cosine(
         requires_grad: whether it records its use.
 
     Shape: ``(M,)``.
-    Raises: ValueError for negative ``M``, other dtypes and layouts, and no coefficients.
+    Raises: TypeError for coefficients that cannot be iterated over; ValueError for a negative `M`, other
+        dtypes and layouts, and no coefficients.
 
-    >>> general_cosine(3, a=[0.5, 0.5]).tolist()
-    [0.0, 1.0, 0.0]
+    Example:
+        >>> flambeau.signal.windows.general_cosine(3, a=[0.5, 0.5]).tolist()
+        [0.0, 1.0, 0.0]
     """
     how = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
 
@@ -96,47 +120,76 @@ def general_cosine(
     return _window("general_cosine", M, sym, how, values)
 
 
+@described_by(_arguments)
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **how: Any) -> Tensor:
-    r"""Raised cosine on a pedestal: :math:`w_n = \alpha - (1 - \alpha) \cos(2 \pi n / N)`.
+    """Return a raised cosine on a pedestal.
 
-    >>> general_hamming(3, alpha=0.5).tolist()
-    [0.0, 1.0, 0.0]
+    Formula:
+        w_n = alpha - (1 - alpha) * cos(2 * pi * n / N)
+
+    Args:
+        alpha: the weight of the constant.
+
+    Example:
+        >>> flambeau.signal.windows.general_hamming(3, alpha=0.5).tolist()
+        [0.0, 1.0, 0.0]
     """
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **how)
 
 
+@described_by(_arguments)
 def hamming(M: int, *, sym: bool = True, **how: Any) -> Tensor:
-    r"""Hamming's window: :math:`w_n = 0.54 - 0.46 \cos(2 \pi n / N)`.
+    """Return a Hamming window.
 
-    >>> hamming(1).tolist()
-    [1.0]
+    Formula:
+        w_n = 0.54 - 0.46 * cos(2 * pi * n / N)
+
+    Example:
+        >>> flambeau.signal.windows.hamming(4)
+        tensor([0.0800, 0.7700, 0.7700, 0.0800])
     """
     return general_hamming(M, sym=sym, **how)
 
 
+@described_by(_arguments)
 def hann(M: int, *, sym: bool = True, **how: Any) -> Tensor:
-    r"""Hann's window: :math:`w_n = \sin^2(\pi n / N)`.
+    """Return a Hann window.
 
-    >>> hann(3).tolist()
-    [0.0, 1.0, 0.0]
+    Formula:
+        w_n = sin(pi * n / N)**2
+
+    Example:
+        >>> flambeau.signal.windows.hann(3).tolist()
+        [0.0, 1.0, 0.0]
     """
     return general_hamming(M, alpha=0.5, sym=sym, **how)
 
 
+@described_by(_arguments)
 def blackman(M: int, *, sym: bool = True, **how: Any) -> Tensor:
-    r"""Blackman's window: :math:`w_n = 0.42 - 0.5 \cos(2 \pi n / N) + 0.08 \cos(4 \pi n / N)`.
+    """Return a Blackman window.
 
-    >>> blackman(1).tolist()
-    [1.0]
+    Formula:
+        w_n = 0.42 - 0.5 * cos(2 * pi * n / N) + 0.08 * cos(4 * pi * n / N)
+
+    Example:
+        >>> [round(w, 2) for w in flambeau.signal.windows.blackman(4).tolist()]
+        [-0.0, 0.63, 0.63, -0.0]
     """
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **how)
 
 
+@described_by(_arguments)
 def nuttall(M: int, *, sym: bool = True, **how: Any) -> Tensor:
-    r"""Nuttall's minimal window of four cosine terms.
+    """Return Nuttall's window of four cosine terms.
 
-    >>> nuttall(1).tolist()
-    [1.0]
+    Formula:
+        w_n = sum over k of (-1)**k * a_k * cos(2 * pi * k * n / N),
+        a = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+
+    Example:
+        >>> flambeau.signal.windows.nuttall(4)
+        tensor([3.6280e-04, 5.2923e-01, 5.2923e-01, 3.6280e-04])
     """
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **how)
 
@@ -147,38 +200,52 @@ def _own(
     return {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
 
 
+@described_by(_arguments)
 def bartlett(M: int, *, sym: bool = True, **how: Any) -> Tensor:
-    r"""Triangle that is 0 at the ends: :math:`w_n = 1 - |2 n / N - 1|`.
+    """Return a triangle that is 0 at the ends.
 
-    >>> bartlett(3).tolist()
-    [0.0, 1.0, 0.0]
+    Formula:
+        w_n = 1 - abs(2 * n / N - 1)
+
+    Example:
+        >>> flambeau.signal.windows.bartlett(3).tolist()
+        [0.0, 1.0, 0.0]
     """
     return _window("bartlett", M, sym, _own(**how), lambda n, N: 1 - _f.abs(n * (2 / N) - 1))
 
 
+@described_by(_arguments)
 def cosine(M: int, *, sym: bool = True, **how: Any) -> Tensor:
-    r"""Half a sine wave: :math:`w_n = \sin(\pi (n + 1/2) / (N + 1))`.
+    """Return half a sine wave.
 
-    >>> cosine(1).tolist()
-    [1.0]
+    Formula:
+        w_n = sin(pi * (n + 1/2) / (N + 1))
+
+    Example:
+        >>> flambeau.signal.windows.cosine(4)
+        tensor([0.3827, 0.9239, 0.9239, 0.3827])
     """
     return _window("cosine", M, sym, _own(**how), lambda n, N: _f.sin((n + 0.5) * (math.pi / (N + 1))))
 
 
+@described_by(_arguments)
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **how: Any
 ) -> Tensor:
-    r"""Exponential decay to both sides of the centre: :math:`w_n = \exp(-|n - c| / \tau)`.
+    """Return an exponential decay to both sides of a center.
+
+    Formula:
+        w_n = exp(-abs(n - center) / tau)
 
     Args:
-        M: number of points.
-        center: c, in points; the middle by default. Only for periodic windows.
-        tau: the decay, in points; positive.
-        sym: symmetric instead of periodic.
-        how: dtype, layout, device and requires_grad.
+        center: in points. None means the middle; other values need ``sym=False``.
+        tau: the decay in points, above 0.
 
-    >>> exponential(1).tolist()
-    [1.0]
+    Raises: ValueError for `tau` of 0 or less, and for a `center` of a symmetric window.
+
+    Example:
+        >>> flambeau.signal.windows.exponential(4)
+        tensor([0.2231, 0.6065, 0.6065, 0.2231])
     """
     if tau <= 0:
         raise ValueError(f"exponential: expected tau > 0, got {tau}")
@@ -191,22 +258,42 @@ def exponential(
     return _window("exponential", M, sym, _own(**how), values)
 
 
+@described_by(_arguments)
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **how: Any) -> Tensor:
-    r"""Bell curve: :math:`w_n = \exp(-((n - N/2) / \sigma)^2 / 2)`, ``std`` being :math:`\sigma` in points.
+    """Return a bell curve.
 
-    >>> gaussian(1).tolist()
-    [1.0]
+    Formula:
+        w_n = exp(-((n - N / 2) / std)**2 / 2)
+
+    Args:
+        std: the standard deviation in points, above 0.
+
+    Raises: ValueError for `std` of 0 or less.
+
+    Example:
+        >>> flambeau.signal.windows.gaussian(4)
+        tensor([0.3247, 0.8825, 0.8825, 0.3247])
     """
     if std <= 0:
         raise ValueError(f"gaussian: expected std > 0, got {std}")
     return _window("gaussian", M, sym, _own(**how), lambda n, N: _f.exp(-0.5 * _f.square((n - N / 2) / std)))
 
 
+@described_by(_arguments)
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **how: Any) -> Tensor:
-    r"""Kaiser's window: :math:`w_n = I_0(\beta \sqrt{1 - (2 n / N - 1)^2}) / I_0(\beta)`, ``beta`` >= 0.
+    """Return a Kaiser window.
 
-    >>> kaiser(1).tolist()
-    [1.0]
+    Formula:
+        w_n = I0(beta * sqrt(1 - (2 * n / N - 1)**2)) / I0(beta)
+
+    Args:
+        beta: the shape, 0 or more; larger values have lower side lobes and a wider main lobe.
+
+    Raises: ValueError for a negative `beta`.
+
+    Example:
+        >>> flambeau.signal.windows.kaiser(4)
+        tensor([5.2773e-05, 5.1884e-01, 5.1884e-01, 5.2773e-05])
     """
     if beta < 0:
         raise ValueError(f"kaiser: expected beta >= 0, got {beta}")

@@ -30,9 +30,10 @@ __all__ = [
 
 
 def mm(input: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
-    r"""Product of a sparse matrix with a strided or a sparse one.
+    """Multiply a sparse matrix by a strided or a sparse one.
 
-    .. math:: y_{ij} = \sum_p a_{ip} b_{pj}
+    Formula:
+        y[i, j] = sum over p of input[i, p] * mat2[p, j]
 
     The gradient of `input` is sparse with the entries of `input`; that of a strided `mat2` is strided.
 
@@ -40,6 +41,16 @@ def mm(input: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
         input: sparse matrix (n, k).
         mat2: matrix (k, m).
         reduce: None; PyTorch has reductions for compressed layouts alone.
+
+    Shape: ``(n, k)``, ``(k, m)`` -> ``(n, m)``; sparse if `mat2` is.
+
+    Raises: NotImplementedError for a `reduce`; RuntimeError for sizes that do not fit.
+
+    Example:
+        >>> a = flambeau.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
+        >>> flambeau.sparse.mm(a, flambeau.tensor([[1.0], [3.0]]))
+        tensor([[6.],
+                [0.]])
     """
     if reduce is not None:
         raise NotImplementedError(f"sparse.mm: reduce={reduce!r}: {COMPRESSED}")
@@ -57,6 +68,14 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: 
         mat2: strided matrix (k, m).
         beta: scale of `mat`; 0 ignores it.
         alpha: scale of the product.
+
+    Shape: ``(n, m)``, ``(n, k)``, ``(k, m)`` -> ``(n, m)``.
+
+    Example:
+        >>> a = flambeau.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
+        >>> flambeau.sparse.addmm(flambeau.ones(2, 1), a, flambeau.tensor([[1.0], [3.0]]), beta=0.5)
+        tensor([[6.5000],
+                [0.5000]])
     """
     product = mm(mat1, mat2)
     product = product if alpha == 1 else product * alpha
@@ -74,17 +93,54 @@ def sampled_addmm(
     alpha: float = 1.0,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Raise NotImplementedError: PyTorch has it for compressed layouts, which do not exist here."""
+    """Refuse: PyTorch has this function for compressed layouts, which do not exist here.
+
+    Args:
+        input: a sparse matrix.
+        mat1: a matrix.
+        mat2: a matrix.
+        beta: scale of `input`.
+        alpha: scale of the product.
+        out: where the result would be written.
+
+    Returns: nothing; it raises.
+
+    Raises: NotImplementedError always.
+
+    Example:
+        >>> try:
+        ...     flambeau.sparse.sampled_addmm(flambeau.eye(2), flambeau.eye(2), flambeau.eye(2))
+        ... except (NotImplementedError, RuntimeError) as error:
+        ...     print("refused")
+        refused
+    """
     raise NotImplementedError(f"sampled_addmm: {COMPRESSED}")
 
 
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
-    """Raise NotImplementedError: PyTorch has it for compressed layouts, which do not exist here."""
+    """Refuse: PyTorch has this function for compressed layouts, which do not exist here.
+
+    Args:
+        input: a sparse matrix.
+        other: the right side.
+        left: whether the matrix stands on the left.
+
+    Returns: nothing; it raises.
+
+    Raises: NotImplementedError always.
+
+    Example:
+        >>> try:
+        ...     flambeau.sparse.spsolve(flambeau.eye(2), flambeau.ones(2))
+        ... except (NotImplementedError, RuntimeError) as error:
+        ...     print("refused")
+        refused
+    """
     raise NotImplementedError(f"spsolve: {COMPRESSED}")
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: Any = None) -> Tensor:
-    """Sparse matrix with the rows of `diagonals` on its diagonals.
+    """Return a sparse matrix with the rows of `diagonals` on its diagonals.
 
     Row i stands on the diagonal ``offsets[i]``: element (r, c) with ``c - r == offsets[i]`` is
     ``diagonals[i, c]``. Elements outside the matrix are left out.
@@ -94,7 +150,16 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: An
         offsets: int64, one number for each diagonal; 0 is the main one, positive ones lie above it.
         shape: (rows, columns).
         layout: sparse_coo or None.
+
+    Shape: `shape`.
+
     Raises: RuntimeError for offsets that repeat or are not int64, and for shapes that do not fit.
+
+    Example:
+        >>> diagonals = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> flambeau.sparse.spdiags(diagonals, flambeau.tensor([0, 1]), (2, 2)).to_dense()
+        tensor([[1., 4.],
+                [0., 2.]])
     """
     rows = _checked_diagonals(diagonals, offsets, shape, layout)
     steps = offsets.reshape(-1)
@@ -128,14 +193,21 @@ def _checked_diagonals(diagonals: Tensor, offsets: Tensor, shape: Sequence[int],
 
 
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: Any = None) -> Tensor:
-    """Sum of elements, along `dim` or of all.
+    """Sum the elements, along `dim` or all of them.
 
     Args:
         input: sparse tensor.
         dim: dimensions to sum; None: all, and the result is strided.
         dtype: of the result; None: that of `input`, int64 for integers that are summed over all dimensions.
+
     Returns: a sparse tensor of the sparse dimensions that are left, a strided one if there is none.
+
     Raises: RuntimeError for a dimension that is named twice, NotImplementedError for a strided tensor.
+
+    Example:
+        >>> a = flambeau.tensor([[0.0, 2.0], [1.0, 3.0]]).to_sparse()
+        >>> flambeau.sparse.sum(a), flambeau.sparse.sum(a, 0).to_dense()
+        (tensor(6.), tensor([1., 5.]))
     """
     _require_sparse("sum", input)
     if dtype is not None:
@@ -184,12 +256,21 @@ def _groups(entries: Tensor, dim: int) -> tuple[Tensor, int]:
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Log-softmax along `dim` over the entries: what is absent counts as minus infinity.
+    """Return the logarithm of softmax along `dim` over the entries; absent elements count as minus infinity.
 
     Args:
         input: sparse tensor of a floating dtype.
         dim: dimension to normalise.
         dtype: cast to this first.
+
+    Shape: the shape of the input.
+
+    Raises: NotImplementedError for another layout or dtype; IndexError for a `dim` out of range.
+
+    Example:
+        >>> a = flambeau.tensor([[0.0, 2.0], [1.0, 1.0]]).to_sparse()
+        >>> flambeau.sparse.log_softmax(a, 1).values()
+        tensor([ 0.0000, -0.6931, -0.6931])
     """
     _require_sparse("softmax", input)
     entries = (input if dtype is None else input.to(dtype)).coalesce()
@@ -214,12 +295,20 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Softmax along `dim` over the entries: what is absent counts as minus infinity, and stays 0.
+    """Return softmax along `dim` over the entries; absent elements count as minus infinity and stay 0.
 
     Args:
         input: sparse tensor of a floating dtype.
         dim: dimension to normalise.
         dtype: cast to this first.
+
+    Shape: the shape of the input.
+
+    Example:
+        >>> a = flambeau.tensor([[0.0, 2.0], [1.0, 1.0]]).to_sparse()
+        >>> flambeau.sparse.softmax(a, 1).to_dense()
+        tensor([[0.0000, 1.0000],
+                [0.5000, 0.5000]])
     """
     logarithms = log_softmax(input, dim, dtype=dtype)
     values = logarithms.values().exp()
@@ -234,6 +323,11 @@ class check_sparse_tensor_invariants:
 
     Args:
         enable: whether to check.
+
+    Example:
+        >>> with flambeau.sparse.check_sparse_tensor_invariants():
+        ...     flambeau.sparse.check_sparse_tensor_invariants.is_enabled()
+        True
     """
 
     def __init__(self, enable: bool = True) -> None:
@@ -278,6 +372,17 @@ def as_sparse_gradcheck(gradcheck: Any) -> Any:
 
     The gradient is checked at the entries alone, which is what ``masked=True`` means; without it, absent
     elements count too, and the tensors are passed as strided ones.
+
+    Args:
+        gradcheck: `autograd.gradcheck` or a function of the same parameters.
+
+    Returns: a function with the same parameters and `masked`.
+
+    Example:
+        >>> check = flambeau.sparse.as_sparse_gradcheck(flambeau.autograd.gradcheck)
+        >>> a = flambeau.eye(2, dtype=flambeau.float64).to_sparse().requires_grad_()
+        >>> check(lambda x: x.to_dense() * 2, (a,), masked=True)
+        True
     """
 
     @functools.wraps(gradcheck)
