@@ -74,6 +74,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(members):
         [
             *(name for name in members if re.fullmatch(r"flambeau/_C\.[\w-]+\.so", name)),
             "flambeau/lib/libdnnl.so.3",
+            "flambeau/lib/libflambeau.so",
             "flambeau/lib/libscipy_openblas.so",
             *(name for name in members if re.fullmatch(r"flambeau\.libs/libgomp-\w+\.so[\d.]+", name)),
         ]
