@@ -13,10 +13,11 @@ from codegen.commands.places import of_operators, parts_of, select
 from codegen.commands.wrappers import called_by, wrappers_of
 from codegen.deriving.provenance import ABSENT, artefacts
 from codegen.deriving.signatures import functions, methods, python_paths
+from codegen.language.blocks import sole_value
 from codegen.language.schema import show_schema
 from codegen.language.show import Infix, show, show_body
 from codegen.load import load
-from codegen.model import Expr, Model, Operator
+from codegen.model import Expr, Model, Operator, Statement
 from codegen.reading.files import DERIVATIVES
 from codegen.source.diagnostics import did_you_mean
 from codegen.writing.describe import help_text
@@ -109,8 +110,23 @@ def _derivative(op: Operator) -> Iterator[str]:
         return
     yield "  gradients:"
     for formula in op.derivative.formulas:
-        text = show(formula.expr) if formula.expr is not None else "none"
-        text = "not_implemented" if formula.not_implemented else text
-        yield f"    {', '.join(formula.args)}: {text}   ({formula.origin})"
+        names = ", ".join(formula.args)
+        if formula.body:
+            yield from _function(f"{names}", formula.body, f"   ({formula.origin})")
+        else:
+            text = "not_implemented" if formula.not_implemented else "none"
+            yield f"    {names}: {text}   ({formula.origin})"
     for name, rule in op.derivative.forward:
-        yield f"    forward {name}: {rule if isinstance(rule, str) else show(rule)}"
+        if isinstance(rule, str):
+            yield f"    forward {name}: {rule}"
+        else:
+            yield from _function(f"forward {name}", rule)
+
+
+def _function(name: str, body: Sequence[Statement], origin: str = "") -> Iterator[str]:
+    value = sole_value(body)
+    if value is not None:
+        yield f"    {name}: {show(value)}{origin}"
+        return
+    yield f"    {name}:{origin}"
+    yield from (f"        {line}" for line in show_body(body))

@@ -19,6 +19,7 @@ from codegen.deriving.symbolic import (
     replace_part,
     variables,
 )
+from codegen.language.blocks import returning
 from codegen.language.overloads import TENSOR, returns_type
 from codegen.language.pyexpr import map_children
 from codegen.model import (
@@ -95,9 +96,9 @@ def _formula(op: Operator, body: Pointwise, name: str, lowering: Lowering) -> Fo
             adjoint = gradient(expr, name, incoming, lowering.primitives, is_complex)
             adjoints.append(normal(adjoint))
     except NotDifferentiable:
-        return Formula((name,), None, True, "derived", None)
+        return Formula((name,), (), True, "derived", None)
     if name not in {n for _, expr in body.cases for n in _value_variables(expr, lowering)}:
-        return Formula((name,), None, False, "derived", None)  # a condition: no value flows from it
+        return Formula((name,), (), False, "derived", None)  # a condition: no value flows from it
     cases = _with_result(body, tuple(adjoints))
     types: dict[str, Type] = {a.name: a.type for a in op.schema.args} | {_INCOMING: TENSOR, _RESULT: TENSOR}
     if cases.is_cheap:
@@ -111,7 +112,8 @@ def _formula(op: Operator, body: Pointwise, name: str, lowering: Lowering) -> Fo
             NOWHERE,
         )
     output = op.schema.returns[0].name or "result"
-    return Formula((name,), _renamed(expr, {_INCOMING: "grad", _RESULT: output}), False, "derived", None)
+    formula = returning(_renamed(expr, {_INCOMING: "grad", _RESULT: output}))
+    return Formula((name,), formula, False, "derived", None)
 
 
 def _value_variables(expr: Expr, lowering: Lowering) -> set[str]:

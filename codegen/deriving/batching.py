@@ -35,7 +35,7 @@ def rules(op: Operator, form: Form) -> tuple[BatchRule, ...]:
 
 def _rules(op: Operator, form: Form) -> Iterator[BatchRule]:
     if is_composite(op, form) and form is not op.forms[0]:
-        yield BatchRule(BatchMethod.PARTS, (), None)
+        yield BatchRule(BatchMethod.PARTS, ())
         return
     yield from op.batching
     if op.batching and op.kind is not Kind.COMPOSITE:
@@ -45,14 +45,14 @@ def _rules(op: Operator, form: Form) -> Iterator[BatchRule]:
             names = (name for name in operands if name not in form.numbers)
             roles = ((name, BatchRole.MASK if name in masks else BatchRole.OPERAND) for name in names)
             places = tuple(BatchPlace(name, role) for name, role in roles)
-            yield BatchRule(BatchMethod.POINTWISE, places, None)
+            yield BatchRule(BatchMethod.POINTWISE, places)
         case Reduce(operands=operands, dim=str() as dim):
             fronts = tuple(BatchPlace(name, BatchRole.FRONT) for name in operands)
             kind = DimKind.DIMS_OR_ALL if takes_list(op.schema, dim) else DimKind.ONE_DIM
             place = BatchPlace(dim, BatchRole.DIM, dims=kind)
-            yield BatchRule(BatchMethod.PLACE, (*fronts, place), None)
+            yield BatchRule(BatchMethod.PLACE, (*fronts, place))
         case Composite():
-            yield BatchRule(BatchMethod.PARTS, (), None)
+            yield BatchRule(BatchMethod.PARTS, ())
 
 
 def is_composite(op: Operator, form: Form) -> bool:
@@ -68,7 +68,7 @@ def _into_outs(rule: BatchRule, form: Form) -> BatchRule | None:
         return None
     role = BatchRole.OPERAND if rule.method is BatchMethod.POINTWISE else BatchRole.FRONT
     outs = tuple(BatchPlace(a.name, role) for a in form.schema.args if a.is_out)
-    return BatchRule(rule.method, (*rule.places, *outs), rule.expr)
+    return BatchRule(rule.method, (*rule.places, *outs), rule.body)
 
 
 def takes_batches(op: Operator) -> bool:
@@ -96,7 +96,7 @@ def is_factory(op: Operator) -> bool:
     takes_options = all(BaseType(name) in types for name in ("ScalarType", "Layout", "Device"))
     is_fresh = all(result.alias is None for result in op.schema.returns)
     formulas = () if op.derivative is None else op.derivative.formulas
-    return takes_options and is_fresh and all(formula.expr is None for formula in formulas)
+    return takes_options and is_fresh and not any(formula.body for formula in formulas)
 
 
 def status(op: Operator) -> tuple[str, str]:
@@ -113,8 +113,8 @@ def status(op: Operator) -> tuple[str, str]:
 
 
 def _shown(rule: BatchRule) -> str:
-    if rule.expr is not None:
-        return "expression"
+    if rule.body:
+        return "expression" if len(rule.body) == 1 else "body"
     if rule.method is not BatchMethod.PLACE:
         return str(rule.method.value)
     shown = []

@@ -30,7 +30,7 @@ def differentiable(op: Operator) -> tuple[list[str], list[str]]:
         names = [a.name for a in op.schema.args if slots.is_tensor_like(a.type)]
         return (names if op.kind is Kind.COMPOSITE else []), []
     formulas = op.derivative.formulas
-    wanted = [name for f in formulas if f.expr is not None for name in f.args]
+    wanted = [name for f in formulas if f.body for name in f.args]
     return wanted, [name for f in formulas if f.not_implemented for name in f.args]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from codegen.deriving.symbolic import NOWHERE, NotDifferentiable, gradient, normal
+from codegen.language.blocks import returning
 from codegen.language.forms import derive
 from codegen.language.overloads import SCALAR, TENSOR, default_value, returns_type, type_of
 from codegen.model import (
@@ -133,7 +134,7 @@ class Lowering:
                     break
                 exprs.append(self.lower(normal(adjoint), types))
             chosen = None if missing else choose_case(body, exprs, types)
-            formulas.append(Formula((name,), chosen, missing, "derived", None))
+            formulas.append(Formula((name,), returning(chosen), missing, "derived", None))
         return Derivative(tuple(formulas), ((op.schema.returns[0].name or "result", "elementwise"),), ())
 
 

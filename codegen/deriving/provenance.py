@@ -92,7 +92,7 @@ def _backward(op: Operator) -> Artefact:
         if op.kind is Kind.COMPOSITE and has_tensors:
             return Artefact("backward", DERIVED, "through its parts")
         return Artefact("backward", ABSENT, "not differentiable")
-    given = [", ".join(f.args) for f in op.derivative.formulas if f.origin == "given" and f.expr]
+    given = [", ".join(f.args) for f in op.derivative.formulas if f.origin == "given" and f.body]
     derived = [", ".join(f.args) for f in op.derivative.formulas if f.origin == "derived"]
     gaps = [", ".join(f.args) for f in op.derivative.formulas if f.not_implemented]
     if gaps:

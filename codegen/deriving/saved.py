@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from codegen.deriving.lowering import as_tensor
+from codegen.language.blocks import expressions, map_expressions
 from codegen.language.overloads import SCALAR, TENSOR, has_tensor, is_tensor, returns_type
 from codegen.language.pyexpr import children, map_children
 from codegen.model import (
@@ -24,6 +25,7 @@ from codegen.model import (
     OptionalType,
     Prop,
     Return,
+    Statement,
     Type,
     Var,
 )
@@ -37,9 +39,9 @@ def output_names(op: Operator) -> tuple[str, ...]:
     return tuple(r.name or f"result{i}" for i, r in enumerate(returns))
 
 
-def parts(expr: Expr) -> Iterator[Expr]:
-    """Yield the expression and everything inside."""
-    waiting = [expr]
+def parts(*exprs: Expr) -> Iterator[Expr]:
+    """Yield the expressions and everything inside."""
+    waiting = [*reversed(exprs)]
     while waiting:
         part = waiting.pop()
         yield part
@@ -117,7 +119,7 @@ class Rule:
     """One formula of one node, ready to be written."""
 
     args: tuple[str, ...]
-    expr: Expr | None
+    body: tuple[Statement, ...]
     reads: tuple[Saved, ...]
     missing: bool  # not_implemented
 
@@ -136,7 +138,7 @@ class NodePlan:
         """`args`, and numbers where the operator takes a tensor: their edges are empty."""
         derivative = self.op.derivative
         formulas = derivative.formulas if derivative is not None else ()
-        numbers = {name for f in formulas for name in f.args if f.expr is not None} & set(self.form.numbers)
+        numbers = {name for f in formulas for name in f.args if f.body} & set(self.form.numbers)
         names = {a.name for a in self.args} | (numbers if self.args else set())
         return tuple(a for a in self.form.schema.args if a.name in names)
 
@@ -154,7 +156,7 @@ def plan_node(model: Model, op: Operator, form: Form) -> NodePlan:
     """Rewrite an operator's formulas for a form, and find what they read."""
     numbers = frozenset(form.numbers)
     formulas = op.derivative.formulas if op.derivative is not None else ()
-    wanted = [f for f in formulas if f.expr is not None or f.not_implemented]
+    wanted = [f for f in formulas if f.body or f.not_implemented]
     rules = tuple(rule for f in wanted if (rule := _rule(model, op, form, f, numbers)).args)
     names = {name for rule in rules for name in rule.args}
     args = tuple(a for a in form.schema.args if a.name in names)
@@ -163,13 +165,16 @@ def plan_node(model: Model, op: Operator, form: Form) -> NodePlan:
 
 def _rule(model: Model, op: Operator, form: Form, formula: Formula, numbers: frozenset[str]) -> Rule:
     args = tuple(name for name in formula.args if name not in numbers or len(formula.args) > 1)
-    if formula.expr is None:
-        return Rule(args, None, (), True)
+    if not formula.body:
+        return Rule(args, (), (), True)
     types: dict[str, Type] = {a.name: a.type for a in form.schema.args}
     outputs = dict(zip(output_names(op), op.schema.returns, strict=True))
     fields: dict[str, Saved] = {}
-    expr = _with_properties(with_numbers(formula.expr, numbers, model), types, outputs, fields)
-    for part in parts(expr):
+    body = map_expressions(
+        formula.body,
+        lambda expr: _with_properties(with_numbers(expr, numbers, model), types, outputs, fields),
+    )
+    for part in parts(*expressions(body)):
         if not isinstance(part, Var) or part.name in fields:
             continue
         if part.name in types:
@@ -177,7 +182,7 @@ def _rule(model: Model, op: Operator, form: Form, formula: Formula, numbers: fro
         elif part.name in outputs:
             kind = "output" if outputs[part.name].type == TENSOR else "outputs"
             fields[part.name] = Saved(part.name, kind, outputs[part.name].type, part.name)
-    return Rule(args, expr, tuple(fields.values()), False)
+    return Rule(args, body, tuple(fields.values()), False)
 
 
 def _kind(type_: Type) -> str:

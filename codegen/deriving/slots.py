@@ -84,7 +84,7 @@ def is_wrapped(op: Operator, form: Form) -> bool:
         return True
     if op.derivative is None:
         return False
-    return any(f.expr is not None or f.not_implemented for f in op.derivative.formulas)
+    return any(f.body or f.not_implemented for f in op.derivative.formulas)
 
 
 def backends(op: Operator, form: Form) -> dict[str, str]:

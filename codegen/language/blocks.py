@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from codegen.model import Assign, Branch, Effect, Expr, Loop, Raise, Result, Statement
 
@@ -16,6 +17,39 @@ def expressions(statements: Sequence[Statement]) -> Iterator[Expr]:
             yield from expressions(statement.other)
         elif isinstance(statement, Loop):
             yield from expressions(statement.body)
+
+
+def returning(expr: Expr | None) -> tuple[Statement, ...]:
+    """Return the body that only returns an expression; nothing for None."""
+    return () if expr is None else (Result(expr),)
+
+
+def sole_value(statements: Sequence[Statement]) -> Expr | None:
+    """Return the expression that a body only returns; None if it does more."""
+    match statements:
+        case (Result(value=value),):
+            return value
+    return None
+
+
+def map_expressions(statements: Sequence[Statement], visit: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
+    """Return the statements with each expression replaced by what `visit` makes of it."""
+    return tuple(_mapped(statement, visit) for statement in statements)
+
+
+def _mapped(statement: Statement, visit: Callable[[Expr], Expr]) -> Statement:
+    match statement:
+        case Assign(value=value) | Result(value=value):
+            return replace(statement, value=visit(value))
+        case Effect(call=call):
+            return Effect(visit(call))
+        case Branch(condition=condition, then=then, other=other):
+            sides = map_expressions(then, visit), map_expressions(other, visit)
+            return replace(statement, condition=visit(condition), then=sides[0], other=sides[1])
+        case Loop(names=names, lists=lists, body=body):
+            return Loop(names, tuple(map(visit, lists)), map_expressions(body, visit))
+        case Raise(error=error, message=message):
+            return Raise(error, tuple(p if isinstance(p, str) else visit(p) for p in message))
 
 
 def _own(statement: Statement) -> tuple[Expr, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codegen.language.blocks import expressions
 from codegen.language.pyexpr import children
-from codegen.model import Call, Composite, Expr, Operator, Reduce
+from codegen.model import Call, Composite, Expr, Operator, Reduce, Statement
 
 
 def forms_called(expr: Expr) -> set[str]:
@@ -15,6 +17,11 @@ def forms_called(expr: Expr) -> set[str]:
     return found
 
 
+def body_calls(statements: Sequence[Statement]) -> set[str]:
+    """Return the operator forms that a function body calls."""
+    return set().union(*map(forms_called, expressions(statements)))
+
+
 def dependencies(operator: Operator) -> set[str]:
     """Return the forms that the operator's expressions and formulas call."""
     exprs: list[Expr] = []
@@ -22,8 +29,8 @@ def dependencies(operator: Operator) -> set[str]:
         exprs += expressions(operator.body.statements)
     if isinstance(operator.body, Reduce):
         exprs += [expr for _, expr in operator.body.let]
-    exprs += [rule.expr for rule in operator.batching if rule.expr is not None]
+    bodies = [rule.body for rule in operator.batching]
     if operator.derivative is not None:
-        exprs += [f.expr for f in operator.derivative.formulas if f.expr is not None]
-        exprs += [rule for _, rule in operator.derivative.forward if not isinstance(rule, str)]
-    return set().union(*(forms_called(expr) for expr in exprs))
+        bodies += [formula.body for formula in operator.derivative.formulas]
+        bodies += [rule for _, rule in operator.derivative.forward if not isinstance(rule, str)]
+    return set().union(*map(forms_called, exprs), *map(body_calls, bodies))

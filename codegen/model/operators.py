@@ -139,11 +139,11 @@ class BatchPlace:
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
-    """One way to run an operator under vmap; `expr`: of PARTS, if not those of the operator's body."""
+    """One way to run an operator under vmap; `body`: of PARTS, if not those of the operator's body."""
 
     method: BatchMethod
     places: tuple[BatchPlace, ...]
-    expr: Expr | None
+    body: tuple[Statement, ...] = ()
     reason: str = ""  # of LOOP
     position: Position | None = field(compare=False, default=None)
 
@@ -159,13 +159,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Gradient of the named arguments (several when one call yields all), tensor level.
+    """Gradient of the named arguments (several when one call yields all): a function body.
 
-    expr None: `none` (not differentiable). not_implemented formulas raise when they are reached.
+    body (): `none` (not differentiable). not_implemented formulas raise when they are reached.
     """
 
     args: tuple[str, ...]
-    expr: Expr | None
+    body: tuple[Statement, ...]
     not_implemented: bool
     origin: str  # "given" or "derived"
     position: Position | None = field(compare=False)
@@ -176,7 +176,8 @@ class Derivative:
     """All that derivatives.yaml and the partial derivatives say about one operator."""
 
     formulas: tuple[Formula, ...]  # cover each differentiable argument once
-    forward: tuple[tuple[str, str | Expr], ...]  # output name -> "linear" | "elementwise" | expression
+    # output name -> "linear" | "elementwise" | function body
+    forward: tuple[tuple[str, str | tuple[Statement, ...]], ...]
     nondifferentiable_outputs: tuple[str, ...]
     node: str | None = None  # the shown name of its nodes; None: made from the operator's
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from codegen.language.forms import result_names, takes_list, tensor_args
 from codegen.language.overloads import plain
-from codegen.language.tensor_expr import TensorParser, unknown
+from codegen.language.tensor_expr import unknown
 from codegen.model import (
     BaseType,
     BatchPlace,
@@ -18,6 +18,7 @@ from codegen.model import (
 )
 from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 from codegen.reading import keys
+from codegen.reading.block_parser import parse_function
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
 from codegen.reading.fields import Fields, check_keys
@@ -60,7 +61,7 @@ def _rule(fields: Fields, draft: Draft, context: Context) -> BatchRule | None:
             return None
     reason = fields.text("loop")
     if reason is not None:
-        return BatchRule(BatchMethod.LOOP, (), None, reason, fields.node.position)
+        return BatchRule(BatchMethod.LOOP, (), (), reason, fields.node.position)
     text = fields.scalar("expr")
     if text is not None:
         return _expression(text, draft, context)
@@ -70,7 +71,7 @@ def _rule(fields: Fields, draft: Draft, context: Context) -> BatchRule | None:
             hint = "name a tensor in front, align or fold, or give an expr"
             context.collector.add(fields.node.position, "FB0102", "vmap: a rule that places nothing", hint)
         return None
-    return BatchRule(BatchMethod.PLACE, places, None, position=fields.node.position)
+    return BatchRule(BatchMethod.PLACE, places, position=fields.node.position)
 
 
 def _stands_alone(fields: Fields, alone: str) -> bool:
@@ -87,8 +88,8 @@ def _expression(text: Text, draft: Draft, context: Context) -> BatchRule | None:
     returns = tuple(plain(r.type) for r in draft.schema.returns)
     want = returns[0] if len(returns) == 1 else TupleType(returns)
     scope = context.scope(variables, draft, draft.name, inplace_allowed=True)
-    expr = TensorParser(scope, context.collector).parse(text, want)
-    return None if expr is None else BatchRule(BatchMethod.PARTS, (), expr, position=text.position)
+    body = parse_function(text, scope, context.collector, want)
+    return None if body is None else BatchRule(BatchMethod.PARTS, (), body, position=text.position)
 
 
 def _places(fields: Fields, draft: Draft) -> Iterator[BatchPlace]:

@@ -47,6 +47,16 @@ def is_body(text: str) -> bool:
     return _RETURNS.search(text) is not None
 
 
+def parse_function(
+    text: Text, scope: Scope, collector: Collector, want: AnyType
+) -> tuple[Statement, ...] | None:
+    """Parse a text that is an expression or a function body."""
+    if is_body(text.value):
+        return BlockParser(scope, collector, want, lambda expr: expr).parse(text)
+    expr = TensorParser(scope, collector).parse(text, want)
+    return None if expr is None else (Result(expr),)
+
+
 @dataclass(slots=True)
 class BlockParser:
     """One body. `finished` is applied to each expression that it is made of."""

@@ -13,17 +13,19 @@ from codegen.model import (
     BaseType,
     Derivative,
     DTypeRule,
-    Expr,
     ExprType,
     Formula,
     Kind,
     ListType,
     OptionalType,
     Position,
+    Result,
+    Statement,
     TupleType,
     Type,
 )
 from codegen.reading import keys
+from codegen.reading.block_parser import is_body, parse_function
 from codegen.reading.context import Context
 from codegen.reading.entries import Draft
 from codegen.reading.fields import Fields
@@ -195,7 +197,7 @@ class _Reader:
         }
         self.nondifferentiable = self._nondifferentiable()
         self.formulas: list[Formula] = []
-        self.forward: list[tuple[str, str | Expr]] = []
+        self.forward: list[tuple[str, str | tuple[Statement, ...]]] = []
         self._covered: dict[str, Text] = {}
 
     def says_something(self, key: Text, value: Node) -> bool:
@@ -250,11 +252,11 @@ class _Reader:
             self._covered[name] = key
         if value.value in keys.NO_GRADIENT:
             missing = value.value == "not_implemented"
-            self.formulas.append(Formula(tuple(names), None, missing, "given", value.position))
+            self.formulas.append(Formula(tuple(names), (), missing, "given", value.position))
             return
-        expr = self._parse(names, value)
-        if expr is not None:
-            self.formulas.append(Formula(tuple(names), expr, False, "given", value.position))
+        body = self._parse(names, value)
+        if body is not None:
+            self.formulas.append(Formula(tuple(names), body, False, "given", value.position))
 
     def _check_name(self, key: Text, name: str) -> bool:
         if name in self.differentiable:
@@ -302,19 +304,22 @@ class _Reader:
     def _has_grad(self, output: str) -> bool:
         return has_tensor(self.outputs[output]) and output not in self.nondifferentiable
 
-    def _parse(self, names: list[str], value: Text) -> Expr | None:
+    def _parse(self, names: list[str], value: Text) -> tuple[Statement, ...] | None:
         variables = self.variables()
         wants: list[Type] = [_gradient_type(self.differentiable[name]) for name in names]
         what = f"the gradient of {self.draft.name} for {', '.join(names)}"
         if len(names) > 1:
             variables["output_mask"] = ListType(BaseType("bool"), len(names))
-        parser = TensorParser(self.context.scope(variables, self.draft, what), self.context.collector)
-        expr = parser.parse(value, None if len(names) > 1 else wants[0])
-        if expr is None or len(names) == 1:
-            return expr
+        scope = self.context.scope(variables, self.draft, what)
+        if len(names) == 1 or is_body(value.value):
+            want = wants[0] if len(names) == 1 else TupleType(tuple(wants))
+            return parse_function(value, scope, self.context.collector, want)
+        expr = TensorParser(scope, self.context.collector).parse(value)
+        if expr is None:
+            return None
         have = type_of(expr)
         if isinstance(have, TupleType) and len(have.items) == len(names):
-            return expr
+            return (Result(expr),)
         count = len(have.items) if isinstance(have, TupleType) else 1
         message = f"{what}: expected {len(names)} gradients, got {count}"
         self.error(value, "FB0406", message, "yield a tuple with one gradient per argument")
@@ -351,10 +356,10 @@ class _Reader:
             variables[f"{name}_p"] = type_
             variables[f"{name}_t"] = type_
         what = f"the forward rule of {self.draft.name}"
-        parser = TensorParser(self.context.scope(variables, self.draft, what), self.context.collector)
-        expr = parser.parse(value, self.outputs[key.value])
-        if expr is not None:
-            self.forward.append((key.value, expr))
+        scope = self.context.scope(variables, self.draft, what)
+        body = parse_function(value, scope, self.context.collector, self.outputs[key.value])
+        if body is not None:
+            self.forward.append((key.value, body))
 
 
 def _gradient_type(type_: Type) -> Type:

@@ -144,7 +144,7 @@ VMAP: dict[str, Key] = {
     "strides": Key("Arguments that list strides, one for each dimension.", "list"),
     "offsets": Key("Arguments that count elements from the beginning of memory.", "list"),
     "times": Key("Counts that are multiplied by the batch size.", "list"),
-    "expr": Key("A tensor expression of operators that have rules; stands alone."),
+    "expr": Key("A tensor expression, or a function body, of operators that have rules; stands alone."),
     "loop": Key("Why the operator runs once per entry of the batch; stands alone."),
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from codegen.deriving import slots
 from codegen.deriving.saved import NodePlan, plan_node
-from codegen.language.calls import forms_called
+from codegen.language.calls import body_calls
 from codegen.model import Form, FormKind, Model, Operator
 from codegen.writing.autograd_nodes import NodeDecl, NodeWriter, camel
 from codegen.writing.autograd_wrappers import WrapperDecl, WrapperWriter
@@ -39,8 +39,7 @@ def _families(
     names = set(forward)
     for plan in plans:
         for rule in plan.rules:
-            if rule.expr is not None:
-                names |= forms_called(rule.expr)
+            names |= body_calls(rule.body)
     return tuple(sorted({model.form(name)[0].family for name in names} | {family}))
 
 

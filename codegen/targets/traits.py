@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from codegen.deriving import batching, slots
 from codegen.language import spelling
-from codegen.language.calls import forms_called
+from codegen.language.calls import body_calls
 from codegen.model import BatchRule, Form, FormKind, Kind, Model, Operator
 from codegen.model.enumerations import BatchMethod
 from codegen.writing.body_spelling import FunctionDecl, batched_parts
@@ -38,7 +38,7 @@ class TraitsDecl:
             if rule.places:  # parts without a place need no table
                 tables += place_tables(name, rule, form, op)
             parts = "nullptr"
-            if rule.expr is not None:
+            if rule.body:
                 functions.append(batched_parts(model, op, form, rule, index))
                 parts = f"reinterpret_cast<void*>(&{functions[-1].name})"
             elif rule.method is BatchMethod.PARTS:
@@ -89,7 +89,7 @@ def _composite(op: Operator, form: Form) -> str:
 
 
 def _externs(op: Operator, form: Form, rules: Iterable[BatchRule]) -> Iterator[str]:
-    if any(rule.method is BatchMethod.PARTS and rule.expr is None for rule in rules):
+    if any(rule.method is BatchMethod.PARTS and not rule.body for rule in rules):
         types = ", ".join(spelling.parameter(arg).rpartition(" ")[0] for arg in form.schema.args)
         returns = spelling.return_type(form.schema.returns)
         yield f"{returns} {_composite(op, form)}(DispatchKeySet{', ' * bool(types)}{types})"
@@ -99,17 +99,15 @@ def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
     """The families whose operators the parts of given rules call."""
     called: set[str] = set()
     for op in operators:
-        called |= set().union(*(forms_called(r.expr) for r in op.batching if r.expr is not None))
-        if any(
-            r.expr is not None and f.kind is not FormKind.FUNCTIONAL for f in op.forms for r in op.batching
-        ):
+        called |= set().union(*(body_calls(r.body) for r in op.batching))
+        if any(r.body and f.kind is not FormKind.FUNCTIONAL for f in op.forms for r in op.batching):
             called.add(op.name)
     return {model.form(name)[0].family for name in called}
 
 
 def _includes(family: str, families: set[str]) -> Iterator[str]:
     if families:
-        yield from ("aten/core/factory.h", "aten/core/host_expr.h")
+        yield from ("aten/core/factory.h", "aten/core/host_expr.h", "aten/core/tensor_text.h")
         yield from ("aten/dispatch/assign.h", "aten/dispatch/become_view.h")
     yield "aten/dispatch/operator_traits.h"
     yield from (f"torchgen_out/aten/{name}_ops.h" for name in sorted({family, *families}))

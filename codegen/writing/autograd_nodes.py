@@ -17,9 +17,11 @@ from codegen.deriving.saved import (
 )
 from codegen.language import schema as schema_text
 from codegen.language import spelling
+from codegen.language.blocks import expressions
 from codegen.language.overloads import TENSOR
-from codegen.model import BaseType, ListType, Model, OptionalType, Var
+from codegen.model import BaseType, ListType, Model, Operator, OptionalType, TupleType, Type, Var
 from codegen.writing import tensor_spelling
+from codegen.writing.block_spelling import value_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,8 @@ class NodeWriter:
 
     def _incoming(self) -> Iterator[str]:
         """Names for the gradients of the outputs."""
-        exprs = [rule.expr for rule in self.plan.rules if rule.expr is not None]
-        read = {p.name for e in exprs for p in parts(e) if isinstance(p, Var)}
+        exprs = [expr for rule in self.plan.rules for expr in expressions(rule.body)]
+        read = {p.name for p in parts(*exprs) if isinstance(p, Var)}
         alone = len(self.outputs) == 1
         if alone and self.outputs[0][2] == TENSOR:
             index, name, _ = self.outputs[0]
@@ -206,14 +208,18 @@ class NodeWriter:
         yield "}"
 
     def _assign(self, rule: Rule) -> Iterator[str]:
-        assert rule.expr is not None
-        text = self.writer.write(rule.expr)
+        types = tuple(_gradient_type(self.plan.op, name) for name in rule.args)
+        type_ = types[0] if len(types) == 1 else TupleType(types)
+
+        def stored(begin: str) -> Iterator[str]:
+            yield from value_lines(self.writer, rule.body, type_, begin, ";")
+
         if len(rule.args) > 1:
-            if any(isinstance(p, Var) and p.name == "output_mask" for p in parts(rule.expr)):
+            if any(isinstance(p, Var) and p.name == "output_mask" for p in parts(*expressions(rule.body))):
                 wanted = ", ".join(self._wanted(name) for name in rule.args)
                 yield f"  const bool output_mask_values[] = {{{wanted}}};"
                 yield "  const ArrayRef<bool> output_mask(output_mask_values);"
-            yield f"  const auto computed = {text};"
+            yield from stored("  const auto computed = ")
             edges = {a.name for a in self.plan.args}
             for i, name in enumerate(rule.args):
                 if name in edges:
@@ -223,13 +229,19 @@ class NodeWriter:
         name = rule.args[0]
         arg = next(a for a in self.plan.args if a.name == name)
         if not is_list(arg.type):
-            yield f"  gradients[{self._offset(name)}] = {text};"
+            yield from stored(f"  gradients[{self._offset(name)}] = ")
             return
-        yield f"  const auto computed = {text};"
+        yield from stored("  const auto computed = ")
         count, place = f"count_of_{name}", f"gradients[{self._offset(name)} + i]"
         expected = f'"expected a gradient for each of ", {count}, " tensors, got ", computed.size()'
         yield f"  check(computed.size() == {count}, {expected});"
         yield f"  for (size_t i = 0; i < {count}; ++i) {place} = computed[i];"
+
+
+def _gradient_type(op: Operator, name: str) -> Type:
+    """The type of the gradient of an argument: a Tensor, or a list of them."""
+    type_ = next(arg.type for arg in op.schema.args if arg.name == name)
+    return ListType(TENSOR) if is_list(type_) else TENSOR
 
 
 def _needs_view(type_: OptionalType) -> bool:

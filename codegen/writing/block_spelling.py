@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from codegen.language.blocks import assigned
+from codegen.language.blocks import assigned, sole_value
 from codegen.language.pyexpr import names_in
 from codegen.language.spelling import local, owned
 from codegen.model import (
@@ -12,6 +12,7 @@ from codegen.model import (
     Branch,
     Effect,
     Expr,
+    ExprType,
     Host,
     ListType,
     Loop,
@@ -90,6 +91,19 @@ class BlockSpelling:
             yield "} else {"
             yield from self.lines(branch.other, frozenset(known))
         yield "}"
+
+
+def value_lines(
+    writer: TensorSpelling, statements: Sequence[Statement], type_: ExprType, begin: str, end: str
+) -> Iterator[str]:
+    """Yield `begin`, the value of a body and `end`; more than an expression is a function called at once."""
+    value = sole_value(statements)
+    if value is not None:
+        yield f"{begin}{writer.write(value)}{end}"
+        return
+    yield f"{begin}[&]() -> {owned(type_)} {{"
+    yield from (f"  {line}" for line in BlockSpelling(writer).lines(statements))
+    yield f"}}(){end}"
 
 
 def _added(statement: Assign) -> Expr | None:

@@ -329,7 +329,7 @@ def _assign(op: Operator, form: Form, result: str) -> Iterator[str]:
 def _cuts_graph(op: Operator) -> bool:
     """Whether a view has no history: its argument's gradient is `none`."""
     formulas = op.derivative.formulas if op.derivative else ()
-    return bool(formulas) and all(f.expr is None and not f.not_implemented for f in formulas)
+    return bool(formulas) and not any(f.body or f.not_implemented for f in formulas)
 
 
 def _view(op: Operator, form: Form, body: View) -> Iterator[str]:
@@ -384,9 +384,8 @@ def _view_in_place(model: Model, op: Operator, body: Composite) -> Iterator[str]
 
 
 def batched_parts(model: Model, op: Operator, form: Form, rule: BatchRule, index: int) -> FunctionDecl:
-    """Spell the function of a batching rule that is an expression."""
-    assert rule.expr is not None
-    lines = _composite(model, op, form, Composite(rule.expr, op.position))
+    """Spell the function of a batching rule that says how to compute."""
+    lines = _composite(model, op, form, Composite(None, op.position, rule.body))
     return _signature(form, f"batched{index}", lines)
 
 

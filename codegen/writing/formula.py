@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from codegen.language.show import show
+from codegen.language.blocks import sole_value
+from codegen.language.show import show, show_body
 from codegen.model import (
     Call,
     Expr,
@@ -125,14 +126,17 @@ def gradients(op: Operator, model: Model) -> tuple[str, ...]:
 
 
 def _is_told(formula: Formula) -> bool:
-    return formula.not_implemented or formula.expr is not None
+    return formula.not_implemented or bool(formula.body)
 
 
 def _gradient(formula: Formula, model: Model) -> str:
     names = ", ".join(formula.args)
-    if formula.not_implemented or formula.expr is None:
+    if formula.not_implemented:
         return f"{names}: not implemented"
-    return f"{names}: {_expanded(formula.expr, model)}"
+    value = sole_value(formula.body)
+    if value is not None:
+        return f"{names}: {_expanded(value, model)}"
+    return f"{names}: {'; '.join(line.strip() for line in show_body(formula.body))}"
 
 
 def _expanded(expr: Expr, model: Model) -> str:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from codegen.deriving.saved import NodePlan, output_names, parts, with_numbers
 from codegen.language import spelling
-from codegen.language.calls import forms_called
+from codegen.language.blocks import expressions, map_expressions, returning, sole_value
+from codegen.language.calls import body_calls
 from codegen.language.overloads import TENSOR, has_tensor
 from codegen.language.pyexpr import map_children
-from codegen.model import Argument, BaseType, Expr, Form, FormKind, ListType, Model, Pointwise, Prim, Var
+from codegen.model import (
+    Argument,
+    BaseType,
+    Expr,
+    Form,
+    FormKind,
+    ListType,
+    Model,
+    Pointwise,
+    Prim,
+    Statement,
+    Type,
+    Var,
+)
 from codegen.writing import tensor_spelling
+from codegen.writing.block_spelling import value_lines
 
 
 class ForwardMode:
@@ -24,7 +39,9 @@ class ForwardMode:
         self.written = written
         self.called: set[str] = set()
         derivative = plan.op.derivative
-        self.rules: Mapping[str, str | Expr] = dict(derivative.forward) if derivative is not None else {}
+        self.rules: Mapping[str, str | tuple[Statement, ...]] = (
+            dict(derivative.forward) if derivative is not None else {}
+        )
         self.tensors = [a for a in form.schema.args if has_tensor(a.type) and not a.is_out]
         self.base = spelling.quoted(plan.op.schema.name.base)
 
@@ -84,7 +101,13 @@ class ForwardMode:
                 yield from self._elementwise(index)
             else:
                 assert not isinstance(rule, str)
-                yield from self._set(index, self._write(rule))
+                type_ = self.plan.op.schema.returns[index].type
+                single = sole_value(rule)
+                if single is not None:
+                    yield from self._set(index, self._text(single))
+                    continue
+                yield from self._lines(rule, type_, f"const auto tangent{index} = ", ";")
+                yield from self._set(index, f"tangent{index}")
 
     def _target(self, index: int) -> str:
         if self.is_inplace:
@@ -126,23 +149,21 @@ class ForwardMode:
         yield "Tensor total;"
         conjugate = self._conjugate()
         for rule in self.plan.rules:
-            if rule.expr is None or len(rule.args) != 1:
+            if not rule.body or len(rule.args) != 1:
                 continue
             name = spelling.local(rule.args[0])
             formula = self._formula(rule.args[0])
             yield f"if (const Tensor tangent = forward_grad({name}); tangent.defined()) {{"
             yield f"  const Tensor grad = {conjugate.format('tangent')};"
-            yield f"  const Tensor part = {self._write(formula)};"
+            yield from self._lines(formula, TENSOR, "  const Tensor part = ", ";")
             yield f"  total = add_tangents(total, {conjugate.format('part')});"
             yield "}"
         yield from self._set(index, "total")
 
-    def _formula(self, name: str) -> Expr:
+    def _formula(self, name: str) -> tuple[Statement, ...]:
         derivative = self.plan.op.derivative
         assert derivative is not None
-        expr = next(f.expr for f in derivative.formulas if f.args == (name,))
-        assert expr is not None
-        return expr
+        return next(f.body for f in derivative.formulas if f.args == (name,))
 
     def _conjugate(self) -> str:
         """How a tensor is conjugated: not at all where numbers are real."""
@@ -157,12 +178,18 @@ class ForwardMode:
 
     # --- variables -------------------------------------------------------------------------------
 
-    def _write(self, expr: Expr) -> str:
+    def _lines(self, body: Sequence[Statement], type_: Type, begin: str, end: str) -> Iterator[str]:
         """Spell a rule: tensors are primals, so that no tangent of a tangent is computed."""
-        expr = self._with_primals(with_numbers(expr, frozenset(self.form.numbers), self.model))
-        self.called |= forms_called(expr)
+        body = map_expressions(body, self._prepared)
+        self.called |= body_calls(body)
         writer = tensor_spelling.TensorSpelling(self.model, self.plan.op.schema.name.base, self._name)
-        return writer.write(expr)
+        yield from value_lines(writer, body, type_, begin, end)
+
+    def _text(self, expr: Expr) -> str:
+        return "".join(self._lines(returning(expr), TENSOR, "", ""))
+
+    def _prepared(self, expr: Expr) -> Expr:
+        return self._with_primals(with_numbers(expr, frozenset(self.form.numbers), self.model))
 
     def _name(self, name: str) -> str:
         outputs = output_names(self.plan.op)
@@ -181,13 +208,13 @@ class ForwardMode:
     def _exprs(self) -> list[Expr]:
         found = [rule for rule in self.rules.values() if not isinstance(rule, str)]
         if "elementwise" in self.rules.values():
-            found += [rule.expr for rule in self.plan.rules if rule.expr is not None and len(rule.args) == 1]
-            found += [self._formula(rule.args[0]) for rule in self.plan.rules if rule.expr is not None]
-        return found
+            found += [rule.body for rule in self.plan.rules if len(rule.args) == 1]
+            found += [self._formula(rule.args[0]) for rule in self.plan.rules if rule.body]
+        return [expr for body in found for expr in expressions(body)]
 
     @cached_property
     def _variables(self) -> set[str]:
-        return {part.name for expr in self._exprs() for part in parts(expr) if isinstance(part, Var)}
+        return {part.name for part in parts(*self._exprs()) if isinstance(part, Var)}
 
     def _primals(self) -> set[str]:
         """Tensor arguments whose primal a rule reads."""
@@ -214,7 +241,7 @@ class ForwardMode:
             return f"const Tensor {name}_p = primal_of({local});"
         return f"const Tensor {name}_p = {local}.defined() ? primal_of({local}) : Tensor();"
 
-    def _reads_result(self, rule: str | Expr) -> bool:
+    def _reads_result(self, rule: str | tuple[Statement, ...]) -> bool:
         names = set(output_names(self.plan.op))
         if rule == "elementwise":
             return bool(names & self._variables)
