@@ -1,5 +1,6 @@
 #pragma once
 // Host arithmetic of the tensor-level expression language, with Python's meaning.
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>

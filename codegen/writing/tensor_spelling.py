@@ -120,6 +120,8 @@ class TensorSpelling:
         for name, expr in zip(held, lists, strict=True):
             if isinstance(expr, Var) and expr.name not in assigned:
                 yield f"const auto& {name} = {self.name_of(expr.name)};"
+            elif isinstance(expr, Seq) and expr.items:
+                yield self._array(name, expr)
             else:
                 yield f"const auto {name} = {self.held(expr)};"
         if len(names) == 1:
@@ -131,6 +133,13 @@ class TensorSpelling:
         for name, given in zip(names, held, strict=True):
             if name != "_":
                 yield f"[[maybe_unused]] auto {self.name_of(name)} = {given}[{at}];"
+
+    def _array(self, name: str, display: Seq) -> str:
+        """Return the declaration of an array, which unlike a vector allocates nothing."""
+        assert isinstance(display.type, ListType)
+        item = element_type(display.type.elem)
+        items = ", ".join(f"{item}({self.write(part)})" for part in display.items)
+        return f"const std::array<{item}, {len(display.items)}> {name}{{{items}}};"
 
     def _count(self, expr: Expr) -> None:
         """Count the calls that are made whenever `expr` is evaluated."""

@@ -310,3 +310,25 @@ def compressed_rows(begins: np.ndarray, columns: np.ndarray, transpose: bool = F
         pair = (columns[place], row) if transpose else (row, columns[place])
         found.append((*batch, *pair))
     return np.array(found).T
+
+
+def gru_cell(x, h, w_ih, w_hh, b_ih, b_hh) -> np.ndarray:
+    """One step of a gated recurrent unit; the rows of the weights are the reset, update and content gates."""
+
+    def sigmoid(value: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-value))
+
+    of_input = np.split(x @ w_ih.T + (0 if b_ih is None else b_ih), 3, axis=1)
+    of_state = np.split(h @ w_hh.T + (0 if b_hh is None else b_hh), 3, axis=1)
+    reset, update = (sigmoid(a + b) for a, b in zip(of_input[:2], of_state[:2], strict=True))
+    content = np.tanh(of_input[2] + reset * of_state[2])
+    return (1 - update) * content + update * h
+
+
+def embedding_renorm(table: np.ndarray, indices: np.ndarray, max_norm: float, order: float) -> np.ndarray:
+    """The table with the named rows scaled down to `max_norm`."""
+    made = table.copy()
+    for row in set(indices.ravel().tolist()):
+        norm = np.linalg.norm(table[row], order)
+        made[row] = table[row] * (max_norm / (norm + 1e-7)) if norm > max_norm else table[row]
+    return made

@@ -134,11 +134,14 @@ void fractional_max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRe
   DimVector sizes(self.sizes());
   for (int64_t d = 0; d < dims; ++d) {
     const auto at = static_cast<size_t>(self.dim() - dims + d), i = static_cast<size_t>(d);
-    check(output_size[i] > 0 && kernel_size[i] > 0, "fractional_max_pool", dims,
-          "d: expected positive output_size and kernel_size, got ", output_size, " and ",
+    check(output_size[i] >= 0 && kernel_size[i] > 0, "fractional_max_pool", dims,
+          "d: expected output_size >= 0 and kernel_size > 0, got ", output_size, " and ",
           kernel_size);
-    check(output_size[i] + kernel_size[i] - 1 <= sizes[at], "fractional_max_pool", dims,
-          "d(): pool size ", kernel_size[i], " too large relative to input size ", sizes[at]);
+    // As in PyTorch, windows of volumes cannot begin at each place.
+    const int64_t most = sizes[at] - (dims == 3 ? 1 : 0);
+    check(kernel_size[i] <= sizes[at] && output_size[i] <= most - kernel_size[i] + 1,
+          "fractional_max_pool", dims, "d(): pool size ", kernel_size[i],
+          " too large relative to input size ", sizes[at], " for output size ", output_size[i]);
     sizes[at] = output_size[i];
   }
   out[0] = {sizes, {}, self.dtype(), self.device()};

@@ -11,11 +11,16 @@
 // Error: none: number for number those of PyTorch after the same seed.
 // Source: Hörmann 1993, "The transformed rejection method for generating Poisson random variables"
 // and "The generation of binomial random variates"; Devroye 1986, chapter X.
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "aten/core/shape.h"
+#include "aten/cpu/cast.h"
 #include "aten/cpu/generator.h"
 #include "aten/ops/random/draw_target.h"
 #include "torchgen_out/aten/random_kernels.h"
@@ -110,7 +115,8 @@ double draw_binomial(double count, double p, CpuGenerator& source) {
   return p <= 0.5 ? drawn : count - drawn;
 }
 
-// self[i] = draw(source), in the order of memory.
+// self[i] = draw(source), in the order of memory. Integers are converted as copy_ converts a
+// double: a number out of their range has no conversion in C++.
 template <typename Draw>
 void fill_each(const char* op, const Tensor& self, GeneratorImpl* generator, const Draw& draw) {
   if (self.numel() == 0) return;
@@ -119,7 +125,18 @@ void fill_each(const char* op, const Tensor& self, GeneratorImpl* generator, con
   const DrawTarget target(self);
   dispatch_ordered(self.dtype(), op, [&]<typename T>() {
     T* out = target.buffer().data_as<T>();
-    for (int64_t i = 0; i < self.numel(); ++i) out[i] = static_cast<T>(draw(source));
+    if constexpr (std::is_integral_v<T>) {
+      const CastLoop narrow = cast_loop(ScalarType::Float64, self.dtype());
+      std::array<double, 128> drawn;
+      for (int64_t i = 0; i < self.numel(); i += std::ssize(drawn)) {
+        const int64_t n = std::min<int64_t>(std::ssize(drawn), self.numel() - i);
+        for (int64_t j = 0; j < n; ++j) drawn[static_cast<size_t>(j)] = draw(source);
+        narrow(n, reinterpret_cast<const char*>(drawn.data()), sizeof(double),
+               reinterpret_cast<char*>(out + i), sizeof(T));
+      }
+    } else {
+      for (int64_t i = 0; i < self.numel(); ++i) out[i] = static_cast<T>(draw(source));
+    }
   });
   target.commit();
 }

@@ -18,10 +18,8 @@ from flambeau._C import Tensor
 __all__ = [
     "cdist",
     "chain_matmul",
-    "embedding_renorm_",
     "lu",
     "norm",
-    "norm_except_dim",
     "pca_lowrank",
     "svd_lowrank",
 ]
@@ -191,20 +189,3 @@ def pca_lowrank(
     if niter < 0:
         raise ValueError(f"pca_lowrank: expected niter >= 0, got {niter}")
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, count, niter)
-
-
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Return the norm of order `pow` over all dimensions but `dim`, which keep size 1; -1: over all."""
-    if dim == -1:
-        return v.norm(pow)
-    dims = [d for d in range(v.dim()) if d != dim % v.dim()]
-    return _C._functions.norm(v, pow, dims, True)
-
-
-def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scale the rows of a table that `indices` name to `max_norm` where they are longer, in place."""
-    rows = indices.reshape(-1)
-    found = input[rows]  # where an index repeats, equal rows are written
-    norms = found.norm(norm_type, 1, True)
-    input[rows] = found * _C._functions.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
-    return input

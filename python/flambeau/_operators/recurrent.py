@@ -1,4 +1,4 @@
-"""Recurrent networks as functions with PyTorch's arguments: sequences in layers and directions, and cells.
+"""Recurrent networks as functions with PyTorch's arguments: sequences in layers and directions.
 
 The projections of all inputs of a layer are one matrix product; what is left per step is one product with the
 hidden state, which adds to the projection, and one or two pointwise operators. The hidden weight is
@@ -17,7 +17,7 @@ from typing import Any
 from flambeau import _C
 from flambeau._C import Tensor
 
-__all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
+__all__ = ["gru", "lstm", "rnn_relu", "rnn_tanh"]
 
 _linear = _C._nn.linear
 _ops = _C._functions
@@ -202,37 +202,3 @@ lstm = _sequence(_lstm_step, "lstm", 2)
 gru = _sequence(_gru_step, "gru", 1)
 rnn_tanh = _sequence(_tanh_step, "rnn_tanh", 1)
 rnn_relu = _sequence(_relu_step, "rnn_relu", 1)
-
-
-def lstm_cell(
-    input: Tensor,
-    hx: Sequence[Tensor],
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """One step of a long short-term memory; returns (h, c)."""
-    h, c = _lstm_step(_linear(input, w_ih, b_ih), tuple(hx), w_hh.t(), b_hh)
-    return h, c
-
-
-def _single(cell: Cell, name: str, doc: str) -> Callable[..., Tensor]:
-    def step(
-        input: Tensor,
-        hx: Tensor,
-        w_ih: Tensor,
-        w_hh: Tensor,
-        b_ih: Tensor | None = None,
-        b_hh: Tensor | None = None,
-    ) -> Tensor:
-        return cell(_linear(input, w_ih, b_ih), (hx,), w_hh.t(), b_hh)[0]
-
-    step.__name__ = step.__qualname__ = name
-    step.__doc__ = doc
-    return step
-
-
-gru_cell = _single(_gru_step, "gru_cell", "One step of a gated recurrent unit.")
-rnn_tanh_cell = _single(_tanh_step, "rnn_tanh_cell", "One step of a network with tanh.")
-rnn_relu_cell = _single(_relu_step, "rnn_relu_cell", "One step of a network with a rectifier.")
