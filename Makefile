@@ -206,5 +206,5 @@ reproducible: env  ## build twice in two directories and compare sha256 of exten
 
 .PHONY: clean
 clean:  ## remove everything built, keep the environment
-	@rm -rf build build-* dist python/flambeau/*.so python/flambeau/lib
+	@rm -rf build build-* dist python/flambeau/*.so python/flambeau/lib python/flambeau/include
 	@git clean -qfdX torchgen_out

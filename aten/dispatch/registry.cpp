@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "aten/dispatch/boxing.h"
+#include "aten/dispatch/defined_operator.h"
 #include "aten/dispatch/operator_entry.h"
 #include "aten/dispatch/operator_traits.h"
 
@@ -48,6 +49,7 @@ void register_operators(OperatorEntry* const* first, size_t count) {
 const std::vector<OperatorEntry*>& all_operators() { return entries(); }
 
 const OperatorEntry* find_operator(std::string_view name) {
+  if (name.find("::") != std::string_view::npos) return find_defined_operator(name);
   const std::vector<OperatorEntry*>& all = entries();
   const auto at = std::lower_bound(all.begin(), all.end(), name, by_name);
   return at != all.end() && name == (*at)->name ? *at : nullptr;
@@ -167,6 +169,7 @@ void call_boxed_at(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
 }
 
 void redispatch_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  if (!op.call_boxed) return run_boxed(op, keys, stack);  // defined by a program
   op.call_boxed(op.lookup(keys), keys, stack);
 }
 

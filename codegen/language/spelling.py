@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from codegen.language import dtypes
@@ -152,17 +153,50 @@ def parameters_with_defaults(args: Sequence[Argument]) -> str:
     return ", ".join(reversed(texts))
 
 
-def user_parameters(args: Sequence[Argument]) -> str:
-    """Parameters with defaults in flambeau::api, where Tensor is another class."""
-    return parameters_with_defaults(args).replace("Tensor&", "flambeau::Tensor&")
+_USER_TYPES = {
+    "const Tensor&": "const flambeau::Tensor&",
+    "Tensor&": "flambeau::Tensor&",
+    "TensorList": "TensorArgs",
+    "const std::optional<IntArrayRef>&": "MaybeInts",
+}
+# Classes of flambeau::api that have the names of the library's, which they are made from.
+_USER_CLASSES = re.compile(r"\b(ScalarType|Scalar|Device)\b")
 
 
-def user_return_type(returns: tuple[Return, ...]) -> str:
+def _user_parameter(arg: Argument) -> str:
+    text, _, name = parameter(arg).rpartition(" ")
+    text = "MaybeTensor" if arg.type == OptionalType(BaseType("Tensor")) else _USER_TYPES.get(text, text)
+    qualified = _USER_CLASSES.sub(r"c10::\1", text)
+    return f"{qualified} {name}"
+
+
+def user_parameters(args: Sequence[Argument], options: Sequence[str] = ()) -> tuple[str, ...]:
+    """Parameters in flambeau::api, where Tensor is another class, with their defaults.
+
+    Args:
+        args: the arguments.
+        options: names that are joined into one TensorOptions. Where there are such arguments and they are not
+            joined, those up to the last of them have no defaults, so that the two forms differ.
+    """
+    joined = [arg.name for arg in args if arg.name in options]
+    texts: list[str] = []
+    all_later = True
+    for arg in reversed(args):
+        if arg.name in joined:
+            if arg.name == joined[-1]:
+                texts.append("const TensorOptions& options" + (" = {}" if all_later else ""))
+            continue
+        default = default_value(arg) if all_later and not (arg.name == "pin_memory" and not joined) else None
+        if default == "Tensor()":
+            default = "{}"
+        all_later = default is not None
+        texts.append(_user_parameter(arg) + (f" = {default}" if default is not None else ""))
+    return tuple(reversed(texts))
+
+
+def user_return_type(returns: tuple[Return, ...], tensor: str = "Tensor") -> str:
     """The return type in flambeau::api, whose Tensor is made from the library's; references stay."""
-    text = return_type(returns)
-    for kept in ("Tensor&", "std::vector<Tensor>"):
-        text = text.replace(kept, kept.replace("Tensor", "flambeau::Tensor"))
-    return text
+    return re.sub(r"\bTensor\b(&?)", lambda m: "flambeau::Tensor&" if m[1] else tensor, return_type(returns))
 
 
 def argument_names(schema: Schema) -> str:

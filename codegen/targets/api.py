@@ -1,4 +1,4 @@
-"""The C++ interface for users: aten/api.h, functions and a Tensor with methods."""
+"""The C++ interface for users: api/methods.h and api/functions.h, over which api/tensor.h puts Tensor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from codegen.model import Argument, Form, FormKind, Model
 from codegen.writing.render import File, render
 
 _SELF = "self"
+# Arguments that stand together in every factory: callers in C++ give them as one TensorOptions.
+_OPTIONS = ("dtype", "layout", "device", "pin_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,55 +24,84 @@ class CallDecl:
     returns: str
     name: str
     declared: str  # parameters with defaults
-    struct: str
-    passed: str  # what the operator is called with
-    qualifier: str  # " const" where the tensor stays as it is
-    chained: bool  # an in-place method: gives the tensor itself
+    types: tuple[str, ...]  # of the parameters
+    call: str  # the operator's call, with what makes the user's types of its result
 
     @classmethod
-    def of(cls, form: Form, method: bool) -> CallDecl:
-        """Spell a form as a function, or as a method of its `self`."""
+    def of(cls, form: Form, method: bool, options: bool = False) -> CallDecl:
+        """Spell a form as a function, or as a method of its `self`; with TensorOptions if asked."""
         schema = form.schema
-        shown = tuple(arg for arg in schema.args if not (method and arg.name == _SELF))
-        names = ("*this" if method and arg.name == _SELF else spelling.local(arg.name) for arg in schema.args)
+        shown = tuple(arg for arg in _user_order(form) if not (method and arg.name == _SELF))
+        names = (
+            "unchanging(*this)" if method and arg.name == _SELF else _passed(arg, options)
+            for arg in schema.args
+        )
         name = schema.name.base + ("_" if schema.name.inplace else "")
+        call = f"ops::{spelling.struct_name(form.name)}::call({', '.join(names)})"
         chained = method and form.kind is FormKind.INPLACE and len(schema.returns) == 1
+        tensor = "Self" if method else "Tensor"
+        parameters = spelling.user_parameters(shown, options=_OPTIONS if options else ())
         return cls(
             schema=schema_text.show_schema(schema),
-            returns="Tensor&" if chained else spelling.user_return_type(schema.returns),
+            returns="Self&" if chained else spelling.user_return_type(schema.returns, tensor),
             name=spelling.local(name + ("_out" if form.kind is FormKind.OUT else "")),
-            declared=spelling.user_parameters(shown),
-            struct=spelling.struct_name(form.name),
-            passed=", ".join(names),
-            qualifier="" if form.kind is FormKind.INPLACE else " const",
-            chained=chained,
+            declared=", ".join(parameters),
+            types=tuple(text.partition(" = ")[0].rpartition(" ")[0] for text in parameters),
+            call=_result(call, form, chained, options),
         )
 
 
-def _types(args: Iterable[Argument]) -> tuple[str, ...]:
-    return tuple(spelling.parameter(arg).rpartition(" ")[0] for arg in args)
+def _result(call: str, form: Form, chained: bool, options: bool) -> str:
+    if chained:
+        return f"{call}, self()"
+    if options:
+        return f"as_asked({call}, options)"
+    return f"lifted({call})" if form.schema.returns else call
+
+
+def _passed(arg: Argument, options: bool) -> str:
+    name = spelling.local(arg.name)
+    return f"options.{name}_opt()" if options and arg.name in _OPTIONS else name
+
+
+def _user_order(form: Form) -> tuple[Argument, ...]:
+    """The arguments as callers give them: what is written by out= comes first."""
+    args = form.schema.args
+    if form.kind is not FormKind.OUT:
+        return args
+    written = tuple(arg for arg in args if arg.alias is not None and arg.alias.is_write)
+    return written + tuple(arg for arg in args if arg not in written)
+
+
+def _takes_options(form: Form) -> bool:
+    return [arg.name for arg in form.schema.args if arg.name in _OPTIONS] == list(_OPTIONS)
+
+
+def _spellings(form: Form, method: bool) -> Iterator[CallDecl]:
+    if _takes_options(form):
+        yield CallDecl.of(form, method, options=True)
+    yield CallDecl.of(form, method)
 
 
 def _distinct(forms: Iterable[Form], method: bool) -> Iterator[CallDecl]:
     """Yield calls in order; of overloads that C++ cannot tell apart, the first."""
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for form in forms:
-        decl = CallDecl.of(form, method)
-        shown = (arg for arg in form.schema.args if not (method and arg.name == _SELF))
-        key = (decl.name, _types(shown))
-        if key not in seen:
-            seen.add(key)
-            yield decl
+        for decl in _spellings(form, method):
+            key = (decl.name, decl.types)
+            if key not in seen:
+                seen.add(key)
+                yield decl
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield one header: the only one that includes every family's operators."""
+    """Yield the methods and the functions; the latter include every family's operators."""
     public = [form for op, form in slots.forms(model.operators) if not slots.is_internal(op)]
     functions = [f for f in public if f.is_function or f.kind is FormKind.OUT]
     yield render(
-        "api.h.j2",
-        "aten/api.h",
+        "api_methods.h.j2",
+        "api/methods.h",
         families=tuple(family for family, _ in slots.families(model)),
-        functions=tuple(_distinct(functions, method=False)),
         methods=tuple(_distinct((f for f in public if f.is_method), method=True)),
     )
+    yield render("api_functions.h.j2", "api/functions.h", functions=tuple(_distinct(functions, method=False)))

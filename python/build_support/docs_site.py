@@ -56,6 +56,7 @@ TOPICS = {
 GUIDES = {
     "Programs under flambeau": [
         "compat.md",
+        "extending.md",
         "programs.md",
         "parity.md",
         "overrides-and-autocast.md",

@@ -3,6 +3,7 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/checksum.h"
 #include "python/csrc/data.h"
+#include "python/csrc/extension_access.h"
 #include "python/csrc/gradient_lists.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/pybind_module.h"
@@ -58,6 +59,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_namespaces(module.get());
     add_autograd(module.get());
     add_checksum(module.get());
+    add_extension_access(module.get());
     watch_long_work();
     return module.release();
   });

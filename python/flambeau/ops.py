@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -359,6 +360,15 @@ def _find(name: str) -> Function | None:
     return places.find("flambeau", name) if name.startswith("_") else None
 
 
+def _is_defined(namespace: str, name: str) -> bool:
+    """Whether Python, or a compiled library, has defined the operator."""
+    if (namespace, name) in CUSTOM:
+        return True
+    from flambeau.library._compiled import define_new
+
+    return not name.startswith("__") and define_new() and (namespace, name) in CUSTOM
+
+
 class Namespace:
     """The operators of one library; `aten` holds those of the specification."""
 
@@ -368,7 +378,7 @@ class Namespace:
     def __getattr__(self, name: str) -> OverloadPacket:
         function = _find(name) if self._name == "aten" and not name.startswith("__") else None
         is_internal = self._name == "aten" and name in _overloads()
-        if not callable(function) and not is_internal and (self._name, name) not in CUSTOM:
+        if not callable(function) and not is_internal and not _is_defined(self._name, name):
             raise AttributeError(f"'{self._name}' object has no attribute '{name}'")
         packet = OverloadPacket(self._name, name, function if callable(function) else None)
         setattr(self, name, packet)
@@ -396,20 +406,31 @@ _LIBRARIES = {
 
 
 def load_library(path: Any) -> None:
-    """Define the operators of the compiled libraries of torchvision and torchaudio; refuse every other one.
+    """Load a compiled library, which defines operators by ``TORCH_LIBRARY`` while it is loaded.
 
-    Such libraries are linked against PyTorch's own runtime. The operators of these exist here too.
+    Args:
+        path: the file. Those of torchvision and torchaudio are linked against PyTorch's own runtime; their
+            operators exist here too, and the file itself is not loaded.
 
     Raises:
-        OSError: for all others; programs take it as "the library is not there".
+        OSError: the file cannot be loaded, also because it is linked against PyTorch.
+        RuntimeError: its ``TORCH_LIBRARY`` reports a mistake.
     """
+    import ctypes
     from importlib import import_module
 
     file = Path(path)
     known = _LIBRARIES.get((file.parent.name, file.name.partition(".")[0]))
-    if known is None or not file.is_file():
-        raise OSError(f"{path}: flambeau cannot load libraries of operators that are compiled for PyTorch")
-    import_module(f"flambeau._surface.{known}").define()
+    if known is not None and file.is_file():
+        import_module(f"flambeau._surface.{known}").define()
+    else:
+        try:
+            ctypes.CDLL(str(file.absolute()))
+        except OSError as error:
+            remedy = "libraries that are compiled for PyTorch cannot be loaded; compile it for flambeau"
+            raise OSError(f"load_library: {error} ({remedy})") from error
+        if errors := _C._take_library_errors():
+            raise RuntimeError(f"load_library: {path}: {errors}")
     loaded_libraries.add(str(path))
 
 
@@ -429,6 +450,8 @@ def __getattr__(name: str) -> Namespace:
 
 
 def overload_of(entry: str) -> Overload:
-    """Return the overload of an operator of the dispatcher: "add.Tensor", "relu"."""
-    base, _, overload = entry.partition(".")
-    return getattr(getattr(aten, base), overload or "default")
+    """Return the overload of an operator of the dispatcher: "add.Tensor", "relu", "my_ops::twice"."""
+    space, mark, rest = entry.rpartition("::")
+    base, _, overload = rest.partition(".")
+    packet = getattr(getattr(sys.modules[__name__], space) if mark else aten, base)
+    return getattr(packet, overload or "default")

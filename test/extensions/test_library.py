@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import flambeau
@@ -35,10 +34,9 @@ def test_the_library_shows_its_own_names_alone():
     assert [name for name in shown if "9generated" in name] == []
 
 
-def test_the_module_and_the_library_are_loaded_once():
+def test_the_module_and_the_library_are_loaded_once(run_python):
     code = (
         "import flambeau; text = open('/proc/self/maps').read();"
         "print(len({line.split()[-1] for line in text.splitlines() if 'libflambeau' in line}))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["1"]
+    assert run_python("-c", code).split() == ["1"]

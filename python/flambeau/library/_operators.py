@@ -71,7 +71,7 @@ class CustomOperator:
         overload = f".{self.schema.overload}" if self.schema.overload else ""
         return f"{self.namespace}::{self.schema.name}{overload}"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if _C._has_torch_function(given):
             return _C._call_overrides(self.overload, given, args, kwargs, False)
@@ -211,6 +211,11 @@ def find(op: Any) -> CustomOperator:
     base, _, overload = rest.partition(".")
     overload = "" if overload == "default" else overload
     found = CUSTOM.get((space, base), {}).get(overload)
+    if found is None and mark:
+        from flambeau.library._compiled import define_new
+
+        define_new()
+        found = CUSTOM.get((space, base), {}).get(overload)
     if found is None:
         if not mark:
             raise ValueError(f"library: expected 'namespace::name', got {name!r}")

@@ -1,0 +1,246 @@
+#pragma once
+// C++ functions as boxed kernels: how each parameter type is read from a stack and each result put
+// there, and how the type is called in a schema.
+#include <string_view>
+
+#include "api/value.h"
+
+namespace flambeau::api::boxing {
+
+template <typename T>
+struct Type;  // an unknown type: kernels take Tensors, numbers, texts and lists of them
+
+// `Held` keeps what `pass` refers to.
+template <typename Value, typename Stored>
+struct ByValue {
+  using Held = Value;
+  static Value hold(flambeau::IValue& v) { return Value(v.get<Stored>()); }
+  static flambeau::IValue box(const Value& v) { return flambeau::IValue(Stored(v)); }
+};
+template <typename T>
+struct Number {
+  using Held = T;
+  static T hold(flambeau::IValue& v) { return v.get<c10::Scalar>().template to<T>(); }
+  static flambeau::IValue box(T v) { return flambeau::IValue(c10::Scalar(v)); }
+};
+template <>
+struct Type<int64_t> : Number<int64_t> {
+  static constexpr std::string_view kName = "int";
+};
+template <>
+struct Type<double> : Number<double> {
+  static constexpr std::string_view kName = "float";
+};
+template <>
+struct Type<bool> : Number<bool> {
+  static constexpr std::string_view kName = "bool";
+};
+template <typename T>
+  requires std::is_base_of_v<flambeau::Tensor, T>
+struct Type<T> {
+  static constexpr std::string_view kName = "Tensor";
+  using Held = Tensor;
+  static Tensor hold(flambeau::IValue& v) {
+    return v.is_none() ? flambeau::Tensor() : v.get<flambeau::Tensor>();
+  }
+  static flambeau::IValue box(const flambeau::Tensor& v) {
+    return v.defined() ? flambeau::IValue(v) : flambeau::IValue();
+  }
+};
+template <typename T>
+  requires std::is_base_of_v<c10::Scalar, T>
+struct Type<T> : ByValue<T, c10::Scalar> {
+  static constexpr std::string_view kName = "Scalar";
+};
+template <>
+struct Type<std::string> : ByValue<std::string, std::string> {
+  static constexpr std::string_view kName = "str";
+};
+template <>
+struct Type<std::string_view> {
+  static constexpr std::string_view kName = "str";
+  using Held = std::string_view;
+  static std::string_view hold(flambeau::IValue& v) { return v.get<std::string>(); }
+  static flambeau::IValue box(std::string_view v) { return flambeau::IValue(std::string(v)); }
+};
+template <typename T>
+  requires(std::is_same_v<T, c10::ScalarType> || std::is_same_v<T, ScalarType>)
+struct Type<T> : ByValue<T, c10::ScalarType> {
+  static constexpr std::string_view kName = "ScalarType";
+};
+template <typename T>
+  requires std::is_base_of_v<c10::Device, T>
+struct Type<T> : ByValue<T, c10::Device> {
+  static constexpr std::string_view kName = "Device";
+};
+template <>
+struct Type<Layout> : ByValue<Layout, Layout> {
+  static constexpr std::string_view kName = "Layout";
+};
+template <>
+struct Type<MemoryFormat> : ByValue<MemoryFormat, MemoryFormat> {
+  static constexpr std::string_view kName = "MemoryFormat";
+};
+template <>
+struct Type<Generator> : ByValue<Generator, Generator> {
+  static constexpr std::string_view kName = "Generator";
+};
+
+template <typename T>
+inline constexpr std::string_view kListName = "";
+template <>
+inline constexpr std::string_view kListName<int64_t> = "int[]";
+template <>
+inline constexpr std::string_view kListName<double> = "float[]";
+template <>
+inline constexpr std::string_view kListName<bool> = "bool[]";
+template <>
+inline constexpr std::string_view kListName<Tensor> = "Tensor[]";
+template <>
+inline constexpr std::string_view kListName<flambeau::Tensor> = "Tensor[]";
+
+template <typename T>
+struct ListType {
+  using Stored = std::conditional_t<std::is_same_v<T, Tensor>, flambeau::Tensor, T>;
+  static constexpr std::string_view kName = kListName<T>;
+  using Held = std::vector<T>;
+  static std::vector<T> hold(flambeau::IValue& v) {
+    const auto& list = v.get<std::vector<Stored>>();
+    return std::vector<T>(list.begin(), list.end());
+  }
+  template <typename List>
+  static flambeau::IValue box(const List& v) {
+    return flambeau::IValue(std::vector<Stored>(v.begin(), v.end()));
+  }
+};
+template <typename T>
+struct Type<std::vector<T>> : ListType<T> {};
+template <typename T>
+struct Type<ArrayRef<T>> : ListType<T> {};
+
+template <typename T>
+constexpr bool kIsOptional = false;
+template <typename T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+template <typename T>
+struct Type<std::optional<T>> {
+  using Held = std::optional<typename Type<T>::Held>;
+  static Held hold(flambeau::IValue& v) { return v.is_none() ? Held() : Held(Type<T>::hold(v)); }
+  static flambeau::IValue box(const std::optional<T>& v) {
+    return v ? Type<T>::box(*v) : flambeau::IValue();
+  }
+};
+
+// "Tensor?" and so on.
+template <typename T>
+std::string name_of_type() {
+  if constexpr (kIsOptional<T>) {
+    return name_of_type<typename T::value_type>() + "?";
+  } else {
+    return std::string(Type<T>::kName);
+  }
+}
+
+// Passes a held value on: a view of a list, the value itself otherwise.
+template <typename P, typename Held>
+decltype(auto) pass(Held& held) {
+  using Plain = std::remove_cvref_t<P>;
+  if constexpr (std::is_same_v<Plain, Held>) {
+    if constexpr (std::is_lvalue_reference_v<P>) {
+      return (held);
+    } else {
+      return Held(held);
+    }
+  } else if constexpr (kIsOptional<Plain>) {
+    return held ? Plain(*held) : Plain();
+  } else {
+    return Plain(held);
+  }
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+template <typename R>
+struct Results {
+  static void push(Stack& stack, R&& r) { stack.push(Type<std::remove_cvref_t<R>>::box(r)); }
+  static std::remove_cvref_t<R> take(Stack& stack) {
+    return Type<std::remove_cvref_t<R>>::hold(stack[0]);
+  }
+  static void name(std::vector<std::string>& names) {
+    names.push_back(name_of_type<std::remove_cvref_t<R>>());
+  }
+};
+template <typename... Rs>
+struct Results<std::tuple<Rs...>> {
+  static void push(Stack& stack, std::tuple<Rs...>&& r) {
+    std::apply([&](auto&... each) { (Results<Rs>::push(stack, static_cast<Rs&&>(each)), ...); }, r);
+  }
+  static std::tuple<std::remove_cvref_t<Rs>...> take(Stack& stack) {
+    size_t i = 0;
+    return {Type<std::remove_cvref_t<Rs>>::hold(stack[i++])...};
+  }
+  static void name(std::vector<std::string>& names) { (Results<Rs>::name(names), ...); }
+};
+template <>
+struct Results<void> {
+  static void name(std::vector<std::string>&) {}
+};
+
+// --- signatures ----------------------------------------------------------------------------------
+
+struct Signature {
+  std::vector<std::string> arguments, results;
+};
+
+template <typename F>
+struct Caller;
+template <typename R, typename... Args>
+struct Caller<R(Args...)> {
+  static Signature signature() {
+    Signature s = {{name_of_type<std::remove_cvref_t<Args>>()...}, {}};
+    Results<R>::name(s.results);
+    return s;
+  }
+  template <typename F>
+  static void run(const F& f, Stack& stack) {
+    check(stack.size() == sizeof...(Args), "kernel: expected ", sizeof...(Args), " arguments, got ",
+          stack.size());
+    run_each(f, stack, std::index_sequence_for<Args...>());
+  }
+  // The other way round: boxes the arguments of a typed call.
+  static void box(Stack& stack, const std::remove_cvref_t<Args>&... args) {
+    (stack.push(Type<std::remove_cvref_t<Args>>::box(args)), ...);
+  }
+
+ private:
+  template <typename F, size_t... I>
+  static void run_each(const F& f, Stack& stack, std::index_sequence<I...>) {
+    std::tuple<typename Type<std::remove_cvref_t<Args>>::Held...> held{
+        Type<std::remove_cvref_t<Args>>::hold(stack[I])...};
+    Stack results;
+    if constexpr (std::is_void_v<R>) {
+      f(pass<Args>(std::get<I>(held))...);
+    } else {
+      Results<R>::push(results, f(pass<Args>(std::get<I>(held))...));
+    }
+    stack = std::move(results);
+  }
+};
+
+// The type of a function, a pointer to one, or an object with one operator().
+template <typename F>
+struct FunctionType : FunctionType<decltype(&F::operator())> {};
+template <typename R, typename... Args>
+struct FunctionType<R (*)(Args...)> {
+  using type = R(Args...);
+};
+template <typename C, typename R, typename... Args>
+struct FunctionType<R (C::*)(Args...)> {
+  using type = R(Args...);
+};
+template <typename C, typename R, typename... Args>
+struct FunctionType<R (C::*)(Args...) const> {
+  using type = R(Args...);
+};
+
+}  // namespace flambeau::api::boxing

@@ -1,0 +1,176 @@
+#include "api/library.h"
+
+#include <mutex>
+#include <set>
+
+namespace flambeau::api {
+namespace {
+
+struct Place {
+  KernelPlace place;
+  c10::DispatchKey key;
+};
+
+Place place_of(std::optional<DispatchKey> key) {
+  switch (key.value_or(DispatchKey::CatchAll)) {
+    case DispatchKey::CPU:
+      return {KernelPlace::Key, c10::DispatchKey::CPU};
+    case DispatchKey::CUDA:
+      return {KernelPlace::Key, c10::DispatchKey::CUDA};
+    case DispatchKey::Meta:
+      return {KernelPlace::Key, c10::DispatchKey::Meta};
+    case DispatchKey::PrivateUse1:
+      return {KernelPlace::Key, c10::DispatchKey::PrivateUse1};
+    case DispatchKey::Autograd:
+    case DispatchKey::AutogradCPU:
+    case DispatchKey::AutogradCUDA:
+    case DispatchKey::AutogradPrivateUse1:
+    case DispatchKey::ADInplaceOrView:
+      return {KernelPlace::Key, c10::DispatchKey::Autograd};
+    case DispatchKey::Autocast:
+    case DispatchKey::AutocastCPU:
+    case DispatchKey::AutocastCUDA:
+      return {KernelPlace::Key, c10::DispatchKey::Autocast};
+    default:
+      return {KernelPlace::Composite, c10::DispatchKey::CPU};
+  }
+}
+
+std::vector<std::string> types_of(const std::vector<SchemaArgument>& declared) {
+  std::vector<std::string> types;
+  for (const SchemaArgument& a : declared) types.push_back(a.type);
+  return types;
+}
+
+// "Tensor?" may be taken as "Tensor", which is undefined for None.
+bool fits(const std::string& declared, const std::string& taken) {
+  return declared == taken || declared == taken + "?" ||
+         (declared == "Tensor?[]" && taken == "Tensor[]");
+}
+
+void check_types(const char* op, const char* what, const std::vector<std::string>& declared,
+                 const std::vector<std::string>& taken) {
+  bool ok = declared.size() == taken.size();
+  for (size_t i = 0; ok && i < declared.size(); ++i) {
+    const bool is_absent_tensor = declared[i] == "Tensor?" && taken[i] == "Tensor";
+    ok = declared[i] == taken[i] || is_absent_tensor || fits(declared[i], taken[i]);
+  }
+  if (ok) return;
+  const auto list = [](const std::vector<std::string>& types) {
+    std::string text = "(";
+    for (const std::string& t : types) text += (text.size() > 1 ? ", " : "") + t;
+    return text + ")";
+  };
+  fail(ErrorKind::Runtime, op, ": expected a C++ function with ", what, " ", list(declared),
+       " as the schema says, got ", list(taken));
+}
+
+void check_fits(const DefinedOperator& op, const boxing::Signature& signature) {
+  check_types(op.name, "arguments", types_of(op.parsed_arguments), signature.arguments);
+  check_types(op.name, "results", types_of(op.parsed_results), signature.results);
+}
+
+std::string schema_of(const std::string& name, const boxing::Signature& signature) {
+  std::string text = name + "(";
+  for (size_t i = 0; i < signature.arguments.size(); ++i)
+    text += text_of(i ? ", " : "", signature.arguments[i], " _", i);
+  text += ") -> ";
+  if (signature.results.size() == 1) return text + signature.results[0];
+  text += "(";
+  for (size_t i = 0; i < signature.results.size(); ++i)
+    text += text_of(i ? ", " : "", signature.results[i]);
+  return text + ")";
+}
+
+std::string without_namespace(const std::string& name) {
+  const size_t colons = name.find("::");
+  return colons == std::string::npos ? name : name.substr(colons + 2);
+}
+
+}  // namespace
+
+Library::Library(Kind kind, std::string ns, std::optional<DispatchKey> key)
+    : kind_(kind), namespace_(std::move(ns)), key_(key) {
+  static std::mutex mutex;
+  static auto* const owned = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  check(kind != DEF || owned->insert(namespace_).second,
+        "Only a single TORCH_LIBRARY can be used to register the namespace ", namespace_,
+        "; please put all of your definitions in a single TORCH_LIBRARY block, or use "
+        "TORCH_LIBRARY_FRAGMENT");
+}
+
+namespace {
+
+std::mutex errors_mutex;
+std::string& errors() {
+  static auto* const text = new std::string;
+  return *text;
+}
+
+}  // namespace
+
+LibraryInit::LibraryInit(Library::Kind kind, const char* ns, std::optional<DispatchKey> key,
+                         void (*block)(Library&)) {
+  try {
+    Library library(kind, ns, key);
+    block(library);
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(errors_mutex);
+    errors() += text_of(errors().empty() ? "" : "\n", error.what());
+  }
+}
+
+std::string take_library_errors() {
+  const std::lock_guard lock(errors_mutex);
+  return std::exchange(errors(), std::string());
+}
+
+Library& Library::define(const std::string& schema) {
+  check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_, "): it cannot define ", schema);
+  define_operator(namespace_, schema);
+  return *this;
+}
+
+Library& Library::define(const std::string& name_or_schema, CppFunction f) {
+  const bool is_name = name_or_schema.find('(') == std::string::npos;
+  check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_, "): it cannot define ", name_or_schema);
+  DefinedOperator* const op = define_operator(
+      namespace_,
+      is_name ? schema_of(without_namespace(name_or_schema), f.signature) : name_or_schema);
+  check_fits(*op, f.signature);
+  const Place at = place_of(f.key ? f.key : key_);
+  op->set(at.place, at.key, std::move(f.kernel));
+  return *this;
+}
+
+Library& Library::implement(const std::string& name, CppFunction f) {
+  const std::string full = text_of(namespace_, "::", without_namespace(name));
+  check(namespace_ != "aten", full, ": kernels of aten's operators cannot be replaced");
+  const Place at = place_of(f.key ? f.key : key_);
+  when_defined(full, [at, f = std::move(f)](DefinedOperator& op) {
+    check_fits(op, f.signature);
+    op.set(at.place, at.key, f.kernel);
+  });
+  return *this;
+}
+
+void OperatorHandle::check_signature(const boxing::Signature& signature) const {
+  if (const DefinedOperator* const op = find_defined_operator(op_.name)) check_fits(*op, signature);
+}
+
+Dispatcher& Dispatcher::singleton() {
+  static Dispatcher one;
+  return one;
+}
+
+OperatorHandle Dispatcher::findSchemaOrThrow(const char* name, const char* overload) const {
+  std::string full = name;
+  if (full.starts_with("aten::")) full = full.substr(6);
+  if (*overload) full += text_of(".", overload);
+  const OperatorEntry* const op = find_operator(full);
+  check(op != nullptr, "Could not find schema for ", name, ".", overload);
+  return OperatorHandle(*op);
+}
+
+}  // namespace flambeau::api

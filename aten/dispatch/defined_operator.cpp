@@ -1,0 +1,218 @@
+#include "aten/dispatch/defined_operator.h"
+
+#include <map>
+#include <mutex>
+
+namespace flambeau {
+namespace {
+
+struct Table {
+  std::recursive_mutex mutex;
+  std::map<std::string, DefinedOperator*, std::less<>> operators;  // never removed
+  std::multimap<std::string, std::function<void(DefinedOperator&)>> waiting;
+};
+Table& table() {
+  static auto* const made = new Table;
+  return *made;
+}
+
+// --- schemas -------------------------------------------------------------------------------------
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// The parts between the commas outside of brackets and quotes.
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  bool quoted = false;
+  size_t from = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    if (c == '\'' || c == '"') quoted = !quoted;
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    if (c != ',' || (i < text.size() && (depth > 0 || quoted))) continue;
+    if (const std::string_view part = trimmed(text.substr(from, i - from)); !part.empty())
+      parts.push_back(part);
+    from = i + 1;
+  }
+  return parts;
+}
+
+[[noreturn]] void refuse(std::string_view schema, const char* expected) {
+  fail(ErrorKind::Runtime, "schema: expected ", expected, ", got '", schema, "'");
+}
+
+constexpr std::string_view kTypes[] = {"Tensor", "Scalar",       "int",      "float",
+                                       "bool",   "str",          "Layout",   "ScalarType",
+                                       "Device", "MemoryFormat", "Generator"};
+
+// "Tensor(a!)[]?" as "Tensor[]?", "SymInt[2]" as "int[]".
+std::string plain_type(std::string_view text, std::string_view schema) {
+  std::string plain;
+  bool in_alias = false, in_size = false;
+  for (const char c : text) {
+    in_alias |= c == '(';
+    if (!in_alias && !(in_size && c != ']')) plain.push_back(c);
+    in_alias &= c != ')';
+    in_size = (in_size && c != ']') || c == '[';
+  }
+  if (plain.starts_with("SymInt")) plain = "int" + plain.substr(6);
+  const std::string base = plain.substr(0, plain.find_first_of("[?"));
+  for (const std::string_view known : kTypes) {
+    if (base == known) return plain;
+  }
+  refuse(schema, "types that schemas have");
+}
+
+SchemaArgument argument_of(std::string_view text, std::string_view schema) {
+  const std::string_view declared = trimmed(text.substr(0, text.find('=')));
+  const size_t space = declared.rfind(' ');
+  if (space == std::string_view::npos) refuse(schema, "a type and a name per argument");
+  const std::string_view type = declared.substr(0, space);
+  return {plain_type(type, schema), std::string(declared.substr(space + 1)),
+          type.find('!') != std::string_view::npos};
+}
+
+void read_arguments(std::string_view text, std::string_view schema, DefinedOperator& op) {
+  for (const std::string_view part : parts_of(text)) {
+    if (part != "*") op.parsed_arguments.push_back(argument_of(part, schema));
+  }
+}
+
+void read_results(std::string_view text, std::string_view schema, DefinedOperator& op) {
+  if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
+  for (const std::string_view part : parts_of(text)) {
+    const std::string_view type = part.substr(0, part.find(' '));
+    op.parsed_results.push_back(
+        {plain_type(type, schema), std::string(type), type.find('!') != std::string_view::npos});
+  }
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+template <size_t Key>
+void run_at(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  static_cast<const DefinedOperator&>(op).run(static_cast<DispatchKey>(Key), keys, stack);
+}
+template <size_t... Key>
+BoxedKernel runner(size_t key, std::index_sequence<Key...>) {
+  static constexpr BoxedKernel kRunners[] = {run_at<Key>...};
+  return kRunners[key];
+}
+
+// Stands where unboxed kernels would: there is no generated caller that would use it.
+void no_unboxed_call() { fail(ErrorKind::Runtime, "a defined operator has boxed kernels only"); }
+
+constexpr DispatchKey kBackends[] = {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::Meta,
+                                     DispatchKey::PrivateUse1};
+
+}  // namespace
+
+void DefinedOperator::set(KernelPlace place, DispatchKey key, StackKernel kernel) {
+  const std::lock_guard lock(table().mutex);
+  (place == KernelPlace::Composite ? composite_ : at_[index(key)]) = std::move(kernel);
+  publish();
+}
+
+void DefinedOperator::publish() {
+  for (size_t key = 0; key < kNumDispatchKeys; ++key) {
+    bool is_there = static_cast<bool>(at_[key]);
+    for (const DispatchKey backend : kBackends) is_there |= composite_ && index(backend) == key;
+    if (is_there && !boxed[key]) {
+      set_boxed_kernel(*this, static_cast<DispatchKey>(key),
+                       runner(key, std::make_index_sequence<kNumDispatchKeys>()));
+    }
+  }
+}
+
+void DefinedOperator::run(DispatchKey key, DispatchKeySet keys, Stack& stack) const {
+  const StackKernel& own = at_[index(key)];
+  (own ? own : composite_)(keys, stack);
+}
+
+void DefinedOperator::make_traits() {
+  for (const SchemaArgument& a : parsed_arguments) {
+    const bool is_tensor = a.type.starts_with("Tensor");
+    const ArgumentKind kind = !is_tensor                              ? ArgumentKind::Other
+                              : a.type.find('[') == std::string::npos ? ArgumentKind::Tensor
+                                                                      : ArgumentKind::TensorList;
+    argument_traits_.push_back({a.name.c_str(), kind, a.is_mutable});
+  }
+  for (const SchemaArgument& r : parsed_results) {
+    ResultTraits traits;
+    for (size_t i = 0; i < parsed_arguments.size() && r.is_mutable; ++i) {
+      if (!parsed_arguments[i].is_mutable || traits.alias >= 0) continue;
+      traits = {static_cast<int8_t>(i), true};
+    }
+    result_traits_.push_back(traits);
+  }
+  own_traits_.arguments = argument_traits_;
+  own_traits_.results = result_traits_;
+  traits = &own_traits_;
+}
+
+DefinedOperator* define_operator(std::string_view space, std::string_view schema) {
+  schema = trimmed(schema);
+  const size_t open = schema.find('('), arrow = schema.rfind("->");
+  if (open == std::string_view::npos || arrow == std::string_view::npos || open == 0)
+    refuse(schema, "'name(arguments) -> results'");
+  const size_t close = schema.rfind(')', arrow);
+  if (close == std::string_view::npos || close < open) refuse(schema, "'name(...) -> ...'");
+  std::string_view name = trimmed(schema.substr(0, open));
+  if (const size_t colons = name.find("::"); colons != std::string_view::npos) {
+    check(name.substr(0, colons) == space, "schema: expected an operator of namespace ", space,
+          ", got '", name, "'");
+    name = name.substr(colons + 2);
+  }
+  auto op = std::make_unique<DefinedOperator>();
+  op->full_name = text_of(space, "::", name);
+  op->full_schema = text_of(space, "::", name, schema.substr(open));
+  read_arguments(schema.substr(open + 1, close - open - 1), schema, *op);
+  read_results(trimmed(schema.substr(arrow + 2)), schema, *op);
+  op->name = op->full_name.c_str();
+  op->schema = op->full_schema.c_str();
+  op->boxing_adapter = reinterpret_cast<void*>(&no_unboxed_call);
+  op->make_traits();
+
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto [at, is_new] = all.operators.try_emplace(op->full_name, op.get());
+  check(is_new, "Tried to register an operator (", op->full_schema,
+        ") with the same name and overload multiple times");
+  DefinedOperator* const made = op.release();
+  const auto [first, last] = all.waiting.equal_range(made->full_name);
+  for (auto next = first; next != last; ++next) next->second(*made);
+  all.waiting.erase(first, last);
+  return made;
+}
+
+DefinedOperator* find_defined_operator(std::string_view name) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto at = all.operators.find(name);
+  return at == all.operators.end() ? nullptr : at->second;
+}
+
+std::vector<DefinedOperator*> defined_operators() {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  std::vector<DefinedOperator*> found;
+  for (const auto& [name, op] : all.operators) found.push_back(op);
+  return found;
+}
+
+void when_defined(const std::string& name, std::function<void(DefinedOperator&)> ready) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  if (DefinedOperator* const op = find_defined_operator(name)) {
+    ready(*op);
+  } else {
+    all.waiting.emplace(name, std::move(ready));
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,61 @@
+"""Operators that compiled libraries have defined by TORCH_LIBRARY, as operators of `library`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau import _C
+from flambeau.library import _operators
+from flambeau.library._schemas import Schema, read
+from flambeau.ops import CUSTOM, bind
+
+_OF_THE_CALL = 0  # the keys of the arguments and the thread
+_seen = 0
+
+
+class CompiledOperator(_operators.CustomOperator):
+    """One overload whose kernels are in C++. The dispatcher calls them, unless Python has added to them."""
+
+    def __init__(self, namespace: str, schema: Schema) -> None:
+        super().__init__(namespace, schema)
+        self.kernels["CompositeImplicitAutograd"] = self._in_dispatcher
+        self._plain = dict(self.kernels)
+
+    def _in_dispatcher(self, /, *args: Any, **kwargs: Any) -> Any:
+        result = _C._call_operator(self.name, args, kwargs, _OF_THE_CALL)
+        if result is NotImplemented:
+            bind(self.name, self.schema.parameters, self.schema.defaults, args, kwargs)
+            raise RuntimeError(f"{self.name}: expected arguments that fit {self.schema}")
+        return result
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator through the dispatcher."""
+        given = (*args, *kwargs.values())
+        if _C._has_torch_function(given):
+            return _C._call_overrides(self.overload, given, args, kwargs, False)
+        if self._is_extended():
+            return super().__call__(*args, **kwargs)
+        return self._in_dispatcher(*args, **kwargs)
+
+    def _is_extended(self) -> bool:
+        """Whether Python has registered a kernel, a derivative or a rule."""
+        added = (self.fake, self.backward, self.vmap, self.casts, self.by_device)
+        return any(added) or self.kernels != self._plain
+
+
+def define_new() -> bool:
+    """Add what libraries have defined since the last call; whether there was anything."""
+    global _seen
+    found = _C._defined_operators()
+    if len(found) == _seen:
+        return False
+    _seen = len(found)
+    is_new = False
+    for name, schema in found:
+        space, _, rest = name.partition("::")
+        base, _, overload = rest.partition(".")
+        overloads = CUSTOM.setdefault((space, base), {})
+        if overload not in overloads:
+            overloads[overload] = CompiledOperator(space, read(schema.partition("::")[2], space))
+            is_new = True
+    return is_new
