@@ -8,6 +8,7 @@
 #include "aten/autograd/transform_hooks.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
+#include "aten/dispatch/recording.h"
 
 namespace flambeau::autograd {
 
@@ -48,8 +49,10 @@ void run_on_new_stack(GraphTask& task, ArrayRef<Edge> roots, Gradients&& grads, 
   std::exception_ptr error;
   const ThreadState state = thread_state;
   void* layers = nullptr;
+  recording::Log* log = nullptr;
   const auto hand_over = [&] {
     if (move_layers) move_layers(layers);
+    log = recording::exchange(log);
   };
   hand_over();
   std::thread worker([&] {

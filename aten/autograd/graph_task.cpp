@@ -9,6 +9,7 @@
 #include "aten/autograd/variable.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
+#include "aten/dispatch/recording.h"
 #include "c10/core/interrupt.h"
 
 namespace flambeau::autograd {
@@ -236,7 +237,21 @@ void GraphTask::capture(const State& state, const Gradients& grads) {
   }
 }
 
+namespace {
+
+// What the profiler keeps of a node; the sink of a leaf belongs to no forward operator.
+recording::Note noted(const Node& node, const Gradients* grads) {
+  recording::Note note;
+  note.name = node.name();
+  note.sequence = node.accumulates() ? -1 : static_cast<int64_t>(node.sequence_nr());
+  for (size_t i = 0; grads && i < grads->size(); ++i) note.tensors.push_back((*grads)[i]);
+  return note;
+}
+
+}  // namespace
+
 Gradients GraphTask::call(Node& node, Gradients&& grads) {
+  const recording::Scope scope(recording::Kind::Node, [&] { return noted(node, &grads); });
   const RunningNode previous = std::exchange(running_node, {&node, filtered_ ? this : nullptr});
   struct Restore {
     const RunningNode& previous;
@@ -263,6 +278,7 @@ Gradients GraphTask::call(Node& node, Gradients&& grads) {
 void GraphTask::evaluate(uint32_t index) {
   State& state = states_[index];
   Node& node = *state.node;
+  const recording::Scope scope(recording::Kind::Evaluation, [&] { return noted(node, nullptr); });
   Gradients grads;
   if (state.buffer != kNone) {
     grads = std::move(buffers_[state.buffer]);

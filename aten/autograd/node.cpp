@@ -5,6 +5,7 @@
 #include "aten/autograd/engine.h"
 #include "aten/autograd/graph_task.h"
 #include "aten/autograd/variable.h"
+#include "aten/dispatch/recording.h"
 #include "c10/core/small_blocks.h"
 
 namespace flambeau::autograd {
@@ -26,6 +27,12 @@ thread_local constinit Graveyard graveyard;
 
 // Edges of expired nodes that wait until the node in progress on this thread has let go of its own.
 thread_local constinit std::vector<Edge>* loose_edges = nullptr;
+
+// Events of the profiler carry the number that the next node of their thread gets.
+[[maybe_unused]] const bool numbers_events = [] {
+  recording::next_sequence = [] { return static_cast<int64_t>(next_sequence_nr); };
+  return true;
+}();
 
 }  // namespace
 

@@ -44,6 +44,7 @@ class IValue {
 // Arguments in schema order, replaced by the results.
 class Stack {
  public:
+  Stack() { values_.reserve(kFirstValues); }
   void push(IValue value) { values_.push_back(std::move(value)); }
   IValue pop() {
     IValue last = std::move(values_.back());
@@ -56,6 +57,7 @@ class Stack {
   void clear() { values_.clear(); }
 
  private:
+  static constexpr size_t kFirstValues = 4;  // most calls have no more, and allocate once
   std::vector<IValue> values_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "c10/core/check.h"
 #include "c10/core/fork_mutex.h"
+#include "c10/core/memory_note.h"
 #include "c10/core/small_blocks.h"
 
 namespace flambeau::c10 {
@@ -115,11 +116,13 @@ class CpuAllocator final : public Allocator {
     const bool hit = small_blocks::kReuse && lists && lists->head[small_blocks::class_of(bytes)];
     void* data = small_blocks::allocate(bytes);
     count(static_cast<int64_t>(bytes), hit);
+    tell_memory(data, static_cast<int64_t>(bytes));
     return data;
   }
 
   void deallocate(void* data, size_t bytes) noexcept override {
     if (!data) return;
+    tell_memory(data, -static_cast<int64_t>(bytes));
     if (is_large(bytes)) {
       large_.keep(data, large_bytes(bytes));
     } else {
@@ -169,6 +172,7 @@ class CpuAllocator final : public Allocator {
     }
     if (!data) small_blocks::fail_memory(bytes);
     count(static_cast<int64_t>(bytes), hit);
+    tell_memory(data, static_cast<int64_t>(bytes));
     return data;
   }
 
@@ -209,6 +213,8 @@ class CpuAllocator final : public Allocator {
 std::atomic<Allocator*> registered[kNumDeviceTypes];
 
 }  // namespace
+
+void (*note_memory)(const void* block, int64_t bytes) noexcept = nullptr;
 
 Allocator* cpu_allocator() {
   static Allocator* const instance = new CpuAllocator;

@@ -24,7 +24,7 @@ enum class DispatchKey : uint8_t {
   Autocast,
   Functionalize,
   FuncTorch,  // enters the innermost transform
-  Tracing,
+  Tracing,    // records the call for a profiler, whose thread has the key
   Python,
   Count,
 };

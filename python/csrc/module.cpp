@@ -6,6 +6,7 @@
 #include "python/csrc/extension_access.h"
 #include "python/csrc/gradient_lists.h"
 #include "python/csrc/module_slots.h"
+#include "python/csrc/profiling.h"
 #include "python/csrc/pybind_module.h"
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
@@ -55,6 +56,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_torch_dispatch(module.get());
     add_overridable_function(module.get());
     add_module_slots(module.get());
+    add_profiling(module.get());
     add_gradient_lists(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());

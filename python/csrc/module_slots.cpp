@@ -9,6 +9,7 @@
 #include "python/csrc/module_slots.h"
 
 #include "python/csrc/generated.h"
+#include "python/csrc/profiling.h"
 
 namespace flambeau::python {
 namespace {
@@ -85,6 +86,7 @@ bool has_hooks(PyObject* self) {
 
 PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
+    const ModuleScope scope(self);
     if (!has_hooks(self)) {
       const Ref forward = Ref::checked(PyObject_GetAttr(self, names().forward));
       return PyObject_Call(forward.get(), args, kwargs);

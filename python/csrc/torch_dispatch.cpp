@@ -16,8 +16,10 @@ namespace {
 
 constexpr DispatchKeySet kKey(DispatchKey::BackendMode);
 // Conjugate and negative views that Python code makes are still resolved for the operators below.
-constexpr DispatchKeySet kAbove(((uint64_t{1} << kNumDispatchKeys) - 1) &
-                                ~(kBackendKeys | kKey | kLazyKeys).bits());
+// The profiler records what Python code calls.
+constexpr DispatchKeySet kAbove(
+    ((uint64_t{1} << kNumDispatchKeys) - 1) &
+    ~(kBackendKeys | kKey | kLazyKeys | DispatchKeySet(DispatchKey::Tracing)).bits());
 
 // Modes of a thread: those of PyTorch's infrastructure, at most one of each kind, which are asked
 // last and in the order functional, proxy, fake; then those of the user, innermost last.

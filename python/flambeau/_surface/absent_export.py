@@ -1,4 +1,4 @@
-"""Names of ONNX, export, packages, profiling and nested tensors."""
+"""Names of ONNX, export, packages and nested tensors."""
 
 from __future__ import annotations
 
@@ -122,38 +122,11 @@ package.importer
 package.glob_group
   from GlobGroup=package
 """,
-    "flambeau has no profiler": """
-profiler
-  class ExecutionTraceObserver profile
-  method profile add_metadata add_metadata_json events export_chrome_trace export_memory_timeline
-      export_stacks key_averages preset_metadata_json set_custom_trace_id_callback start step stop
-  enum DeviceType CPU CUDA MKLDNN OPENGL OPENCL IDEEP HIP FPGA MAIA XLA Vulkan Metal XPU MPS MTIA Meta HPU
-      VE Lazy IPU PrivateUse1
-  enum ProfilerAction NONE WARMUP RECORD RECORD_AND_SAVE DEVICE_STOPPED
-  enum ProfilerActivity CPU XPU MTIA CUDA HPU PrivateUse1
-  enum RecordScope FUNCTION BACKWARD_FUNCTION TORCHSCRIPT_FUNCTION KERNEL_FUNCTION_DTYPE CUSTOM_CLASS
-      BUILD_FEATURE LITE_INTERPRETER USER_SCOPE STATIC_RUNTIME_OP STATIC_RUNTIME_MODEL
-  def schedule supported_activities tensorboard_trace_handler
-  answer kineto_available=False
-  from record_function=_profiling
+    "flambeau has one profiler, flambeau.profiler, and no older one": """
 autograd.profiler
-  class EnforceUnique EventList FunctionEvent KinetoStepTracker MemRecordsAcc ProfilerConfig emit_itt
-      emit_nvtx profile
-  method EventList export_chrome_trace export_stacks key_averages supported_export_stacks_metrics table
-      total_average
-  enum ProfilerState Disabled CPU CUDA NVTX ITT PRIVATEUSE1 KINETO KINETO_GPU_FALLBACK
-      KINETO_PRIVATEUSE1_FALLBACK KINETO_PRIVATEUSE1
-  def load_nvprof parse_nvprof_trace
-  value _is_profiler_enabled=False
-  from DeviceType=profiler ProfilerActivity=profiler kineto_available=profiler record_function=_profiling
+  class ProfilerConfig
 autograd.profiler_util
-  class EventMetadata FormattedTimesMixin FunctionEventAvg Interval Kernel StringTable
-  from DeviceType=profiler EventList=autograd.profiler FunctionEvent=autograd.profiler
-      MemRecordsAcc=autograd.profiler
-profiler.profiler
-  class ExecutionTraceObserver
-  from _default_schedule_fn=_surface.written ProfilerAction=profiler ProfilerActivity=profiler
-      profile=profiler schedule=profiler supported_activities=profiler tensorboard_trace_handler=profiler
+  class EventMetadata
 autograd.profiler_legacy
   class profile
 """,

@@ -50,7 +50,7 @@ _top.vendors
       mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer
   answer cudnn_is_acceptable=False is_vulkan_available=False
 """,
-    "flambeau has no profiler": """
+    "flambeau profiles with flambeau.profiler.profile": """
 _top.profiler
   def _disable_profiler _enable_profiler
 """,

@@ -154,18 +154,6 @@ def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
     return printing.show(inp, tensor_contents)
 
 
-def _profiler_enabled() -> bool:
-    """Whether operators are being profiled: there is no profiler."""
-    return False
-
-
-def _default_schedule_fn(_: int) -> Any:
-    """Return what a profiler without a schedule does at each step: it records."""
-    from flambeau.profiler import ProfilerAction  # type: ignore[import-not-found]
-
-    return ProfilerAction.RECORD
-
-
 # --- layers ----------------------------------------------------------------------------------------
 
 DType = int  # TorchScript's type of dtypes

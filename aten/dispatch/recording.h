@@ -1,0 +1,145 @@
+#pragma once
+// What a thread runs, as events for the profiler. A recorded thread has the key Tracing, whose
+// boxed fallback makes an event of each operator; other threads never test for recording. A log
+// belongs to one thread, and nobody else may touch it.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "aten/core/tensor.h"
+#include "aten/dispatch/stack.h"
+#include "c10/core/thread_state.h"
+
+namespace flambeau {
+struct OperatorEntry;
+}
+
+namespace flambeau::recording {
+
+inline constexpr DispatchKeySet kKey(DispatchKey::Tracing);
+
+enum class Kind : uint8_t {
+  Operator,
+  Evaluation,  // the engine's work for a node: hooks, the node itself, sums of gradients
+  Node,        // a function of the backward graph
+  Range,       // of record_function
+  Python,      // a function with code
+  Native,      // a builtin function
+  Module,      // a call of an nn.Module
+};
+
+struct Options {
+  bool shapes = false;  // sizes, strides and dtypes of tensors, and the other arguments
+  bool memory = false;
+};
+
+// One argument of an operator: its tensors are described, not kept.
+struct Argument {
+  struct Described {
+    DimVector sizes, strides;
+    ScalarType dtype;
+  };
+  bool is_list = false;
+  std::vector<Described> tensors;
+  IValue value;  // of other arguments
+};
+
+struct Event {
+  int64_t start = 0, end = -1;  // ns of the system's clock; -1: it has not ended
+  int64_t sequence = -1;        // of the node that an operator makes, or that is run; -1: none
+  const OperatorEntry* op = nullptr;
+  int32_t name = -1;  // in Log::names, for events that are not operators
+  int32_t parent = -1;
+  int32_t arguments = -1;  // in Log::arguments
+  uint32_t thread = 0;
+  Kind kind = Kind::Operator;
+};
+
+struct MemoryEvent {
+  int64_t time, bytes, total;
+  uintptr_t address;
+  int32_t event;  // that was running; -1: none
+  uint32_t thread;
+};
+
+// What an event of the engine starts with. Read only while a thread is recorded.
+struct Note {
+  const char* name = nullptr;
+  int64_t sequence = -1;
+  std::vector<Tensor> tensors;
+};
+
+class Log {
+ public:
+  explicit Log(Options options);
+  int32_t begin(Kind kind, int32_t name, int64_t sequence = -1);
+  int32_t begin(const OperatorEntry& op, const Stack& stack);
+  int32_t begin(Kind kind, const Note& note);
+  // Ends the event. Events inside that are still open stay so, but hold no further ones.
+  void end(int32_t event) noexcept;
+  void note_memory(const void* block, int64_t bytes);
+  void finish();  // ends what is still open
+  // The index of a name in `names`.
+  int32_t intern(std::string_view name);
+
+  const Options options;
+  const uint32_t serial;  // no other log of the process has it
+  std::vector<Event> events;
+  std::vector<MemoryEvent> memory;
+  std::vector<std::vector<Argument>> arguments;
+  std::vector<std::string> names;
+  std::vector<std::pair<uint32_t, int64_t>> threads;  // numbers and the system's numbers
+  int64_t start_time, end_time = -1;
+  int64_t first_bytes = 0;  // that were allocated at the start
+
+ private:
+  friend Log* exchange(Log* log);
+  void enter_thread();
+  int32_t push(Kind kind, int32_t name, int64_t sequence);
+
+  int32_t open_ = -1;  // innermost event that is running
+  uint32_t thread_ = 0;
+  int64_t total_bytes_ = 0;
+  std::unordered_map<const void*, int64_t> blocks_;  // that were allocated since the start
+  std::unordered_map<std::string, int32_t> name_indices_;
+};
+
+extern thread_local constinit Log* current;
+// The number that the next node of this thread gets; null without autograd.
+extern int64_t (*next_sequence)();
+
+inline bool is_on() { return thread_state.included & kKey.bits(); }
+int64_t now();
+// Starts recording this thread, in place of a log that it may have.
+void start(Options options);
+// The finished log, or null if the thread is not recorded.
+std::unique_ptr<Log> stop();
+// Gives the thread another log, which may be null, and returns the one it had.
+Log* exchange(Log* log);
+
+// An event as long as the object lives, if the thread is recorded.
+class Scope {
+ public:
+  template <typename MakeNote>
+  Scope(Kind kind, const MakeNote& make_note) {
+    if (!is_on() || !current) [[likely]]
+      return;
+    log_ = current;
+    event_ = log_->begin(kind, make_note());
+  }
+  Scope(Log* log, int32_t event) : log_(log), event_(event) {}
+  ~Scope() {
+    if (log_ && log_ == current) [[unlikely]]
+      log_->end(event_);
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Log* log_ = nullptr;
+  int32_t event_ = -1;
+};
+
+}  // namespace flambeau::recording

@@ -1,0 +1,288 @@
+#include "python/csrc/profiling.h"
+
+#include <frameobject.h>
+
+#include <map>
+#include <unordered_map>
+
+#include "aten/dispatch/operator_entry.h"
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/boxed_schema.h"
+
+namespace flambeau::python {
+namespace {
+
+using recording::Kind;
+using recording::Log;
+
+// Python's functions as events, while a thread is recorded with its stack. Lives for one log.
+struct Tracer {
+  uint32_t serial;  // of the log
+  Py_tracefunc previous;
+  Ref previous_argument;
+  std::vector<int32_t> open = {};                                     // events of the frames
+  std::unordered_map<PyCodeObject*, int32_t> codes = {};              // names; the keys are owned
+  std::map<std::pair<const void*, PyObject*>, int32_t> natives = {};  // names
+  std::unordered_map<PyObject*, int32_t> modules = {};                // names; the keys are owned
+  std::unordered_map<std::string, int> count_of_class = {};
+
+  ~Tracer() {
+    for (const auto& [code, name] : codes) Py_DECREF(code);
+    for (const auto& [module, name] : modules) Py_DECREF(module);
+  }
+};
+// A pointer, because a thread's end must not touch Python.
+thread_local constinit Tracer* tracer = nullptr;
+
+Log* traced_log() {
+  Log* const log = recording::current;
+  return log && tracer && log->serial == tracer->serial ? log : nullptr;
+}
+
+std::string utf8(PyObject* text) {
+  const Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
+  if (!bytes) throw PythonError();
+  return std::string(PyBytes_AS_STRING(bytes.get()), PyBytes_GET_SIZE(bytes.get()));
+}
+
+int32_t name_of_code(Log& log, PyCodeObject* code) {
+  const auto [at, is_new] = tracer->codes.try_emplace(code, -1);
+  if (!is_new) return at->second;
+  Py_INCREF(code);
+  const std::string place = utf8(code->co_filename), name = utf8(code->co_name);
+  at->second = log.intern(text_of(place, "(", code->co_firstlineno, "): ", name));
+  return at->second;
+}
+
+int32_t name_of_native(Log& log, PyObject* function) {
+  const bool is_builtin = PyCFunction_Check(function);
+  const auto* object = reinterpret_cast<PyCFunctionObject*>(function);
+  const std::pair<const void*, PyObject*> key =
+      is_builtin ? std::pair<const void*, PyObject*>(object->m_ml, object->m_self)
+                 : std::pair<const void*, PyObject*>(function, nullptr);
+  const auto [at, is_new] = tracer->natives.try_emplace(key, -1);
+  if (!is_new) return at->second;
+  const Ref text = Ref::checked(PyObject_Repr(function));
+  at->second = log.intern(utf8(text.get()));
+  return at->second;
+}
+
+void enter_function(Log& log, PyFrameObject* frame) {
+  const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  const int32_t name = name_of_code(log, reinterpret_cast<PyCodeObject*>(code.get()));
+  tracer->open.push_back(log.begin(Kind::Python, name));
+}
+
+// A Py_tracefunc.
+int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
+  return guarded_int([&] {
+    Log* const log = traced_log();
+    if (!log) return 0;
+    switch (what) {
+      case PyTrace_CALL:
+        enter_function(*log, frame);
+        break;
+      case PyTrace_C_CALL:
+        tracer->open.push_back(log->begin(Kind::Native, name_of_native(*log, argument)));
+        break;
+      case PyTrace_RETURN:
+      case PyTrace_C_RETURN:
+      case PyTrace_C_EXCEPTION:
+        if (tracer->open.empty()) break;
+        log->end(tracer->open.back());
+        tracer->open.pop_back();
+        break;
+      default:
+        break;
+    }
+    return 0;
+  });
+}
+
+// The frames that are running become events at once, outermost first.
+void start_tracing(Log& log) {
+  const PyThreadState* const state = PyThreadState_Get();
+  tracer = new Tracer{log.serial, state->c_profilefunc, Ref::share(state->c_profileobj)};
+  std::vector<Ref> frames;
+  Ref frame = Ref::share(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    frames.push_back(frame);
+    frame = Ref(reinterpret_cast<PyObject*>(
+        PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.get()))));
+  }
+  for (size_t i = frames.size(); i-- > 0;)
+    enter_function(log, reinterpret_cast<PyFrameObject*>(frames[i].get()));
+  PyEval_SetProfile(trace, nullptr);
+}
+
+void stop_tracing() {
+  const std::unique_ptr<Tracer> ended(std::exchange(tracer, nullptr));
+  if (!ended || PyThreadState_Get()->c_profilefunc != trace) return;
+  PyEval_SetProfile(ended->previous, ended->previous_argument.get());
+}
+
+// --- the log as Python's objects -----------------------------------------------------------------
+
+Ref string_of(std::string_view text) {
+  const auto size = static_cast<Py_ssize_t>(text.size());
+  return Ref::checked(PyUnicode_DecodeUTF8(text.data(), size, "backslashreplace"));
+}
+
+Ref sizes_of(IntArrayRef sizes) {
+  Ref out = Ref::checked(PyList_New(static_cast<Py_ssize_t>(sizes.size())));
+  for (size_t i = 0; i < sizes.size(); ++i)
+    PyList_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i),
+                    Ref::checked(PyLong_FromLongLong(sizes[i])).release());
+  return out;
+}
+
+template <typename Items, typename Convert>
+Ref list_of(const Items& items, const Convert& convert) {
+  Ref out = Ref::checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i)
+    PyList_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Ref(convert(items[i])).release());
+  return out;
+}
+
+Ref carried_tuple(PyObject* tuple) { return Ref::checked(tuple); }
+
+// (sizes, strides, dtype) of a tensor; ([these], ) of a list; another value itself.
+Ref argument_of(const recording::Argument& argument) {
+  const auto described = [](const recording::Argument::Described& t) {
+    const Ref dtype = Ref::checked(wrap(t.dtype));
+    return carried_tuple(
+        PyTuple_Pack(3, sizes_of(t.sizes).get(), sizes_of(t.strides).get(), dtype.get()));
+  };
+  if (!argument.is_list && argument.tensors.empty())
+    return Ref::checked(
+        Py_BuildValue("(sN)", "value", Ref::checked(wrap_value(argument.value)).release()));
+  const Ref tensors = list_of(argument.tensors, described);
+  return Ref::checked(
+      Py_BuildValue("(sO)", argument.is_list ? "tensors" : "tensor", tensors.get()));
+}
+
+class Conversion {
+ public:
+  explicit Conversion(const Log& log) : log_(log) {
+    for (const std::string& name : log.names) names_.push_back(string_of(name));
+  }
+
+  // (kind, name, overload, start, end, sequence, parent, thread, arguments)
+  Ref event(const recording::Event& e) {
+    const auto& [name, overload] = e.op ? names_of(*e.op) : std::pair(names_[e.name], Ref());
+    const Ref arguments =
+        e.arguments < 0 ? Ref::share(Py_None) : list_of(log_.arguments[e.arguments], argument_of);
+    return Ref::checked(Py_BuildValue(
+        "(iOOLLLiIO)", static_cast<int>(e.kind), name.get(), overload ? overload.get() : Py_None,
+        static_cast<long long>(e.start), static_cast<long long>(e.end),
+        static_cast<long long>(e.sequence), e.parent, e.thread, arguments.get()));
+  }
+  // (time, bytes, total, address, event, thread)
+  static Ref memory(const recording::MemoryEvent& m) {
+    return Ref::checked(
+        Py_BuildValue("(LLLKiI)", static_cast<long long>(m.time), static_cast<long long>(m.bytes),
+                      static_cast<long long>(m.total), static_cast<unsigned long long>(m.address),
+                      m.event, m.thread));
+  }
+  static Ref thread(const std::pair<uint32_t, int64_t>& t) {
+    return Ref::checked(Py_BuildValue("(IL)", t.first, static_cast<long long>(t.second)));
+  }
+
+ private:
+  const std::pair<Ref, Ref>& names_of(const OperatorEntry& op) {
+    const auto [at, is_new] = ops_.try_emplace(&op);
+    if (is_new) {
+      const std::string_view full = op.name;
+      const size_t dot = full.find('.');
+      const bool has_overload = dot != std::string_view::npos;
+      at->second = {string_of(text_of("aten::", full.substr(0, dot))),
+                    string_of(has_overload ? full.substr(dot + 1) : std::string_view())};
+    }
+    return at->second;
+  }
+
+  const Log& log_;
+  std::vector<Ref> names_;
+  std::unordered_map<const OperatorEntry*, std::pair<Ref, Ref>> ops_;
+};
+
+// --- functions of _C -----------------------------------------------------------------------------
+
+// _profiler_start(shapes, memory, stack): in place of what this thread records.
+PyObject* start(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int shapes, memory, stack;
+    if (!PyArg_ParseTuple(args, "ppp", &shapes, &memory, &stack)) return nullptr;
+    stop_tracing();
+    recording::start({.shapes = shapes != 0, .memory = memory != 0});
+    if (stack) start_tracing(*recording::current);
+    return wrap_none();
+  });
+}
+
+// _profiler_stop(): (events, memory, threads, start, end, allocated bytes at the start); None if
+// this thread is not recorded.
+PyObject* stop(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    stop_tracing();
+    const std::unique_ptr<Log> log = recording::stop();
+    if (!log) return wrap_none();
+    Conversion conversion(*log);
+    const Ref events = list_of(log->events, [&](const auto& e) { return conversion.event(e); });
+    const Ref memory = list_of(log->memory, Conversion::memory);
+    const Ref threads = list_of(log->threads, Conversion::thread);
+    return Py_BuildValue("(OOOLLL)", events.get(), memory.get(), threads.get(),
+                         static_cast<long long>(log->start_time),
+                         static_cast<long long>(log->end_time),
+                         static_cast<long long>(log->first_bytes));
+  });
+}
+
+// _profiler_enter(name): a handle for `_profiler_exit`; -1 if this thread is not recorded.
+PyObject* enter(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(name), "record_function: expected a str as name, got ",
+               Py_TYPE(name)->tp_name);
+    Log* const log = recording::current;
+    if (!log) return PyLong_FromLong(-1);
+    const int32_t event = log->begin(Kind::Range, log->intern(utf8(name)));
+    return PyLong_FromLongLong((int64_t{log->serial} << 32) | event);
+  });
+}
+// _profiler_exit(handle): no effect for a range of another log, or of another thread's.
+PyObject* leave(PyObject*, PyObject* handle) {
+  return guarded([&]() -> PyObject* {
+    const int64_t value = integer_from(handle);
+    Log* const log = recording::current;
+    if (log && value >= 0 && value >> 32 == log->serial)
+      log->end(static_cast<int32_t>(value & 0x7FFFFFFF));
+    return wrap_none();
+  });
+}
+PyObject* is_recording(PyObject*, PyObject*) { return wrap(recording::current != nullptr); }
+
+PyMethodDef functions[] = {{"_profiler_start", start, METH_VARARGS, nullptr},
+                           {"_profiler_stop", stop, METH_NOARGS, nullptr},
+                           {"_profiler_enter", enter, METH_O, nullptr},
+                           {"_profiler_exit", leave, METH_O, nullptr},
+                           {"_profiler_enabled", is_recording, METH_NOARGS, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void ModuleScope::enter(PyObject* module) {
+  Log* const log = traced_log();
+  if (!log) return;
+  const auto [at, is_new] = tracer->modules.try_emplace(module, -1);
+  if (is_new) {
+    Py_INCREF(module);
+    const std::string name = _PyType_Name(Py_TYPE(module));
+    at->second = log->intern(text_of("nn.Module: ", name, "_", tracer->count_of_class[name]++));
+  }
+  log_ = log;
+  event_ = log->begin(Kind::Module, at->second);
+}
+
+void add_profiling(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace flambeau::python

@@ -1,0 +1,136 @@
+"""Steps of a profile: what it does in each, and where traces go."""
+
+from __future__ import annotations
+
+import enum
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flambeau.autograd.profiler import ProfilerActivity
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """Return what a profile can record: the CPU.
+
+    Example:
+        >>> flambeau.profiler.supported_activities()
+        {<ProfilerActivity.CPU: 0>}
+    """
+    return {ProfilerActivity.CPU}
+
+
+class ProfilerAction(enum.Enum):
+    """What a profile does in one step.
+
+    - `NONE`: nothing.
+    - `WARMUP`: it records, and drops what it has recorded.
+    - `RECORD`: it records.
+    - `RECORD_AND_SAVE`: it records, and calls `on_trace_ready` after the step.
+    - `DEVICE_STOPPED`: of devices that stop by themselves; not used.
+    """
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
+
+
+class _ExperimentalConfig:
+    """Settings of PyTorch's profiler: accepted, without effect.
+
+    Args:
+        settings: by name.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.__dict__.update(settings)
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Callable[[int], ProfilerAction]:
+    """Return a function from the number of a step to what `profile` does in it.
+
+    After `skip_first` steps come cycles of `wait`, `warmup` and `active` steps.
+
+    Args:
+        wait: steps that are not recorded, in each cycle.
+        warmup: steps that are recorded and dropped.
+        active: steps that are recorded and kept; the last one ends the trace.
+        repeat: the number of cycles; 0: until the profile ends.
+        skip_first: steps before the first cycle.
+        skip_first_wait: other than 0: the first cycle has no `wait` steps.
+    Raises: AssertionError for negative numbers, or 0 active steps.
+
+    Example:
+        >>> from flambeau.profiler import schedule
+        >>> [schedule(wait=1, warmup=1, active=1)(step).name for step in range(4)]
+        ['NONE', 'WARMUP', 'RECORD_AND_SAVE', 'NONE']
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise AssertionError(
+            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), "
+            f"active={active} (need > 0), repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
+        )
+    if warmup == 0:
+        warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
+
+    def action_of(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait != 0:
+            step += wait
+        cycle, place = divmod(step, wait + warmup + active)
+        if (repeat > 0 and cycle >= repeat) or place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        is_last = place == wait + warmup + active - 1
+        return ProfilerAction.RECORD_AND_SAVE if is_last else ProfilerAction.RECORD
+
+    return action_of
+
+
+def _default_schedule_fn(_: int) -> ProfilerAction:
+    """Return what a profile without a schedule does in each step: it records."""
+    return ProfilerAction.RECORD
+
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[Any], None]:
+    """Return a function for `on_trace_ready` that writes each trace to a file of its own.
+
+    Args:
+        dir_name: the folder, which is made if it does not exist.
+        worker_name: the first part of the file's name; by default the host and the process.
+        use_gzip: whether files are compressed.
+    Raises: RuntimeError, where the function is called, if the folder cannot be made.
+    """
+
+    def write(profile: Any) -> None:
+        folder = Path(dir_name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RuntimeError("Can't create directory: " + dir_name) from error
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        ending = ".gz" if use_gzip else ""
+        profile.export_chrome_trace(str(folder / f"{worker}.{time.time_ns()}.pt.trace.json{ending}"))
+
+    return write

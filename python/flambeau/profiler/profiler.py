@@ -1,0 +1,353 @@
+"""Profiles by steps: schedules, traces, metadata."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flambeau._loading.lazy import attributes
+from flambeau._state.profiling import record_function
+from flambeau.autograd import profiler as prof
+from flambeau.autograd.profiler import KinetoStepTracker, ProfilerActivity, kineto_available
+from flambeau.autograd.profiler_util import EventList
+from flambeau.profiler._steps import (
+    ProfilerAction,
+    _default_schedule_fn,
+    _ExperimentalConfig,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = [
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
+
+PROFILER_STEP_NAME = "ProfilerStep"
+_cleared_events_told = False
+
+
+class ExecutionTraceObserver:
+    """Refuses: graphs of execution are not recorded here, but traces are (`export_chrome_trace`).
+
+    Raises: NotImplementedError where one is made.
+    """
+
+    def __init__(self) -> None:
+        raise NotImplementedError(
+            "ExecutionTraceObserver: flambeau records no execution graphs; "
+            "profile.export_chrome_trace writes the operators with their inputs"
+        )
+
+
+def _parsed_activities(activities: Iterable[Any] | None) -> set[ProfilerActivity]:
+    """Return the activities, of which a dict gives one with a filter."""
+    if activities is None:
+        return supported_activities()
+    found: set[ProfilerActivity] = set()
+    for one in activities:
+        found |= set(one) if isinstance(one, dict) else {one}
+    if not found:
+        raise AssertionError("No valid profiler activities found")
+    return found
+
+
+class _KinetoProfile:
+    """A profile that is started and stopped by hand, without steps.
+
+    Args:
+        activities: what is recorded; work of the CPU by default.
+        record_shapes: whether sizes and values of arguments are kept.
+        profile_memory: whether memory that tensors allocate and release is recorded.
+        with_stack: whether functions of Python and calls of modules are recorded too.
+        with_flops: whether floating-point operations are counted.
+        with_modules: accepted; calls of modules are recorded by `with_stack`.
+        experimental_config: accepted.
+        execution_trace_observer: None, because there are no execution traces.
+        acc_events: whether the events of earlier cycles are kept.
+        custom_trace_id_callback: returns the name of a trace.
+        post_processing_timeout_s: accepted.
+    Raises: AssertionError if there is no activity.
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
+        self.activities = _parsed_activities(activities)
+        self.record_shapes, self.with_flops = record_shapes, with_flops
+        self.profile_memory, self.with_stack = profile_memory, with_stack
+        self.with_modules, self.experimental_config = with_modules, experimental_config
+        self.execution_trace_observer = execution_trace_observer
+        self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
+        self.profiler: prof.profile | None = None
+        self.preset_metadata: dict[str, str] = {}
+        self._metadata: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Begin to record."""
+        self.prepare_trace()
+        self.start_trace()
+
+    def stop(self) -> None:
+        """End recording."""
+        self.stop_trace()
+
+    def prepare_trace(self) -> None:
+        """Make what `start_trace` needs."""
+        if self.profiler is None or not self.acc_events:
+            if self.profiler is not None and not self.acc_events:
+                self._tell_cleared()
+            self.profiler = prof.profile(
+                use_cpu=ProfilerActivity.CPU in self.activities,
+                record_shapes=self.record_shapes,
+                with_flops=self.with_flops,
+                profile_memory=self.profile_memory,
+                with_stack=self.with_stack,
+                with_modules=self.with_modules,
+                use_kineto=True,
+                experimental_config=self.experimental_config,
+                acc_events=self.acc_events,
+                custom_trace_id_callback=self.custom_trace_id_callback,
+            )
+        self.profiler._prepare_trace()
+
+    @staticmethod
+    def _tell_cleared() -> None:
+        global _cleared_events_told
+        if not _cleared_events_told:
+            _cleared_events_told = True
+            warnings.warn(
+                "Warning: Profiler clears events at the end of each cycle. Only events from the current "
+                "cycle will be reported. To keep events across cycles, set acc_events=True.",
+                stacklevel=4,
+            )
+
+    def _made(self, what: str) -> prof.profile:
+        if self.profiler is None:
+            raise AssertionError(f"Profiler must be initialized before {what}")
+        return self.profiler
+
+    def start_trace(self) -> None:
+        """Begin to record, after `prepare_trace`."""
+        self._made("starting trace")._start_trace()
+        self._metadata |= self.preset_metadata
+
+    def stop_trace(self) -> None:
+        """End recording."""
+        self._made("stopping trace").__exit__(None, None, None)
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the trace for chrome://tracing and Perfetto; compressed if `path` ends in ``.gz``."""
+        profiler = self._made("exporting chrome trace")
+        if profiler._recording is not None:
+            profiler._recording.metadata = dict(self._metadata)
+        profiler.export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write stacks with the sum of a metric; see `EventList.export_stacks`."""
+        self._made("exporting stacks").export_stacks(path, metric)
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
+        """Refuse: recording cannot be interrupted within a profile."""
+        self._made("toggling collection").toggle_collection_dynamic(enable, activities)
+
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+    ) -> EventList:
+        """Return the sums of events by name; see `EventList.key_averages`."""
+        profiler = self._made("getting key averages")
+        return profiler.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def events(self) -> EventList:
+        """Return the events, in the order of their start."""
+        return self._made("accessing events").function_events
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Add a text to the trace, under a key."""
+        self.add_metadata_json(key, json.dumps(value))
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Add a value in JSON to the trace, under a key."""
+        self._metadata[key] = json.loads(value)
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """Add a value in JSON to every trace that begins later."""
+        self.preset_metadata[key] = json.loads(value)
+
+
+_Step = Callable[[int], ProfilerAction]
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+class profile(_KinetoProfile):
+    """Context manager that records what the thread runs, in the steps that a schedule names.
+
+    Operators, functions of the backward graph and ranges become events with times, and on demand with memory,
+    shapes, stacks and FLOPs. Other threads are not recorded.
+
+    Args:
+        activities: what is recorded; work of the CPU by default, other devices are ignored.
+        schedule: from the number of a step to a `ProfilerAction`; None records everything.
+        on_trace_ready: called with the profile after each step `RECORD_AND_SAVE` and at the end.
+        record_shapes: whether sizes and values of arguments are kept.
+        profile_memory: whether memory that tensors allocate and release is recorded.
+        with_stack: whether functions of Python and calls of modules are recorded too.
+        with_flops: whether floating-point operations are counted.
+        with_modules: accepted; calls of modules are recorded by `with_stack`.
+        experimental_config: accepted.
+        execution_trace_observer: None.
+        acc_events: whether the events of earlier cycles are kept.
+        use_cuda: accepted.
+        custom_trace_id_callback: returns the name of a trace.
+        post_processing_timeout_s: accepted.
+    Raises: AssertionError if there is no activity, or a method needs a trace that has not begun.
+
+    Example:
+        >>> from flambeau.profiler import profile
+        >>> with profile(record_shapes=True) as p:
+        ...     _ = flambeau.ones(2, 3) @ flambeau.ones(3, 4)
+        >>> [e.input_shapes for e in p.events() if e.name == "aten::mm"]
+        [[[2, 3], [3, 4]]]
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: _Step | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
+        super().__init__(
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+        )
+        self.schedule: _Step = schedule or _default_schedule_fn
+        self.record_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self.step_num = 0
+        self.current_action = self.schedule(0)
+        self.step_rec_fn: record_function | None = None
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        KinetoStepTracker.erase_step_count(PROFILER_STEP_NAME)
+
+    def start(self) -> None:
+        """Begin the first step."""
+        KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
+        self._change(ProfilerAction.NONE, self.current_action)
+        self._begin_step()
+
+    def stop(self) -> None:
+        """End the last step; call `on_trace_ready` if something was recorded."""
+        self._end_step()
+        self._change(self.current_action, None)
+
+    def step(self) -> None:
+        """End a step and begin the next one."""
+        self._end_step()
+        before = self.current_action
+        self.step_num += 1
+        self.current_action = self.schedule(self.step_num)
+        self._change(before, self.current_action)
+        KinetoStepTracker.increment_step(PROFILER_STEP_NAME)
+        self._begin_step()
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """Set the function that names traces."""
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str | None:
+        """Return the name of the trace, or None before the first."""
+        return None if self.profiler is None else self.profiler.trace_id
+
+    def _begin_step(self) -> None:
+        if self.record_steps:
+            self.step_rec_fn = record_function(f"{PROFILER_STEP_NAME}#{self.step_num}")
+            self.step_rec_fn.__enter__()
+
+    def _end_step(self) -> None:
+        if self.step_rec_fn is not None:
+            self.step_rec_fn.__exit__(None, None, None)
+            self.step_rec_fn = None
+
+    def _change(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
+        """Do what lies between two steps; `after` is None at the end."""
+        if before is ProfilerAction.RECORD_AND_SAVE or (before in _RECORDING and after is None):
+            self.stop_trace()
+            self._tell_ready()
+            before = ProfilerAction.NONE
+        if after in _RECORDING:
+            if before is ProfilerAction.NONE:
+                self.prepare_trace()
+            if before not in _RECORDING:
+                self.start_trace()
+        elif after is ProfilerAction.WARMUP:
+            if before in _RECORDING:
+                self._drop()
+            if before is not ProfilerAction.WARMUP:
+                self.prepare_trace()
+        elif before in _RECORDING:
+            self._drop()
+
+    def _drop(self) -> None:
+        """End recording without a trace: the schedule went on without one."""
+        warnings.warn("Incorrect schedule: RECORD followed by NONE or WARMUP", stacklevel=4)
+        self.stop_trace()
+
+    def _tell_ready(self) -> None:
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
+
+_KEPT = (_ExperimentalConfig,)
+__getattr__, __dir__ = attributes(__name__)
