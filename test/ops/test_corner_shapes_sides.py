@@ -5,6 +5,7 @@ Each entry of a scenario is the result's dtype, sizes, strides and values, or th
 
 import flambeau
 import pytest
+from oracle import pytorch
 from sides import Scenarios
 
 scenario = Scenarios()
@@ -177,6 +178,33 @@ def slices_are_written_into_a_copy(torch):
         lambda: torch.ones(3, 4).slice_scatter(torch.ones(3, 3), 1, 0, 2),
         lambda: torch.ones(3, 4).slice_scatter(torch.ones(1), 5, 0, 2),
     )
+
+
+SCATTERS = {
+    "slice_scatter": ((2, 3), (0, 0, 2)),
+    "select_scatter": ((3,), (0, 1)),
+    "diagonal_scatter": ((3,), ()),
+    "as_strided_scatter": ((2, 3), ((2, 3), (1, 1))),
+}
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scatters_refuse_sizes_on_meta_as_on_the_cpu(name):
+    fitting, args = SCATTERS[name]
+
+    def outcome(m, device, sizes):
+        try:
+            return list(
+                getattr(m, name)(m.ones(4, 3, device=device), m.ones(sizes, device=device), *args).shape
+            )
+        except Exception as error:
+            return type(error).__name__, str(error).partition("\n")[0]
+
+    for sizes in (fitting, (), (1,), (1, 3), (2, 1), (3,), (5, 3), (2, 3, 1)):
+        real = outcome(flambeau, "cpu", sizes)
+        assert outcome(flambeau, "meta", sizes) == real
+        theirs = outcome(pytorch(), "cpu", sizes)
+        assert theirs == real or theirs[0] == real[0]
 
 
 @scenario

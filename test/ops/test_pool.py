@@ -1,9 +1,12 @@
 """Pooling variants."""
 
+import itertools
+
 import flambeau as fb
 import numpy as np
 import pytest
 from flambeau.nn import functional as F
+from side_by_side import same
 
 RNG = np.random.default_rng(0)
 
@@ -119,3 +122,23 @@ def test_maxima_with_ties_and_nan(dtype, geometry):
     want_values, want_places = maxima_by_definition(x, kernel, stride, padding, dilation)
     assert np.array_equal(places.numpy(), want_places)
     assert np.array_equal(values.numpy(), want_values, equal_nan=True)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_sizes_that_fractional_pooling_accepts(dims):
+    """In each dimension, and for volumes one place less than in planes."""
+
+    def accepts(m, size, kernel, output, at):
+        pool = (m.nn.functional.fractional_max_pool2d, m.nn.functional.fractional_max_pool3d)[dims - 2]
+        kernels, outputs = [1] * dims, [2] * dims
+        kernels[at], outputs[at] = kernel, output
+        try:
+            return list(pool(m.ones(1, 2, *[size] * dims), kernels, outputs).shape)
+        except Exception as error:
+            return type(error).__name__
+
+    def program(m):
+        sizes = itertools.product((3, 5), (1, 2, 3, 6), range(7), range(dims))
+        return [accepts(m, *case) for case in sizes]
+
+    same(program)

@@ -75,3 +75,14 @@ def test_borders_of_parameters():
 )
 def test_wrong_parameters(call):
     refuse_alike(call)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+)
+def test_geometric_numbers_beyond_the_dtype(dtype):
+    def program(m):
+        m.manual_seed(0)
+        return [m.empty(300, dtype=getattr(m, dtype)).geometric_(p) for p in (1e-3, 1e-9, 1e-18, 1e-300)]
+
+    same(program)

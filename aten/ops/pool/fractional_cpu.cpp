@@ -139,9 +139,9 @@ void fractional_max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRe
           kernel_size);
     // As in PyTorch, windows of volumes cannot begin at each place.
     const int64_t most = sizes[at] - (dims == 3 ? 1 : 0);
-    check(kernel_size[i] <= sizes[at] && output_size[i] <= most - kernel_size[i] + 1,
-          "fractional_max_pool", dims, "d(): pool size ", kernel_size[i],
-          " too large relative to input size ", sizes[at], " for output size ", output_size[i]);
+    check(output_size[i] <= most - kernel_size[i] + 1, "fractional_max_pool", dims,
+          "d(): pool size ", kernel_size[i], " too large relative to input size ", sizes[at],
+          " for output size ", output_size[i]);
     sizes[at] = output_size[i];
   }
   out[0] = {sizes, {}, self.dtype(), self.device()};
