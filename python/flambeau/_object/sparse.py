@@ -340,6 +340,15 @@ def _require_sparse(name: str, argument: str, tensor: Tensor, error: type[Except
         raise error(f"{name}: expected {argument!r} to have layout sparse_coo, got {described(tensor)}")
 
 
+def _require_factors(name: str, mat1: Tensor, mat2: Tensor) -> None:
+    """Check that a sparse and a strided matrix can be multiplied."""
+    if mat2.is_sparse:
+        raise RuntimeError(f"{name}: expected a strided 'mat2', got {described(mat2)}")
+    if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0]:
+        pair = f"{described(mat1)} and {described(mat2)}"
+        raise RuntimeError(f"{name}: expected matrices that can be multiplied, got {pair}")
+
+
 def resize_as_sparse_(input: Tensor, the_template: Tensor) -> Tensor:
     """Give `input` the sizes and the numbers of sparse and dense dimensions of another sparse tensor."""
     return input.resize_as_sparse_(the_template)
@@ -369,6 +378,7 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         out: sparse tensor that the result is written to.
     """
     _require_sparse("hspmm", "mat1", mat1, NotImplementedError)
+    _require_factors("hspmm", mat1, mat2)
     from flambeau import unique
 
     rows = unique(mat1._indices()[0])
@@ -403,6 +413,7 @@ def sspaddmm(
     """
     _require_sparse("sspaddmm", "input", input, RuntimeError)
     _require_sparse("sspaddmm", "mat1", mat1, RuntimeError)
+    _require_factors("sspaddmm", mat1, mat2)
     product = hspmm(mat1, mat2).to_sparse(2)
     made = (input * beta).add(product, alpha=alpha)
     return made if out is None else out.copy_(made)
@@ -418,7 +429,25 @@ def native_norm(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tensor:
-    """Return the norm of order `p` (None: 2) of all elements of a sparse tensor; `dim` may name them all."""
+    """Return the norm of order `p` of all elements of a sparse tensor.
+
+    Args:
+        input: sparse tensor of floating or complex dtype.
+        p: order of the norm; None: 2.
+        dim: None, no dimensions, or all of them.
+        keepdim: PyTorch has this argument; only False is supported.
+        dtype: PyTorch has this argument; only None is supported.
+    """
+    _require_sparse("native_norm", "input", input, NotImplementedError)
+    if not (input.is_floating_point() or input.is_complex()):
+        raise RuntimeError(f"native_norm: expected a floating or complex dtype, got {described(input)}")
+    dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if dims and len(dims) != input.dim():
+        raise RuntimeError(
+            f"native_norm: expected no dim or all dimensions, got {dims} for {described(input)}"
+        )
+    if keepdim or dtype is not None:
+        raise RuntimeError(f"native_norm: expected keepdim=False and dtype=None, got {keepdim} and {dtype}")
     norm: Any = input.norm
-    result: Tensor = norm(2 if p is None else p, dim, keepdim, dtype)
+    result: Tensor = norm(2 if p is None else p)
     return result
