@@ -80,7 +80,7 @@ def _block(op: Operator, loaded: Model) -> Iterator[str]:
 
 
 def _body(op: Operator, scalar: Callable[[Expr], str]) -> Iterator[str]:
-    for check in op.checks:
+    for check in (*op.checks, *op.out_checks):
         message = "".join(part if isinstance(part, str) else f"{{{show(part)}}}" for part in check.message)
         yield f"check: {show(check.condition)}, else {check.error}: {message}"
     match op.body:

@@ -155,6 +155,7 @@ class Check:
     condition: Expr  # host value: reads shapes, dtypes and numbers
     error: str  # a Python exception
     message: tuple[str | Expr, ...]  # expressions are shown as values
+    of_out: bool = False  # it reads the argument `out`, so only the out= form has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,7 @@ class Operator:
     orders: tuple[tuple[str, ...], ...] = ()  # further orders of arguments by position
     batching: tuple[BatchRule, ...] = ()  # given by `vmap`; the others are in codegen.deriving.batching
     checks: tuple[Check, ...] = ()
+    out_checks: tuple[Check, ...] = ()  # only of the out= form; they read `out`
     autocast: tuple[tuple[str, str], ...] = ()  # device -> policy, of CAST_POLICIES
     sparse: tuple[tuple[str, str], ...] = ()  # key of codegen.reading.keys.SPARSE -> function
 

@@ -10,6 +10,7 @@ numbers, never elements, so that it holds for meta tensors and costs next to not
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from codegen import model
 from codegen.language import messages
@@ -36,7 +37,12 @@ def _read(fields: Fields, draft: Draft, context: Context) -> Iterator[Check]:
     error = fields.choice("error", keys.ERRORS)
     error = error or (keys.ERRORS[0] if fields.map("dtypes") is None else "NotImplementedError")
     what = f"check of {draft.name}"
-    elements = fields.scalar("elements")
+    elements, out = fields.scalar("elements"), fields.scalar("out")
+    if out is not None and ("out" not in draft.variants or len(draft.schema.returns) != 1):
+        message = f"{draft.name} has no out= form with the argument out"
+        fields.collector.add(out.position, "FB0106", message, "write `that`, or add the variant `out`")
+        return
+    draft = draft if out is None else _with_out(draft)
     for that, say in _rows(fields, draft):
         if that is elements:
             condition = parse_with_lets(draft, context, that, what, BOOL)
@@ -44,13 +50,20 @@ def _read(fields: Fields, draft: Draft, context: Context) -> Iterator[Check]:
             condition = _host_value(that, (0, None), draft, context, what, BOOL)
         message = _message(say, draft, context)
         if condition is not None and message is not None:
-            yield Check(condition, error, message)
+            yield Check(condition, error, message, that is out)
+
+
+def _with_out(draft: Draft) -> Draft:
+    """Return the entry with the argument `out`, of the type of the only result."""
+    out = model.Argument("out", draft.schema.returns[0].type, None, None, True, True)
+    return replace(draft, schema=replace(draft.schema, args=(*draft.schema.args, out)))
 
 
 def _rows(fields: Fields, draft: Draft) -> Iterator[tuple[Text, Text]]:
     """Yield condition and message; keys other than `that` stand for checks that many operators share."""
     shared = [*_least_ndim(fields, draft), *_square_matrices(fields, draft), *_dtypes(fields, draft)]
-    that, say = fields.scalar("that") or fields.scalar("elements"), fields.scalar("say")
+    given = (fields.scalar(key) for key in ("that", "elements", "out"))
+    that, say = next((text for text in given if text is not None), None), fields.scalar("say")
     yield from shared
     if that is not None and say is not None:
         yield that, say

@@ -261,7 +261,8 @@ def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
         aliases=draft.aliases,
         orders=draft.orders,
         batching=reading.batching,
-        checks=reading.checks,
+        checks=tuple(check for check in reading.checks if not check.of_out),
+        out_checks=tuple(check for check in reading.checks if check.of_out),
         autocast=reading.autocast,
         sparse=reading.sparse,
     )

@@ -152,6 +152,7 @@ ERRORS = ("RuntimeError", "IndexError", "TypeError", "ValueError", "NotImplement
 CHECK: dict[str, Key] = {
     "that": Key("A condition on shapes, dtypes and numbers, in tensor expressions."),
     "elements": Key("In place of `that`: a condition that calls operators, which is True on meta tensors."),
+    "out": Key("In place of `that`: a condition on the argument `out`, for the out= form."),
     "say": Key("The message; {expression} shows a value."),
     "ndim": Key("Tensor -> the least number of its dimensions; in place of `that` and `say`.", "map"),
     "square_matrices": Key("A Tensor of square matrices; in place of `that` and `say`."),

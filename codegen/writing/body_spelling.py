@@ -449,7 +449,10 @@ def _checks(model: Model, op: Operator, form: Form) -> Iterator[str]:
     A number form of a pointwise operator computes by itself: its Scalars have a dtype as Tensors do.
     """
     calls_another = form.numbers and op.kind is not Kind.POINTWISE
-    if calls_another or (op.kind is Kind.COMPOSITE and form is not op.forms[0]):
+    if calls_another:
         return
     writer = tensor_spelling.TensorSpelling(model, op.schema.name.base)
-    yield from map(writer.check, op.checks)
+    if form.kind is FormKind.OUT:
+        yield from map(writer.check, op.out_checks)
+    if op.kind is not Kind.COMPOSITE or form is op.forms[0]:
+        yield from map(writer.check, op.checks)

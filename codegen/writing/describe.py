@@ -94,7 +94,7 @@ def errors(op: Operator) -> Iterator[str]:
         yield "RuntimeError if the shapes do not broadcast."
     if "dim" in {arg.name for arg in op.schema.args}:
         yield "IndexError if a dimension does not exist."
-    for check in op.checks:
+    for check in (*op.checks, *op.out_checks):
         yield f"{check.error} unless {_bare(check.condition)}."
     yield from op.doc.raises
 

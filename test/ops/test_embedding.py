@@ -4,8 +4,10 @@ import flambeau as fb
 import numpy as np
 import pytest
 from flambeau.nn import functional as F
+from side_by_side import numbers, refuse_alike, same
 
 RNG = np.random.default_rng(0)
+NAN, INF = float("nan"), float("inf")
 COMBINE = {"sum": np.sum, "mean": np.mean, "max": np.max}
 
 
@@ -231,3 +233,80 @@ def test_sums_of_rows_refuse_what_is_not_real_floating(dtype):
         fb.ops.aten._sum_rows(rows, fb.tensor([0, 1]), fb.tensor([0, 1]), 2, None)
     with pytest.raises(NotImplementedError, match="floating"):
         fb.ops.aten._max_rows(rows, fb.tensor([0, 1]), fb.tensor([0, 1]), 2)
+
+
+RENORMS = [
+    (3.0, 2.0),
+    (3.0, 1.0),
+    (3.0, INF),
+    (1.0, 0.0),
+    (3.0, -2.0),
+    (-1.0, 2.0),
+    (NAN, 2.0),
+    (INF, 2.0),
+    (3.0, NAN),
+]
+
+
+@pytest.mark.parametrize("limits", RENORMS)
+def test_renorm_of_rows(limits):
+    table = np.arange(12.0).reshape(3, 4) + 1
+    for rows in ([0, 2], [1, 1, 1], [[0, 1], [1, 2]], 1, [0, -1]):
+        same(lambda m, t, r=rows: m.embedding_renorm_(t, m.tensor(r), *limits), table, rtol=1e-14)
+    same(lambda m, t: m.embedding_renorm_(t.t(), m.tensor([0, 3], dtype=m.int32), *limits), table, rtol=1e-14)
+
+
+def test_renorm_returns_its_table():
+    def program(m, t):
+        empty = m.tensor([], dtype=m.int64)
+        found = [m.embedding_renorm_(t, m.tensor([0]), 1.0, 2.0) is t]
+        return [
+            *found,
+            t,
+            m.embedding_renorm_(m.ones(0, 3), empty, 1.0, 2.0),
+            m.embedding_renorm_(t, empty, 0.0, 2.0),
+        ]
+
+    same(program, np.ones((2, 3)), rtol=1e-14)
+
+
+def test_renorm_of_special_values():
+    rows = np.array([[NAN, 1.0], [INF, 1.0], [-INF, INF], [0.0, 0.0], [1e300, 1e300], [1e-300, 0.0]])
+    same(lambda m, t: m.embedding_renorm_(t, m.arange(6), 1.0, 2.0), rows, rtol=1e-14)
+    same(lambda m, t: m.embedding_renorm_(t, m.arange(6), 0.0, INF), rows, rtol=1e-14)
+    same(
+        lambda m, t: m.embedding_renorm_(t, m.arange(3), 1.0, 2.0),
+        numbers(3, 2) + 1j * numbers(3, 2, seed=1),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_renorm_of_half_types(dtype):
+    """Bound: one unit in the last place of the half type."""
+
+    def program(m, t):
+        return m.embedding_renorm_(t.to(getattr(m, dtype)), m.arange(5), 1.5, 2.0).to(m.float32)
+
+    same(program, numbers(5, 7), rtol=2.0**-7 if dtype == "bfloat16" else 2.0**-10)
+
+
+def test_renorm_refuses():
+    def renorm(*sizes, rows=(0,), dtype="int64", of="float32"):
+        def program(m):
+            return m.embedding_renorm_(
+                m.ones(sizes, dtype=getattr(m, of)), m.tensor(rows, dtype=getattr(m, dtype)), 1.0, 2.0
+            )
+
+        refuse_alike(program)
+
+    renorm(3)
+    renorm(3, 2, 2)
+    renorm(3, 2, rows=(3,))
+    renorm(3, 2, rows=(-4,))
+    renorm(0, 2, rows=(0,))
+    renorm(3, 2, dtype="int16")
+    renorm(3, 2, dtype="float32")
+    renorm(3, 2, dtype="bool")
+    renorm(3, 2, of="int64")
+    refuse_alike(lambda m: m.embedding_renorm_(m.ones(2, 3, requires_grad=True), m.tensor([0]), 1.0, 2.0))

@@ -69,3 +69,35 @@ def test_wrong_arguments():
     refuse_alike(lambda m, a: a[:0].amax(), X)
     refuse_alike(lambda m, a: a.mean(), np.array([1, 2]))
     refuse_alike(lambda m, a: a.amax(), np.ones(2, np.complex64))
+
+
+def test_norms_of_slices():
+    x = numbers(2, 3, 4, dtype=np.float64)
+    for dim in (-3, -2, -1, 0, 1, 2):
+        for order in (0, 1, 2, 3, -1):
+            same(lambda m, a, o=order, d=dim: m.norm_except_dim(a, o, d), x, rtol=1e-14)
+            same(lambda m, a, o=order, d=dim: m.norm_except_dim(a.permute(2, 0, 1), o, d), x, rtol=1e-14)
+    same(lambda m, a: [m.norm_except_dim(a), m.norm_except_dim(v=a, pow=1, dim=-1)], x, rtol=1e-14)
+    same(lambda m, a: [m.norm_except_dim(a, 2, 0), m.norm_except_dim(a, 2, -1)], X[0], rtol=1e-14)
+    same(lambda m, a: m.norm_except_dim(a, 2, 1), x + 1j * x[::-1], rtol=1e-14)
+    same(lambda m, a: m.norm_except_dim(a, 2, 2), x[:, :0].copy())
+    same(lambda m: m.norm_except_dim(m.tensor(-3.0), 2, -1))
+
+
+def test_norms_of_slices_that_do_not_exist():
+    for dim in (-4, 3, 2**40):
+        refuse_alike(lambda m, a, d=dim: m.norm_except_dim(a, 2, d), numbers(2, 3, 4))
+    for dim in (-2, 0, 1):
+        refuse_alike(lambda m, d=dim: m.norm_except_dim(m.tensor(1.0), 2, d))
+    refuse_alike(lambda m, a: m.norm_except_dim(a, 2.5, 0), numbers(2, 3))
+    for dim in (-1, 0):
+        refuse_alike(lambda m, d=dim: m.norm_except_dim(m.ones(2, 3, dtype=m.int64), 2, d))
+
+
+def test_gradient_of_norms_of_slices():
+    def program(m, a):
+        a.requires_grad_()
+        made = [m.norm_except_dim(a, order, dim) for order in (1, 2, 3) for dim in (-1, 0, 1)]
+        return list(m.autograd.grad(sum((n * n).sum() for n in made), [a]))
+
+    same(program, numbers(3, 4, dtype=np.float64), rtol=1e-13)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import flambeau as fb
 import numpy as np
 import pytest
+from side_by_side import refuse_alike, same
 
 NAN, INF = float("nan"), float("inf")
 
@@ -126,3 +127,26 @@ def test_errors(call: object, error: type[Exception], message: str) -> None:
     assert callable(call)
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float16", "float32", "float64", "complex64"])
+def test_differences_of_order_zero_are_not_cast(dtype: str) -> None:
+    """Of higher orders they are, where PyTorch casts."""
+
+    def program(m, of, n):
+        x = m.arange(4, dtype=getattr(m, of))
+        out = m.empty(4 - n, dtype=getattr(m, dtype))
+        return [m.diff(x, n=n, out=out) is out, out]
+
+    for of, n in (("float32", 0), ("int32", 0), ("float32", 1), ("int64", 2)):
+        kinds = "bool int32 int64 float16 float32 float64 complex64".split()
+        refused = (dtype != of) if n == 0 else (kinds.index(dtype) < 3 and of == "float32") or dtype == "bool"
+        (refuse_alike if refused else same)(lambda m, o=of, k=n: program(m, o, k))
+
+
+def test_errors_of_differences_of_order_zero() -> None:
+    refuse_alike(
+        lambda m: m.diff(m.arange(4.0, device="meta"), n=0, out=m.empty(4, dtype=m.int64, device="meta"))
+    )
+    refuse_alike(lambda m: m.diff(m.tensor(1.0), n=0, out=m.empty(0)))
+    same(lambda m: m.diff(m.arange(4.0), n=0, out=m.empty(0)))

@@ -1,4 +1,9 @@
-"""Tensors of layout sparse_coo: how they are made, and the methods that only they have."""
+"""Tensors of layout sparse_coo: how they are made, and the methods that only they have.
+
+`hspmm`, `sspaddmm` and `native_norm` are in Python because public operators of the specification have
+generated tests, whose samples are strided. They call `mm`, `unique`, `index_select`, `_sparse_coo_tensor`,
+`add` and `norm`.
+"""
 
 from __future__ import annotations
 
