@@ -17,6 +17,7 @@ WANTED = {
     "FLAMBEAU_DNNL_LICENSE": ("onednn-cpu-gomp", "doc/onednn/LICENSE"),
     "FLAMBEAU_DNNL_NOTICES": ("onednn-cpu-gomp", "doc/onednn/THIRD-PARTY-PROGRAMS"),
     "FLAMBEAU_PYBIND11_HEADER": ("pybind11", "include/pybind11/pybind11.h"),
+    "FLAMBEAU_PYBIND11_LICENSE": ("pybind11", "licenses/LICENSE"),
     "FLAMBEAU_OPENBLAS_LIBRARY": ("scipy-openblas32", "lib/libscipy_openblas.so"),
     "FLAMBEAU_OPENBLAS_HEADER": ("scipy-openblas32", "include/cblas.h"),
     "FLAMBEAU_OPENBLAS_LICENSE": ("scipy-openblas32", "LICENSE.txt"),

@@ -102,8 +102,15 @@ def test_licences_are_there(members):
         r"flambeau/lib/LICENSE\.openblas": [b"OpenBLAS", b"LAPACK", b"GCC RUNTIME LIBRARY EXCEPTION"],
         r"flambeau/lib/LICENSE\.onednn": [b"Apache License"],
         r"flambeau/lib/NOTICES\.onednn": [b"Copyright"],
+        r"flambeau/include/pybind11/LICENSE": [b"Wenzel Jakob", b"Redistribution and use"],
         r"[^/]*\.dist-info/licenses/LICENSE": [b"Redistribution and use"],
-        r"[^/]*\.dist-info/licenses/.*THIRD-PARTY\.md": [b"libgomp", b"OpenBLAS", b"oneDNN", b"Kuo"],
+        r"[^/]*\.dist-info/licenses/.*THIRD-PARTY\.md": [
+            b"libgomp",
+            b"OpenBLAS",
+            b"oneDNN",
+            b"Kuo",
+            b"pybind11",
+        ],
         r"[^/]*\.dist-info/licenses/.*LICENSE\.joe_kuo": [b"Frances Y. Kuo"],
     }
     for pattern, texts in phrases.items():
