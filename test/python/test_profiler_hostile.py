@@ -248,3 +248,23 @@ def test_devices_that_are_absent_are_ignored_beside_the_cpu():
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
         fb.ones(1)
     assert names(p)[0] == "aten::ones"
+
+
+def test_a_page_holds_all_events_and_nothing_from_elsewhere(tmp_path):
+    from xml.etree import ElementTree
+
+    with profile(profile_memory=True, with_stack=True) as p, record_function("</svg><script>\"&'"):
+        (fb.ones(8, requires_grad=True) * 2).sum().backward()
+    p.export_html(str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert "<script" not in page and "src=" not in page and "href=" not in page
+    picture = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+    shapes = [node.tag.rpartition("}")[2] for node in picture.iter()]
+    assert shapes.count("rect") == len(p.profiler._recording.events) and shapes.count("polyline") == 1
+
+
+def test_a_page_without_events(tmp_path):
+    with profile() as p:
+        pass
+    p.export_html(str(tmp_path / "page.html"))
+    assert "0 events" in (tmp_path / "page.html").read_text()

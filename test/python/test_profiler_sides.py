@@ -300,6 +300,20 @@ def exceptions_end_events(torch):
 
 
 @scenario
+def steps_of_optimizers_and_batches(torch):
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def work():
+        for _ in torch.utils.data.DataLoader([1.0, 2.0]):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return [e.name for e in profiled(torch, work).events() if "#" in e.name]
+
+
+@scenario
 def modules_in_the_stack(torch):
     p = profiled(torch, training_step(torch), with_stack=True)
     return [e.name for e in p.events() if e.name.startswith("nn.Module: ")]

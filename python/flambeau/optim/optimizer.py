@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
@@ -11,8 +12,9 @@ from itertools import chain
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._state.profiling import record_function
 from flambeau.nn.modules.module import RemovableHandle
 from flambeau.optim._arguments import described
 from flambeau.utils import _foreach_utils
@@ -77,6 +79,13 @@ def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
     return _register(_global_hooks["post"], hook)
 
 
+def _recorded(optimizer: Optimizer, method: str) -> contextlib.AbstractContextManager[Any]:
+    """Return a range for the profiler, where this thread is profiled."""
+    if not _C._profiler_enabled():
+        return contextlib.nullcontext()
+    return record_function(f"Optimizer.{method}#{type(optimizer).__name__}.{method}")
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a class's `step`; a step that calls the base class's one runs the hooks once."""
 
@@ -93,7 +102,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = changed
         self._stepping = True
         try:
-            out = step(self, *args, **kwargs)
+            with _recorded(self, "step"):
+                out = step(self, *args, **kwargs)
         finally:
             self._stepping = False
         self._opt_called = True
@@ -216,6 +226,10 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or, ``set_to_none=False``, zero) all gradients."""
+        with _recorded(self, "zero_grad"):
+            self._drop_gradients(set_to_none)
+
+    def _drop_gradients(self, set_to_none: bool) -> None:
         for tensor in self._tensors():
             if tensor.grad is None:
                 continue

@@ -165,6 +165,19 @@ class _KinetoProfile:
             profiler._recording.metadata = dict(self._metadata)
         profiler.export_chrome_trace(path)
 
+    def export_html(self, path: str) -> None:
+        """Write a page with the timeline and the curve of memory, which needs no other file.
+
+        Args:
+            path: of the file, which is replaced.
+        """
+        from flambeau.profiler._timeline import write_page
+
+        profiler = self._made("exporting a page")
+        profiler._finished()
+        if profiler._recording is not None:
+            write_page(profiler._recording, path)
+
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks with the sum of a metric; see `EventList.export_stacks`."""
         self._made("exporting stacks").export_stacks(path, metric)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from flambeau import _C
+from flambeau._state.profiling import record_function
 from flambeau.utils.data._failure import Failure
 from flambeau.utils.data._pool import WorkerPool, raise_if_failed
 from flambeau.utils.data.worker import EndOfStream
@@ -20,6 +22,8 @@ class _Pass:
         loader: whose batches.
     """
 
+    _recorded_name = "_BaseDataLoaderIter"  # of PyTorch's class, in profiles
+
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
         self._requests = loader.requests()
@@ -32,7 +36,10 @@ class _Pass:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        with self._lock:
+        if not _C._profiler_enabled():
+            with self._lock:
+                return self._next()
+        with record_function(f"enumerate(DataLoader)#{self._recorded_name}.__next__"), self._lock:
             return self._next()
 
     def _next(self) -> Any:
@@ -41,6 +48,8 @@ class _Pass:
 
 class BatchesHere(_Pass):
     """Batches that are made in this process."""
+
+    _recorded_name = "_SingleProcessDataLoaderIter"
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
@@ -64,6 +73,8 @@ class BatchesOfWorkers(_Pass):
         loader: whose batches.
         pool: the workers.
     """
+
+    _recorded_name = "_MultiProcessingDataLoaderIter"
 
     def __init__(self, loader: DataLoader[Any], pool: WorkerPool) -> None:
         super().__init__(loader)
