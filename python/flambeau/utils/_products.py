@@ -80,6 +80,22 @@ def _linear(
     return _product(forward, aten.mm, (input, weight), rows, weight.shape[1], weight.shape[0])
 
 
+def _cell(
+    result: Any,
+    /,
+    input: Tensor,
+    hx: Any,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Counts, Counts]:
+    """Count the projections of the input and of the hidden state, which is the first of several."""
+    state = hx[0] if isinstance(hx, list | tuple) else hx
+    of_input, of_state = _linear(result, input, w_ih, b_ih), _linear(result, state, w_hh, b_hh)
+    return of_input[0] + of_state[0], of_input[1] + of_state[1]
+
+
 def _attention(result: Any, /, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
     size = 2 * math.prod(query.shape[:-1]) * key.shape[-2]
     scores, mixed = (aten.bmm, size * query.shape[-1]), (aten.bmm, size * value.shape[-1])
@@ -155,6 +171,7 @@ _CALLS: dict[str, _Products] = {
     "chain_matmul": _chain,
     "convolution": _convolution,
 }
+_CALLS |= {f"{name}_cell": _cell for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 _CALLS |= {f"conv{n}d": functools.partial(_convolved, False) for n in (1, 2, 3)}
 _CALLS |= {f"conv_transpose{n}d": functools.partial(_convolved, True) for n in (1, 2, 3)}
 

@@ -226,8 +226,9 @@ class _Observer(TorchFunctionMode):
         out = func(*args, **kwargs)
         forward, backward = products(out, *args, **kwargs)
         self.counter.add(forward)
-        if isinstance(out, Tensor) and out.grad_fn is not None and backward:
-            self.counter.add_in_backward(out.grad_fn, backward)
+        first = out[0] if isinstance(out, tuple) else out
+        if isinstance(first, Tensor) and first.grad_fn is not None and backward:
+            self.counter.add_in_backward(first.grad_fn, backward)
         return out
 
 
