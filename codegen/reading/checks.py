@@ -39,8 +39,8 @@ def _read(fields: Fields, draft: Draft, context: Context) -> Iterator[Check]:
     what = f"check of {draft.name}"
     elements, out = fields.scalar("elements"), fields.scalar("out")
     if out is not None and ("out" not in draft.variants or len(draft.schema.returns) != 1):
-        message = f"{draft.name} has no out= form with the argument out"
-        fields.collector.add(out.position, "FB0106", message, "write `that`, or add the variant `out`")
+        fault = f"{draft.name} has no out= form with the argument out"
+        fields.collector.add(out.position, "FB0106", fault, "write `that`, or add the variant `out`")
         return
     draft = draft if out is None else _with_out(draft)
     for that, say in _rows(fields, draft):
