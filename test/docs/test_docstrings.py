@@ -110,6 +110,9 @@ OTHER_PACKAGES = (
     "sparse",
     "multiprocessing",
     "monitor",
+    "profiler",
+    "autograd.profiler",
+    "autograd.profiler_util",
 )
 
 

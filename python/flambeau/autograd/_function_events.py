@@ -78,7 +78,13 @@ class Interval:
 
 
 class FormattedTimesMixin:
-    """Times of an event as text, in ms or s where they are long, and averages per call."""
+    """Times of an event as text, in ms or s where they are long, and averages per call.
+
+    Example:
+        >>> from flambeau.autograd.profiler_util import FunctionEvent
+        >>> FunctionEvent(0, "f", 1, 0, 2500).cpu_time_str
+        '2.500ms'
+    """
 
     count: int
     cpu_time_total: float
@@ -143,12 +149,21 @@ class FunctionEvent(FormattedTimesMixin):
         input_shapes: a list of sizes per argument; empty for what is not a tensor.
         stack: lines of Python code, the innermost first.
         scope: 0: operator, 1: function of the backward graph, 7: range of the user.
+        use_device: the name of another device that was recorded; None for the CPU alone.
         cpu_memory_usage: bytes allocated minus bytes released, including those of `cpu_children`.
         device_memory_usage: the same on a device other than the CPU.
         is_async: whether the event ended after the call returned.
+        is_remote: whether it ran in another process.
         sequence_nr: of the node that the operator made, or that ran; -1 for others.
+        node_id: the rank of the process, where there are several; -1 for others.
+        device_type: the kind of the device that ran it.
+        device_index: the number of the device.
+        device_resource_id: the number of the device's queue; None: the thread.
+        is_legacy: whether it is of PyTorch's older profiler.
         flops: floating-point operations; 0 if the operator has no formula.
-        kwargs: further facts, each an attribute of its name.
+        trace_name: the name in traces; None: `name`.
+        **kwargs: further facts, each an attribute of its name, such as `concrete_inputs` and
+            `is_user_annotation`.
 
     Example:
         >>> from flambeau.autograd.profiler_util import FunctionEvent
@@ -157,6 +172,10 @@ class FunctionEvent(FormattedTimesMixin):
         >>> outer.self_cpu_time_total
         7
     """
+
+    concrete_inputs: Any = None  # the values of arguments that are not tensors
+    kwinputs: dict[str, Any] | None = None  # named arguments of kernels
+    is_user_annotation: bool = False  # whether it is a range of `record_function`
 
     def __init__(
         self,
@@ -183,30 +202,27 @@ class FunctionEvent(FormattedTimesMixin):
         is_legacy: bool = False,
         flops: int | None = None,
         trace_name: str | None = None,
-        concrete_inputs: Any = None,
-        kwinputs: dict[str, Any] | None = None,
-        is_user_annotation: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.id, self.node_id, self.name = id, node_id, name
+        self.id, self.node_id, self.name, self.thread = id, node_id, name, thread
+        self.fwd_thread, self.sequence_nr, self.flops = fwd_thread, sequence_nr, flops
         self.overload_name = overload_name or ""
         self.trace_name = name if trace_name is None else trace_name
         self.time_range = Interval(start_us, end_us)
-        self.thread, self.fwd_thread = thread, fwd_thread
-        self.kernels: list[Kernel] = []
+        self.input_shapes, self.stack, self.scope = input_shapes, stack or [], scope
+        self.cpu_memory_usage, self.device_memory_usage = cpu_memory_usage, device_memory_usage
+        self.is_async, self.is_remote, self.is_legacy = is_async, is_remote, is_legacy
+        self.use_device, self.device_type, self.device_index = use_device, device_type, device_index
+        self.device_resource_id = thread if device_resource_id is None else device_resource_id
+        self._begin_tree()
+        self.__dict__.update(kwargs)
+
+    def _begin_tree(self) -> None:
         self.count = 1
+        self.kernels: list[Kernel] = []
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
-        self.input_shapes, self.concrete_inputs = input_shapes, concrete_inputs
-        self.kwinputs, self.stack, self.scope = kwinputs, stack or [], scope
-        self.use_device = use_device
-        self.cpu_memory_usage, self.device_memory_usage = cpu_memory_usage, device_memory_usage
-        self.is_async, self.is_remote, self.sequence_nr = is_async, is_remote, sequence_nr
-        self.device_type, self.device_index = device_type, device_index
-        self.device_resource_id = thread if device_resource_id is None else device_resource_id
-        self.is_legacy, self.flops, self.is_user_annotation = is_legacy, flops, is_user_annotation
         self._may_use_devices = True
-        self.__dict__.update(kwargs)
 
     @property
     def key(self) -> str:

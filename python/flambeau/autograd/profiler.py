@@ -99,7 +99,7 @@ class profile:
         custom_trace_id_callback: returns the name of a trace.
         post_processing_timeout_s: accepted.
         activity_filters: accepted.
-    Raises: RuntimeError if the block is entered again.
+    Raises: AssertionError if `use_cpu` is False, RuntimeError if the block is entered again.
 
     Example:
         >>> from flambeau.autograd.profiler import profile
@@ -323,6 +323,12 @@ class emit_nvtx(_OfAbsentTool):
     Args:
         enabled: False makes the block do nothing.
         record_shapes: whether ranges have the shapes of arguments.
+
+    Example:
+        >>> from flambeau.autograd.profiler import emit_nvtx
+        >>> with emit_nvtx(enabled=False):
+        ...     flambeau.ones(1).item()
+        1.0
     """
 
     _tool, _error = "NVTX (not compiled with CUDA)", AssertionError
@@ -334,13 +340,33 @@ class emit_itt(_OfAbsentTool):
     Args:
         enabled: False makes the block do nothing.
         record_shapes: whether ranges have the shapes of arguments.
+
+    Example:
+        >>> from flambeau.autograd.profiler import emit_itt
+        >>> with emit_itt(enabled=False):
+        ...     flambeau.ones(1).item()
+        1.0
     """
 
     _tool, _error = "ITT", RuntimeError
 
 
 def parse_nvprof_trace(path: str) -> NoReturn:
-    """Refuse to read a file of nvprof: RuntimeError, because nothing here can have written it."""
+    """Refuse to read a file of nvprof, because nothing here can have written it.
+
+    Args:
+        path: of the file.
+    Returns: nothing, because it always raises.
+    Raises: RuntimeError.
+
+    Example:
+        >>> from flambeau.autograd.profiler import parse_nvprof_trace
+        >>> try:
+        ...     parse_nvprof_trace("old.nvprof")
+        ... except RuntimeError:
+        ...     print("needs CUDA")
+        needs CUDA
+    """
     raise RuntimeError(f"parse_nvprof_trace: expected a build with CUDA to read {path!r}")
 
 

@@ -40,8 +40,8 @@ class EventList(list[Any]):
     """The events of a profile, in the order of their start.
 
     Args:
-        args: the events, as for `list`.
-        kwargs: `use_device`, `profile_memory` and `with_flops` of the profile.
+        *args: the events, as for `list`.
+        **kwargs: `use_device`, `profile_memory` and `with_flops` of the profile.
 
     Example:
         >>> from flambeau.autograd.profiler_util import EventList, FunctionEvent
@@ -228,6 +228,11 @@ class MemRecordsAcc:
 
     Args:
         mem_records: pairs whose first is an event with `start_ns()`.
+
+    Example:
+        >>> from flambeau.autograd.profiler_util import MemRecordsAcc
+        >>> list(MemRecordsAcc([]).in_interval(0, 10))
+        []
     """
 
     def __init__(self, mem_records: Iterable[Any]) -> None:

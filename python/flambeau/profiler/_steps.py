@@ -17,6 +17,8 @@ from flambeau.autograd.profiler import ProfilerActivity
 def supported_activities() -> set[ProfilerActivity]:
     """Return what a profile can record: the CPU.
 
+    Returns: a set of activities.
+
     Example:
         >>> flambeau.profiler.supported_activities()
         {<ProfilerActivity.CPU: 0>}
@@ -32,6 +34,10 @@ class ProfilerAction(enum.Enum):
     - `RECORD`: it records.
     - `RECORD_AND_SAVE`: it records, and calls `on_trace_ready` after the step.
     - `DEVICE_STOPPED`: of devices that stop by themselves; not used.
+
+    Example:
+        >>> flambeau.profiler.ProfilerAction.RECORD.value
+        2
     """
 
     NONE = 0
@@ -72,6 +78,7 @@ def schedule(
         repeat: the number of cycles; 0: until the profile ends.
         skip_first: steps before the first cycle.
         skip_first_wait: other than 0: the first cycle has no `wait` steps.
+    Returns: the function.
     Raises: AssertionError for negative numbers, or 0 active steps.
 
     Example:
@@ -120,7 +127,17 @@ def tensorboard_trace_handler(
         dir_name: the folder, which is made if it does not exist.
         worker_name: the first part of the file's name; by default the host and the process.
         use_gzip: whether files are compressed.
+    Returns: the function.
     Raises: RuntimeError, where the function is called, if the folder cannot be made.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from flambeau.profiler import profile, tensorboard_trace_handler
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with profile(on_trace_ready=tensorboard_trace_handler(folder)):
+        ...         _ = flambeau.ones(2)
+        ...     print(len(list(pathlib.Path(folder).glob("*.json"))))
+        1
     """
 
     def write(profile: Any) -> None:

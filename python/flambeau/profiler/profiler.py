@@ -41,6 +41,14 @@ class ExecutionTraceObserver:
     """Refuses: graphs of execution are not recorded here, but traces are (`export_chrome_trace`).
 
     Raises: NotImplementedError where one is made.
+
+    Example:
+        >>> from flambeau.profiler import ExecutionTraceObserver
+        >>> try:
+        ...     ExecutionTraceObserver()
+        ... except NotImplementedError:
+        ...     print("not available")
+        not available
     """
 
     def __init__(self) -> None:
@@ -51,7 +59,7 @@ class ExecutionTraceObserver:
 
 
 def _parsed_activities(activities: Iterable[Any] | None) -> set[ProfilerActivity]:
-    """Return the activities, of which a dict gives one with a filter."""
+    """Return the activities; a dict maps an activity to its filter, which is ignored."""
     if activities is None:
         return supported_activities()
     found: set[ProfilerActivity] = set()
