@@ -348,7 +348,7 @@ def trace_of(torch, path):
 
 def facts_of_trace(trace):
     events = trace["traceEvents"]
-    spans = {e["name"]: e for e in events if e["ph"] == "X"}
+    spans = {e["name"]: e for e in reversed(events) if e["ph"] == "X"}  # the first of each name
     starts = {e["id"] for e in events if e["ph"] == "s"}
     ends = {e["id"] for e in events if e["ph"] == "f"}
     mul = spans["aten::mul"]
