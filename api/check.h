@@ -1,5 +1,5 @@
 #pragma once
-// TORCH_CHECK and its kin. A message is put together only when the check fails.
+// TORCH_CHECK and the macros like it. A message is put together only when the check fails.
 #include <sstream>
 
 #include "api/tensor.h"

@@ -79,7 +79,7 @@ class Library {
 };
 
 // Runs a library's block when the shared object is loaded. An exception would end the process
-// there, so the message waits until whoever loads the object asks for it.
+// there, so the message is kept until the loader asks for it.
 struct LibraryInit {
   LibraryInit(Library::Kind kind, const char* ns, std::optional<DispatchKey> key,
               void (*block)(Library&));

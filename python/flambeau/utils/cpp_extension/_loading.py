@@ -22,7 +22,7 @@ _loaded: dict[str, list[str]] = {}
 
 
 def get_default_build_root() -> str:
-    """Return the folder in which extensions are built.
+    """Return the folder where extensions are built.
 
     Returns: ``TORCH_EXTENSIONS_DIR`` of the environment, or a folder in the user's cache.
 
