@@ -72,12 +72,18 @@ generated: env
 
 build/build.ninja: CMakeLists.txt | env generated
 	$(call say,Configuring)
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja --log-level=WARNING > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DFLAMBEAU_ISA=$(ISA) --log-level=WARNING > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
 	@mv build-configure.log build/configure.log
 
+# The instruction sets of build/ follow ISA: switching compiles loops only.
 .PHONY: build
-build: env generated build/build.ninja  ## the extension, in place
+build: env generated build/build.ninja  ## the extension, in place; ISA=native: loops for this machine only
+	@[ "$$(sed -n 's/^FLAMBEAU_ISA:STRING=//p' build/CMakeCache.txt)" = "$(ISA)" ] || { \
+	  $(VENV)/bin/cmake -DFLAMBEAU_ISA=$(ISA) build > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
+	  grep Loops build/configure.log || true; }
 	$(call say,Compiling (the first time takes minutes, later ones seconds))
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build flambeau_generated > build/generated.log || { cat build/generated.log; exit 1; }
+	@$(PY) python/build_support/explain_build.py $(VENV)/bin/ninja build
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build -j $(JOBS)
 
 # --- the two commands -------------------------------------------------------------------------------

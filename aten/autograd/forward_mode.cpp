@@ -1,5 +1,6 @@
 // Forward mode: tangents beside tensors, for as long as one level is entered. A transform's
 // tangents hang on tensors of its own and die with them.
+#include <algorithm>
 #include <mutex>
 
 #include "aten/autograd/operators.h"
@@ -96,6 +97,13 @@ Tensor forward_grad_slow(const Tensor& t) {
                             whole.storage_offset() + t.storage_offset() - base.storage_offset());
   assign_tangent(t, window);
   return window;
+}
+
+bool has_forward_grad_one(const Tensor& t) { return forward_grad(t).defined(); }
+
+bool has_forward_grad_one(TensorList list) {
+  return std::any_of(list.begin(), list.end(),
+                     [](const Tensor& t) { return has_forward_grad_one(t); });
 }
 
 Tensor forward_grad_or_zeros(const Tensor& t) {

@@ -70,7 +70,7 @@ class Node : public RefCounted {
   void add_next_edge(const Tensor& argument);
   void add_next_edge(TensorList arguments);
   // Whether edge `i` wants a gradient: of the pass that is running this node, else of any pass.
-  bool should_compute(size_t i) const {
+  [[gnu::always_inline]] bool should_compute(size_t i) const {
     return i < num_edges_ && edges()[i].function && (!is_filtered() || pass_wants(i));
   }
 
@@ -159,7 +159,7 @@ struct RunningNode {
   Node* node = nullptr;
   GraphTask* filter = nullptr;
 };
-extern thread_local constinit RunningNode running_node;
+extern thread_local constinit RunningNode running_node __attribute__((tls_model("initial-exec")));
 
 inline bool Node::is_filtered() const { return running_node.node == this && running_node.filter; }
 

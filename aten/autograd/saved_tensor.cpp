@@ -17,7 +17,7 @@ Tensor with_tangent_of(const Tensor& t, Tensor alias) {
 
 }  // namespace
 
-SavedTensor::SavedTensor(const Tensor& tensor, bool is_output, bool inplace_on_view) {
+void SavedTensor::save(const Tensor& tensor, bool is_output, bool inplace_on_view) {
   if (!tensor.defined()) return;
   check(!tensor.impl()->is_inference(),
         "Inference tensors cannot be saved to compute gradients: use a clone() made outside of "

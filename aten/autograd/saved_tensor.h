@@ -20,7 +20,11 @@ class SavedTensor {
   SavedTensor() = default;
   // `is_output`: the tensor is an output of the node that saves it; call after set_history.
   // `inplace_on_view`: it is moreover a view that the node changed in place, after rebase_history.
-  explicit SavedTensor(const Tensor& tensor, bool is_output = false, bool inplace_on_view = false);
+  explicit SavedTensor(const Tensor& tensor, bool is_output = false, bool inplace_on_view = false) {
+    save(tensor, is_output, inplace_on_view);
+  }
+  // The same for one that holds nothing yet.
+  void save(const Tensor& tensor, bool is_output = false, bool inplace_on_view = false);
 
   // The tensor, for a computation in `owner`. Fails if it was freed or changed in place since.
   // An output has its history only where it can be asked for: while a graph is recorded, or `shown`

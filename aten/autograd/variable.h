@@ -22,7 +22,7 @@ inline bool requires_grad(TensorList list) {
 }
 // Whether a call on these arguments must be recorded. Takes Tensors and TensorLists.
 template <typename... Args>
-bool any_requires_grad(const Args&... args) {
+[[gnu::always_inline]] inline bool any_requires_grad(const Args&... args) {
   return thread_state.grad_enabled && (requires_grad(args) || ...);
 }
 // The node that made `t`; null for a leaf. Of a view whose base has changed, a fresh one.
@@ -107,17 +107,14 @@ inline Tensor forward_grad(const Tensor& t) {
                         t.keys().has(DispatchKey::Autograd) && thread_state.forward_grad_enabled;
   return may_have ? forward_grad_slow(t) : Tensor();
 }
-inline bool has_forward_grad_one(const Tensor& t) { return forward_grad(t).defined(); }
-inline bool has_forward_grad_one(TensorList list) {
-  for (const Tensor& t : list) {
-    if (has_forward_grad_one(t)) return true;
-  }
-  return false;
-}
+bool has_forward_grad_one(const Tensor& t);
+bool has_forward_grad_one(TensorList list);
 // Takes Tensors and TensorLists.
 template <typename... Args>
-bool has_forward_grad(const Args&... args) {
-  return forward_levels.load(std::memory_order_relaxed) && (has_forward_grad_one(args) || ...);
+[[gnu::always_inline]] inline bool has_forward_grad(const Args&... args) {
+  if (!forward_levels.load(std::memory_order_relaxed)) [[likely]]
+    return false;
+  return (has_forward_grad_one(args) || ...);
 }
 Tensor forward_grad_or_zeros(const Tensor& t);
 std::vector<Tensor> forward_grad_or_zeros(TensorList list);

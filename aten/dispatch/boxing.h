@@ -1,9 +1,9 @@
 #pragma once
-// Between unboxed kernels and stacks, for one kernel signature. Each distinct signature is
-// instantiated once per translation unit; only registration code includes this.
+// Between unboxed kernels and stacks, for one kernel signature: definitions, which generated files
+// instantiate once for each signature. Others include signature.h.
 #include <tuple>
 
-#include "aten/dispatch/operator_entry.h"
+#include "aten/dispatch/signature.h"
 #include "aten/dispatch/stack.h"
 
 namespace flambeau {
@@ -19,6 +19,9 @@ void call_boxed_at(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 void redispatch_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 
 namespace boxing {
+
+// RuntimeError unless a boxed kernel left as many results as the signature says.
+void check_results(const OperatorEntry& op, const Stack& stack, size_t expected);
 
 // How a C++ parameter type is put on the stack and read back. `view` may point into the IValue.
 template <typename T>
@@ -138,47 +141,39 @@ void note_mutable(Tensor**& next, P&& arg) {
   if constexpr (std::is_same_v<P, Tensor&>) *next++ = &arg;
 }
 
-template <typename Kernel>
-struct Signature;
+template <typename R, typename... Args, size_t... I>
+void call_with(R (*kernel)(DispatchKeySet, Args...), DispatchKeySet keys, Stack& stack,
+               std::index_sequence<I...>) {
+  if constexpr (std::is_void_v<R>) {
+    kernel(keys, BoxOf<Args>::view(stack[I])...);
+    stack.clear();
+  } else {
+    Stack results;
+    Result<R>::push(results, kernel(keys, BoxOf<Args>::view(stack[I])...));
+    stack = std::move(results);
+  }
+}
+
 template <typename R, typename... Args>
-struct Signature<R (*)(DispatchKeySet, Args...)> {
-  using Kernel = R (*)(DispatchKeySet, Args...);
+void Signature<R (*)(DispatchKeySet, Args...)>::call(void* kernel, DispatchKeySet keys,
+                                                     Stack& stack) {
+  call_with(reinterpret_cast<Kernel>(kernel), keys, stack, std::index_sequence_for<Args...>());
+}
 
-  // An UnboxingCaller.
-  static void call(void* kernel, DispatchKeySet keys, Stack& stack) {
-    call_with(reinterpret_cast<Kernel>(kernel), keys, stack, std::index_sequence_for<Args...>());
+template <typename R, typename... Args>
+R Signature<R (*)(DispatchKeySet, Args...)>::boxed(DispatchKeySet keys, Args... args) {
+  const OperatorEntry& op = *adapted;
+  Stack stack;
+  (stack.push(BoxOf<Args>::box(args)), ...);
+  run_boxed(op, keys, stack);
+  if constexpr (!std::is_void_v<R>) {
+    check_results(op, stack, Result<R>::kCount);
+    Tensor* mutable_args[sizeof...(Args) + 1];
+    Tensor** next = mutable_args;
+    (note_mutable<Args>(next, static_cast<Args&&>(args)), ...);
+    return Result<R>::take(stack, 0, mutable_args);
   }
-  // The unboxed face of a boxed kernel.
-  template <typename Op>
-  static R adapter(DispatchKeySet keys, Args... args) {
-    Stack stack;
-    (stack.push(BoxOf<Args>::box(args)), ...);
-    run_boxed(Op::entry, keys, stack);
-    if constexpr (!std::is_void_v<R>) {
-      check(stack.size() == Result<R>::kCount, Op::entry.name,
-            ": expected the boxed kernel to leave ", Result<R>::kCount, " results, got ",
-            stack.size());
-      Tensor* mutable_args[sizeof...(Args) + 1];
-      Tensor** next = mutable_args;
-      (note_mutable<Args>(next, static_cast<Args&&>(args)), ...);
-      return Result<R>::take(stack, 0, mutable_args);
-    }
-  }
-
- private:
-  template <size_t... I>
-  static void call_with(Kernel kernel, DispatchKeySet keys, Stack& stack,
-                        std::index_sequence<I...>) {
-    if constexpr (std::is_void_v<R>) {
-      kernel(keys, BoxOf<Args>::view(stack[I])...);
-      stack.clear();
-    } else {
-      Stack results;
-      Result<R>::push(results, kernel(keys, BoxOf<Args>::view(stack[I])...));
-      stack = std::move(results);
-    }
-  }
-};
+}
 
 }  // namespace boxing
 }  // namespace flambeau

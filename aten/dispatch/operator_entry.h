@@ -30,7 +30,7 @@ struct OperatorEntry {
   const OperatorTraits* traits = nullptr;
 
   // The kernel to run for a non-empty key set; Error(NotImplemented) naming op and backend if none.
-  void* lookup(DispatchKeySet keys) const {
+  [[gnu::always_inline]] void* lookup(DispatchKeySet keys) const {
     void* kernel = kernel_at(keys.highest());
     return kernel ? kernel : lookup_slow(keys);
   }
@@ -47,7 +47,7 @@ struct OperatorEntry {
 // TypeError: a Tensor that must be there is absent. Only other operators pass on optional arguments
 // there.
 [[noreturn, gnu::cold]] void fail_absent(const OperatorEntry& op);
-inline DispatchKeySet keys_of(const Tensor& t, const OperatorEntry& op) {
+[[gnu::always_inline]] inline DispatchKeySet keys_of(const Tensor& t, const OperatorEntry& op) {
   if (!t.defined()) [[unlikely]]
     fail_absent(op);
   return t.keys();

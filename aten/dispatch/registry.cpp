@@ -124,6 +124,13 @@ void* OperatorEntry::lookup_slow(DispatchKeySet keys) const {
   return kernel ? kernel : boxing_adapter;
 }
 
+thread_local constinit const OperatorEntry* boxing::adapted = nullptr;
+
+void boxing::check_results(const OperatorEntry& op, const Stack& stack, size_t expected) {
+  check(stack.size() == expected, op.name, ": expected the boxed kernel to leave ", expected,
+        " results, got ", stack.size());
+}
+
 void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const int key = runnable_key(op, keys);
   if (key < 0) fail_lookup(op, keys);

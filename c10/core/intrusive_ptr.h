@@ -28,7 +28,8 @@ class RefCounted {
       return;
     }
     const uint64_t before = counts_.fetch_sub(kStrong, std::memory_order_acq_rel);
-    if (static_cast<uint32_t>(before) == 1) expire();
+    if (static_cast<uint32_t>(before) == 1) [[unlikely]]
+      expire();
   }
   void retain_weak() const { counts_.fetch_add(kWeak, std::memory_order_relaxed); }
   void release_weak() const {
@@ -53,12 +54,8 @@ class RefCounted {
   virtual void release_resources() {}
 
  private:
-  void expire() const {
-    if (counts_.load(std::memory_order_acquire) != kWeak) {
-      const_cast<RefCounted*>(this)->release_resources();
-    }
-    release_weak();
-  }
+  // The last strong reference is gone. Out of line: every release of every handle would repeat it.
+  [[gnu::cold]] void expire() const;
 
   // Both counts in one word, so that one load sees whether the owner is alone.
   static constexpr uint64_t kStrong = 1;

@@ -13,9 +13,12 @@ enum class Isa : int { Generic };
 inline constexpr int kNumIsas = 1;
 #endif
 
-// Index into per-ISA tables: the best level of this processor. The environment variable
-// FLAMBEAU_CPU_ISA (x86_64, v3, v4) lowers it, for tests; it is read once.
+// Index into per-ISA tables: the best level that this processor and this build have. The
+// environment variable FLAMBEAU_CPU_ISA (x86_64, v3, v4) lowers it, for tests; it is read once.
+// RuntimeError if the processor has none of the build's levels.
 int cpu_isa();
+// Whether loops for `isa` were compiled: all of them, unless the build was for one instruction set.
+bool has_loops_for(Isa isa);
 const char* name_of(Isa isa);
 
 }  // namespace flambeau::c10

@@ -18,10 +18,11 @@ extern thread_local constinit ThreadState thread_state __attribute__((tls_model(
 
 class ExcludeKeys {
  public:
-  explicit ExcludeKeys(DispatchKeySet keys) : previous_(thread_state.excluded) {
+  [[gnu::always_inline]] explicit ExcludeKeys(DispatchKeySet keys)
+      : previous_(thread_state.excluded) {
     thread_state.excluded |= keys.bits();
   }
-  ~ExcludeKeys() { thread_state.excluded = previous_; }
+  [[gnu::always_inline]] ~ExcludeKeys() { thread_state.excluded = previous_; }
   ExcludeKeys(const ExcludeKeys&) = delete;
   ExcludeKeys& operator=(const ExcludeKeys&) = delete;
 

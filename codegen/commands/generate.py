@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from codegen.writing import output
+from codegen.writing import entry_digests, output
 
 _PARTIAL = "without the operators that have mistakes"
+# More names than these are counted only.
+_MOST_NAMES = 12
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -47,7 +49,21 @@ def run(argv: list[str]) -> int:
     seconds = time.perf_counter() - start
     counts = f"{len(changes.written)} written, {len(changes.removed)} removed, {changes.unchanged} unchanged"
     print(f"{options.output.name}: {len(files)} files: {counts} ({seconds:.2f} s)")
+    _report_causes(options.output, inputs, changes.written)
     return 0
+
+
+def _report_causes(folder: Path, inputs: tuple[Path, ...], written: tuple[str, ...]) -> None:
+    """Name the entries that changed since the last run and the files written for them, if they are few."""
+    before, after = entry_digests.read(folder), entry_digests.digests(inputs)
+    entry_digests.write(folder, after)
+    if before:
+        for title, names in (
+            ("changed", entry_digests.changed(before, after)),
+            ("written", [path for path in written if path.endswith((".h", ".cpp"))]),
+        ):
+            if 0 < len(names) <= _MOST_NAMES:
+                print(f"  {title}: {', '.join(names)}")
 
 
 def _render(options: argparse.Namespace) -> tuple[dict[str, str] | None, bool]:

@@ -1,4 +1,4 @@
-"""Autograd: nodes and wrappers, torchgen_out/autograd/<family>.h and .cpp.
+"""Autograd: nodes and wrappers, torchgen_out/autograd/<family>[_<n>].h and .cpp.
 
 A node holds what the formulas of one operator read; a wrapper records the call and runs the kernel
 below. Gradients come out in the shape that the formula gives: the engine fits each to its argument.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from codegen.deriving import slots
+from codegen.deriving.parts import parts
 from codegen.deriving.saved import NodePlan, plan_node
 from codegen.language.calls import body_calls
 from codegen.model import Form, FormKind, Model, Operator
@@ -33,45 +34,69 @@ def _plans(
             yield op, list(groups.values())
 
 
-def _families(
-    model: Model, family: str, plans: Iterable[NodePlan], forward: Iterable[str]
-) -> tuple[str, ...]:
-    names = set(forward)
+def _families(model: Model, plans: Iterable[NodePlan], called: Iterable[str]) -> tuple[str, ...]:
+    """The families of forms that wrappers and the formulas of nodes call."""
+    names = set(called)
     for plan in plans:
         for rule in plan.rules:
             names |= body_calls(rule.body)
-    return tuple(sorted({model.form(name)[0].family for name in names} | {family}))
+    return tuple(sorted({model.form(name)[0].family for name in names}))
+
+
+# Operators in one file: they compile in about two seconds, of which 0.3 s are headers.
+_LIMIT = 48
+
+
+def _labels(model: Model) -> dict[str, str]:
+    """How Python calls the node of each operator that has one: overloads are counted in YAML order."""
+    counts: dict[str, int] = {}
+    labels: dict[str, str] = {}
+    for _, operators in slots.families(model):
+        for op, groups in _plans(model, operators):
+            base = camel(op.schema.name.base)
+            counts[base] = counts.get(base, -1) + any(_recorded(groups))
+            given = op.derivative.node if op.derivative is not None else None
+            labels[op.name] = given or f"{base}Backward{counts[base]}"
+    return labels
+
+
+def _recorded(groups: Iterable[tuple[NodePlan, list[Form]]]) -> Iterator[NodePlan]:
+    """The plans whose nodes calls make: out= forms make none."""
+    for plan, forms in groups:
+        if any(form.kind is not FormKind.OUT for form in forms):
+            yield plan
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield a header and a source per family."""
-    counts: dict[str, int] = {}
+    """Yield headers and sources per family."""
+    labels = _labels(model)
     for family, operators in slots.families(model):
-        nodes: list[NodeDecl] = []
-        wrappers: list[WrapperDecl] = []
-        plans: list[NodePlan] = []
-        forward: set[str] = set()
-        for op, groups in _plans(model, operators):
-            base = camel(op.schema.name.base)
-            recorded = [plan for plan, forms in groups if any(f.kind is not FormKind.OUT for f in forms)]
-            counts[base] = counts.get(base, -1) + bool(recorded)
-            given = op.derivative.node if op.derivative is not None else None
-            label = given or f"{base}Backward{counts[base]}"
-            nodes.extend(NodeWriter(model, plan).decl(label) for plan in recorded)
-            plans.extend(recorded)
-            for plan, forms in groups:
-                for form in forms:
-                    writer = WrapperWriter(model, plan, form)
-                    wrappers.append(writer.decl())
-                    forward |= writer.forward.called
-        if not wrappers:
-            continue
-        families = _families(model, family, plans, forward)
-        yield render("autograd.h.j2", f"autograd/{family}.h", nodes=tuple(nodes))
+        for suffix, part in parts(operators, _LIMIT):
+            yield from _file(model, f"{family}{suffix}", part, labels)
+
+
+def _file(model: Model, stem: str, operators: Iterable[Operator], labels: dict[str, str]) -> Iterator[File]:
+    """Yield the header and the source of some operators, if any of them is wrapped."""
+    nodes: list[NodeDecl] = []
+    wrappers: list[WrapperDecl] = []
+    plans: list[NodePlan] = []
+    forward: set[str] = set()
+    for op, groups in _plans(model, operators):
+        recorded = list(_recorded(groups))
+        nodes.extend(NodeWriter(model, plan).decl(labels[op.name]) for plan in recorded)
+        plans.extend(recorded)
+        for plan, forms in groups:
+            for form in forms:
+                writer = WrapperWriter(model, plan, form)
+                wrappers.append(writer.decl())
+                forward |= {*writer.forward.called, form.name}
+    if wrappers:
+        families = _families(model, plans, forward)
+        yield render("autograd.h.j2", f"autograd/{stem}.h", nodes=tuple(nodes))
         yield render(
             "autograd.cpp.j2",
-            f"autograd/{family}.cpp",
-            family=family,
+            f"autograd/{stem}.cpp",
+            header=f"{stem}.h",
             families=families,
             nodes=tuple(nodes),
             wrappers=tuple(wrappers),

@@ -1,4 +1,4 @@
-"""The functions of dispatcher entries below autograd: aten/<family>_impl.cpp and _kernels.h.
+"""The functions of dispatcher entries below autograd: aten/<family>_impl[_<n>].cpp and _kernels.h.
 
 Every entry becomes a FunctionDecl, spelled by codegen/writing/body_spelling.py; a family includes the
 headers of those families whose operators its bodies call.
@@ -6,10 +6,11 @@ headers of those families whose operators its bodies call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from codegen.deriving import slots
+from codegen.deriving.parts import parts
 from codegen.language.blocks import expressions
 from codegen.language.calls import forms_called
 from codegen.language.handwritten import functions, sparse_functions
@@ -49,24 +50,33 @@ def _rules(op: Operator) -> Iterator[RuleDecl]:
         yield RuleDecl(function.namespace, str(function))
 
 
+# Operators in one file: together they compile in about a second.
+_LIMIT = 48
+
+
+def _source(model: Model, family: str, suffix: str, operators: Sequence[Operator]) -> File:
+    """Render the implementations of some operators of a family."""
+    bodies: list[FunctionDecl] = []
+    for op, form in slots.forms(operators):
+        for key in sorted(set(slots.backends(op, form).values()) - {"autograd"}):
+            bodies.append(body_of(model, op, form, key))
+    return render(
+        "impl.cpp.j2",
+        f"aten/{family}_impl{suffix}.cpp",
+        family=family,
+        families=tuple(sorted(_included(model, operators) | {family})),
+        has_sparse=any(op.sparse for op in operators),
+        descriptors=tuple(d for op in operators for d in descriptors(op)),
+        functions=tuple(bodies),
+    )
+
+
 def emit(model: Model) -> Iterator[File]:
     """Yield the implementations and the declarations of handwritten functions, per family."""
     for family, operators in slots.families(model):
-        bodies: list[FunctionDecl] = []
-        for op, form in slots.forms(operators):
-            for suffix in sorted(set(slots.backends(op, form).values()) - {"autograd"}):
-                bodies.append(body_of(model, op, form, suffix))
+        for suffix, part in parts(operators, _LIMIT):
+            yield _source(model, family, suffix, part)
         rules = tuple(dict.fromkeys(rule for op in operators for rule in _rules(op)))
-        includes = sorted(_included(model, operators) | {family})
-        yield render(
-            "impl.cpp.j2",
-            f"aten/{family}_impl.cpp",
-            family=family,
-            families=tuple(includes),
-            has_sparse=any(op.sparse for op in operators),
-            descriptors=tuple(d for op in operators for d in descriptors(op)),
-            functions=tuple(bodies),
-        )
         yield render("kernels.h.j2", f"aten/{family}_kernels.h", rules=rules)
     sparse = (f for op in model.operators for f in sparse_functions(op.schema, op.sparse))
     declared = tuple(dict.fromkeys(RuleDecl(f.namespace, str(f)) for f in sparse))

@@ -1,8 +1,9 @@
-"""Operator structs and their dispatch tables: aten/<family>_ops.h, _ops.cpp and registry.cpp."""
+"""Operator structs, dispatch tables, boxing: aten/<family>_ops.h, _ops.cpp, boxing_<n>.cpp, registry.cpp."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen.deriving import slots
@@ -39,6 +40,7 @@ class EntryDecl:
     kernel_type: str  # parameter types after the key set
     declared: str  # parameters with defaults
     parameters: str  # without
+    passed: str
     names: str
     keys: str
     slots: tuple[str, ...]  # one per dispatch key: a function or nullptr
@@ -61,6 +63,7 @@ class EntryDecl:
             kernel_type=kernel_type,
             declared=spelling.parameters_with_defaults(schema.args),
             parameters=spelling.parameters(schema),
+            passed=spelling.argument_names(schema),
             names="".join(f", {spelling.local(arg.name)}" for arg in schema.args),
             keys=_keys(form),
             slots=tuple(
@@ -96,16 +99,32 @@ def _keys_without_layout(form: Form) -> str:
     return f"keys_of({spelling.local(device.name)})" if device else "DispatchKeySet(DispatchKey::CPU)"
 
 
+_BOXING_FILES = 6
+
+
+def _boxing(signatures: Iterable[str]) -> Iterator[File]:
+    """Yield what converts between stacks and arguments. The text of a signature alone decides on its file."""
+    groups: list[list[str]] = [[] for _ in range(_BOXING_FILES)]
+    for signature in sorted(set(signatures)):
+        groups[zlib.crc32(signature.encode()) % _BOXING_FILES].append(signature)
+    for number, group in enumerate(groups):
+        if group:
+            yield render("boxing.cpp.j2", f"aten/boxing_{number}.cpp", signatures=tuple(group))
+
+
 def emit(model: Model) -> Iterator[File]:
-    """Yield a header and a table per family, and the list of all tables."""
+    """Yield a header and a table per family, the boxing of all signatures, and the list of all tables."""
     structs: list[str] = []
+    signatures: list[str] = []
     names: list[str] = []
     for family, operators in slots.families(model):
         entries = tuple(EntryDecl.of(op, form) for op, form in slots.forms(operators))
         structs += [entry.struct for entry in entries]
+        signatures += [f"{entry.returns} (*)({entry.kernel_type})" for entry in entries]
         names.append(family)
         yield render("ops.h.j2", f"aten/{family}_ops.h", entries=entries)
         yield render("ops.cpp.j2", f"aten/{family}_ops.cpp", family=family, entries=entries)
+    yield from _boxing(signatures)
     yield render(
         "registry.cpp.j2", "aten/registry.cpp", families=tuple(names), structs=tuple(sorted(structs))
     )

@@ -12,7 +12,7 @@ from codegen.model import BatchRule, Form, FormKind, Kind, Model, Operator
 from codegen.model.enumerations import BatchMethod
 from codegen.writing.body_spelling import FunctionDecl, batched_parts
 from codegen.writing.render import File, render
-from codegen.writing.trait_tables import TableDecl, argument_row, place_tables, result_row
+from codegen.writing.trait_tables import TablePool, argument_row, place_spans, result_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,47 +21,35 @@ class TraitsDecl:
 
     struct: str
     fields: str  # of OperatorTraits
-    tables: tuple[TableDecl, ...]
     functions: tuple[FunctionDecl, ...]  # parts of rules
     externs: tuple[str, ...]  # declarations of parts that stand elsewhere
 
     @classmethod
-    def of(cls, model: Model, op: Operator, form: Form) -> TraitsDecl:
-        """Take every decision about one entry."""
-        struct = spelling.struct_name(form.name)
+    def of(cls, model: Model, op: Operator, form: Form, pool: TablePool) -> TraitsDecl:
+        """Take every decision about one entry; its tables go into the pool."""
         rules = batching.rules(op, form)
-        tables: list[TableDecl] = []
         rows: list[str] = []
         functions: list[FunctionDecl] = []
         for index, rule in enumerate(rules):
-            name = f"{struct}_places{index}"
-            if rule.places:  # parts without a place need no table
-                tables += place_tables(name, rule, form, op)
+            # Parts without a place need no table.
+            places = ", ".join(place_spans(pool, rule, form, op)) if rule.places else "{}, {}"
             parts = "nullptr"
             if rule.body:
                 functions.append(batched_parts(model, op, form, rule, index))
                 parts = f"reinterpret_cast<void*>(&{functions[-1].name})"
             elif rule.method is BatchMethod.PARTS:
                 parts = f"reinterpret_cast<void*>(&{_composite(op, form)})"
-            places = f"{name}, {name}_of_results" if rule.places else "{}, {}"
             rows.append(f"BatchMethod::{rule.method.value.capitalize()}, {places}, {parts}")
-        own = (
-            TableDecl(
-                "constexpr ArgumentTraits", f"{struct}_arguments", tuple(map(argument_row, form.schema.args))
-            ),
-            TableDecl(
-                "constexpr ResultTraits",
-                f"{struct}_results",
-                tuple(result_row(result, form) for result in form.schema.returns),
-            ),
-            TableDecl("const BatchRule", f"{struct}_rules", tuple(rows)),
+        results = (result_row(result, form) for result in form.schema.returns)
+        spans = (
+            pool.span("constexpr ArgumentTraits", "arguments", map(argument_row, form.schema.args)),
+            pool.span("constexpr ResultTraits", "results", results),
+            pool.span("const BatchRule", "rules", rows),
         )
-        spans = [table.name if table.rows else "{}" for table in own]
         flags = ["true" if flag else "false" for flag in _flags(op, form)]
         return cls(
-            struct=struct,
+            struct=spelling.struct_name(form.name),
             fields=", ".join([*spans, *flags, _tensor_form(op, form)]),
-            tables=tuple(table for table in (*tables, *own) if table.rows),
             functions=tuple(functions),
             externs=tuple(_externs(op, form, rules)),
         )
@@ -116,13 +104,14 @@ def _includes(family: str, families: set[str]) -> Iterator[str]:
 def emit(model: Model) -> Iterator[File]:
     """Yield one table per family."""
     for family, operators in slots.families(model):
-        entries = tuple(TraitsDecl.of(model, op, form) for op, form in slots.forms(operators))
+        pool = TablePool()
+        entries = tuple(TraitsDecl.of(model, op, form, pool) for op, form in slots.forms(operators))
         yield render(
             "traits.cpp.j2",
             f"aten/{family}_traits.cpp",
             includes=tuple(_includes(family, _included(model, operators))),
             externs=tuple(line for entry in entries for line in entry.externs),
             functions=tuple(function for entry in entries for function in entry.functions),
-            tables=tuple(table for entry in entries for table in entry.tables),
+            tables=pool.tables(),
             entries=entries,
         )

@@ -35,12 +35,18 @@ class NodeDecl:
     release: tuple[str, ...]  # release_saved, if anything is saved
     shown: tuple[str, ...]  # show_saved, if anything is saved
     lines: tuple[str, ...]  # of apply
+    attribute: str  # of apply
 
 
 def camel(name: str) -> str:
     """`add_Tensor` -> `AddTensor`, `relu_` -> `Relu_`."""
     inplace = name.endswith("_")
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "_" * inplace
+
+
+def attribute_of(op: Operator) -> str:
+    """Only second derivatives reach what fused derivatives record: the compiler makes it small."""
+    return "[[gnu::cold]] " if op.internal else ""
 
 
 def node_name(plan: NodePlan) -> str:
@@ -86,6 +92,7 @@ class NodeWriter:
             release=tuple(self._release_all()),
             shown=tuple(self._show_all()),
             lines=tuple(self._apply()),
+            attribute=attribute_of(self.plan.op),
         )
 
     def _name(self, name: str) -> str:
@@ -127,7 +134,7 @@ class NodeWriter:
 
     def _show_all(self) -> Iterator[str]:
         if self.plan.saved:
-            yield "void show_saved(SavedFields& fields) override {"
+            yield "[[gnu::cold]] void show_saved(SavedFields& fields) override {"
             yield from (f"  {self._show(field)}" for field in self.plan.saved)
             yield "}"
 

@@ -11,7 +11,7 @@ from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.model import Form, FormKind, Kind, Model
 from codegen.writing import tensor_spelling
-from codegen.writing.autograd_nodes import field_name, is_list, node_name
+from codegen.writing.autograd_nodes import attribute_of, field_name, is_list, node_name
 from codegen.writing.forward_mode import ForwardMode
 
 
@@ -24,6 +24,7 @@ class WrapperDecl:
     returns: str
     parameters: str
     lines: tuple[str, ...]
+    attribute: str
 
 
 class WrapperWriter:
@@ -48,6 +49,7 @@ class WrapperWriter:
             returns=spelling.return_type(self.form.schema.returns),
             parameters=spelling.parameters(self.form.schema),
             lines=tuple(lines),
+            attribute=attribute_of(self.plan.op),
         )
 
     def _below(self) -> str:
@@ -103,11 +105,10 @@ class WrapperWriter:
             yield f"  {self._below()};"
             yield "}"
             return
-        yield f"{returns} result;"
-        yield "{"
+        yield f"{returns} result = [&] {{"
         yield "  const ExcludeKeys below(kAutogradKey);"
-        yield f"  result = {self._below()};"
-        yield "}"
+        yield f"  return {self._below()};"
+        yield "}();"
 
     def _return(self, inplace: bool) -> Iterator[str]:
         returns = spelling.return_type(self.form.schema.returns)
@@ -127,21 +128,21 @@ class WrapperWriter:
         for field in self.plan.saved:
             if field.kind in ("output", "outputs") or self._of_output(field):
                 continue
-            yield self._guarded(field, f"node->{field_name(field)} = {self._value(field)};")
+            yield self._guarded(field, f"node->{field_name(field)}{self._value(field)};")
 
     def _of_output(self, field: Saved) -> bool:
         return field.kind == "property" and field.source in output_names(self.plan.op)
 
     def _value(self, field: Saved) -> str:
+        """Return what follows the field's name where a wrapper fills it before the call."""
         name = spelling.local(field.source)
         if field.kind == "property":
-            return f"keep({tensor_spelling.PROPERTIES[field.property].format(name)})"
+            return f" = keep({tensor_spelling.PROPERTIES[field.property].format(name)})"
         if field.kind == "tensors":
-            return f"save_list({name})"
+            return f" = save_list({name})"
         if field.kind == "tensor":
-            overwritten = name in self.written
-            return f"SavedTensor(operators::clone({name}))" if overwritten else f"SavedTensor({name})"
-        return f"keep({name})"
+            return f".save(operators::clone({name}))" if name in self.written else f".save({name})"
+        return f" = keep({name})"
 
     def _guarded(self, field: Saved, line: str) -> str:
         """Save a tensor only if a gradient that reads it is wanted."""
@@ -178,7 +179,7 @@ class WrapperWriter:
                 continue
             text = self._output(names.index(field.source), len(names))
             yield self._guarded(
-                field, f"node->{field_name(field)} = {self._saved_output(field, text, inplace)};"
+                field, f"node->{field_name(field)}{self._saved_output(field, text, inplace)};"
             )
 
     def _output(self, index: int, count: int) -> str:
@@ -189,8 +190,8 @@ class WrapperWriter:
     @staticmethod
     def _saved_output(field: Saved, text: str, inplace: bool) -> str:
         if field.kind == "property":
-            return f"keep({tensor_spelling.PROPERTIES[field.property].format(text)})"
+            return f" = keep({tensor_spelling.PROPERTIES[field.property].format(text)})"
         if field.kind == "outputs":
-            return f"save_list({text}, /*are_outputs=*/true)"
+            return f" = save_list({text}, /*are_outputs=*/true)"
         more = f", is_view({text})" if inplace else ""
-        return f"SavedTensor({text}, /*is_output=*/true{more})"
+        return f".save({text}, /*is_output=*/true{more})"

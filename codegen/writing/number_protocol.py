@@ -24,7 +24,7 @@ class SlotDecl:
 
 
 def _form_call(form: Form, measure: str, names: Iterable[str]) -> str:
-    call = f"ops::{spelling.struct_name(form.name)}::call({', '.join(names)})"
+    call = f"ops::{spelling.struct_name(form.name)}::call_inline({', '.join(names)})"
     return f"return wrap(run({measure}, [&]() -> decltype(auto) {{ return {call}; }}));"
 
 

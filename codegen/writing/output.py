@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.writing import entry_digests
+
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "torchgen_out"
 MANIFEST = "MANIFEST"
 STAMP = ".stamp"
-KEPT = ("README.md", MANIFEST, STAMP)
+KEPT = ("README.md", MANIFEST, STAMP, entry_digests.ENTRIES)
 _SOURCES = {
     "codegen": (".py", ".j2", ".yaml"),
     "aten/ops": (".cpp", ".cu", ".cuh"),

@@ -87,7 +87,7 @@ def _measure(args: Iterable[Argument]) -> str:
 
 def _call(form: Form, args: Iterable[Argument]) -> str:
     names = ", ".join(f"a_{arg.name}" for arg in form.schema.args)
-    call = f"ops::{spelling.struct_name(form.name)}::call({names})"
+    call = f"ops::{spelling.struct_name(form.name)}::call_inline({names})"
     return f"run({_measure(args)}, [&]() -> decltype(auto) {{ return {call}; }})"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen.deriving import slots
@@ -19,6 +19,22 @@ class TableDecl:
     element: str
     name: str
     rows: tuple[str, ...]
+
+
+class TablePool:
+    """The tables of one file: equal ones are one array, which many entries share."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def span(self, element: str, stem: str, rows: Iterable[str]) -> str:
+        """Return the array with these rows, as an initialiser of a span."""
+        key = (element, tuple(rows))
+        return self._names.setdefault(key, f"{stem}_{len(self._names)}") if key[1] else "{}"
+
+    def tables(self) -> tuple[TableDecl, ...]:
+        """Return all arrays; those that refer to others follow them."""
+        return tuple(TableDecl(element, name, rows) for (element, rows), name in self._names.items())
 
 
 def argument_row(arg: Argument) -> str:
@@ -40,14 +56,14 @@ def result_row(result: Return, form: Form) -> str:
     return "-1, false"
 
 
-def place_tables(name: str, rule: BatchRule, form: Form, op: Operator) -> Iterator[TableDecl]:
+def place_spans(pool: TablePool, rule: BatchRule, form: Form, op: Operator) -> Iterator[str]:
     """Yield where a rule places the arguments and the results."""
     places = {place.name: place for place in rule.places}
     given = (places.get(arg.name, BatchPlace(arg.name, BatchRole.PLAIN)) for arg in form.schema.args)
-    yield TableDecl("constexpr BatchPlace", name, tuple(map(_place, given)))
+    yield pool.span("constexpr BatchPlace", "places", map(_place, given))
     names = result_names(op.schema.returns)
     results = (places.get(result, BatchPlace(result, BatchRole.FRONT)) for result in names)
-    yield TableDecl("constexpr BatchPlace", f"{name}_of_results", tuple(map(_place, results)))
+    yield pool.span("constexpr BatchPlace", "places", map(_place, results))
 
 
 def _place(place: BatchPlace) -> str:

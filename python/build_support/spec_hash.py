@@ -1,4 +1,4 @@
-"""Print the fingerprint of the YAML files, which the build puts into the extension."""
+"""Write a C++ file with the fingerprint of the YAML files: spec_hash.py TEMPLATE OUTPUT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def main() -> int:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    print(module.fingerprint(str(ROOT)), end="")
+    template, output = map(Path, sys.argv[1:])
+    text = template.read_text(encoding="utf-8")
+    output.write_text(text.replace("@FLAMBEAU_SPEC_HASH@", module.fingerprint(str(ROOT))), encoding="utf-8")
     return 0
 
 

@@ -138,6 +138,13 @@ void add_settings(py::module_& m) {
       "Turn numbers below the smallest normal one into 0, or keep them; whether the CPU can do "
       "that.");
   m.def("_cpu_capability", [] { return name_of(static_cast<Isa>(cpu_isa())); });
+  m.def("_cpu_capabilities", [] {
+    py::list names;
+    for (int i = 0; i < kNumIsas; ++i) {
+      if (has_loops_for(static_cast<Isa>(i))) names.append(name_of(static_cast<Isa>(i)));
+    }
+    return names;
+  });
   m.def("_operator_schemas", [] {
     py::list schemas;
     for (const auto* op : all_operators()) schemas.append(op->schema);

@@ -279,6 +279,7 @@ _autograd_edges: Any
 _autograd_grad: Any
 _call_below: Any
 _call_overrides: Any
+_cpu_capabilities: Any
 _cpu_capability: Any
 _current_pass: Any
 _delayed_error: Any

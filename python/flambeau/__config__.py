@@ -16,7 +16,8 @@ def show() -> str:
         f"flambeau {__version__} built with:",
         "  - C++ 20",
         "  - oneDNN, OpenBLAS, OpenMP",
-        f"  - instruction set: {flambeau.backends.cpu.get_cpu_capability()}",
+        f"  - loops for: {', '.join(flambeau._C._cpu_capabilities())}",
+        f"  - instruction set in use: {flambeau.backends.cpu.get_cpu_capability()}",
     ]
     return "\n".join(lines) + "\n"
 

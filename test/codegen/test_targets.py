@@ -65,11 +65,10 @@ def test_an_edited_reduction_changes_its_loops_alone(native: str, outputs: dict[
     edited = native.replace("finish: log(acc) + m", "finish: m + log(acc)")
     assert edited != native
     files = changed(outputs, emit_all(model_of(edited, folder)))
-    assert {p for p in files if p.endswith((".h", ".cpp", ".cu"))} == {
-        "cpu/reduction_loops.cpp",
-        "cuda/reduction.cu",
-        "python/texts.cpp",
-    }
+    compiled = {p for p in files if p.endswith((".h", ".cpp", ".cu"))}
+    loops = {p for p in compiled if p.startswith("cpu/reduction_loops")}
+    assert len(loops) == 1, "one file of the family holds the operator"
+    assert compiled - loops == {"cuda/reduction.cu", "python/texts.cpp"}
 
 
 def loop(model: Model, name: str, device: bool = False):

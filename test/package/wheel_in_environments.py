@@ -146,7 +146,7 @@ def test_the_sdist_holds_what_a_build_reads_and_nothing_else(sdist):
     assert names <= set(listed.stdout.split()), "a file that git does not know"
     read = re.compile(
         r"(aten/(?!cuda/)|c10/|codegen/|python/csrc/|python/flambeau/)"
-        r"|python/build_support/(locate_wheels\.py|spec_hash\.py|THIRD-PARTY\.md)$"
+        r"|python/build_support/(compile\.sh|locate_wheels\.py|spec_hash\.py|THIRD-PARTY\.md)$"
         r"|(pyproject\.toml|CMakeLists\.txt|LICENSE|README\.md|native_functions\.yaml|derivatives\.yaml)$"
     )
     assert names == {name for name in listed.stdout.split() if read.match(name)}
