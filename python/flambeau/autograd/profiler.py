@@ -165,9 +165,9 @@ class profile:
         self._start_trace()
         return self
 
-    def __exit__(self, *exception: object) -> bool:
+    def __exit__(self, *exception: object) -> None:
         if not self.enabled:
-            return False
+            return
         self.profiling_end_time_ns = perf_counter_ns()
         native = _C._profiler_stop()
         if native is None:
@@ -180,7 +180,6 @@ class profile:
             self._earlier = list(self._function_events)
         self._recording = Recording.of(native) if native else None
         self._function_events = None
-        return False
 
     def _prepare_trace(self) -> None:
         self.entered = True
