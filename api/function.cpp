@@ -146,9 +146,8 @@ autograd::Gradients FunctionNode::gradients_of(const variable_list& given) const
     if (edge >= 0) {
       out[static_cast<size_t>(edge)] = given[i];
     } else {
-      check(!given[i].defined(), "function ", name(),
-            " returned a gradient different from None at position ", i + 1,
-            ", but the corresponding forward input was not a Variable");
+      check(!given[i].defined(), "function ", name(), ": expected no gradient at position ", i + 1,
+            ", where forward took no tensor, got one (different from None)");
     }
   }
   return out;

@@ -94,10 +94,9 @@ Library::Library(Kind kind, std::string ns, std::optional<DispatchKey> key)
   static std::mutex mutex;
   static auto* const owned = new std::set<std::string>;
   const std::lock_guard lock(mutex);
-  check(kind != DEF || owned->insert(namespace_).second,
-        "Only a single TORCH_LIBRARY can be used to register the namespace ", namespace_,
-        "; please put all of your definitions in a single TORCH_LIBRARY block, or use "
-        "TORCH_LIBRARY_FRAGMENT");
+  check(kind != DEF || owned->insert(namespace_).second, "TORCH_LIBRARY(", namespace_,
+        "): the namespace has such a block already (Only a single ",
+        "TORCH_LIBRARY can be used); further definitions go into a TORCH_LIBRARY_FRAGMENT");
 }
 
 namespace {

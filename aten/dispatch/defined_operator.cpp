@@ -181,8 +181,8 @@ DefinedOperator* define_operator(std::string_view space, std::string_view schema
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   const auto [at, is_new] = all.operators.try_emplace(op->full_name, op.get());
-  check(is_new, "Tried to register an operator (", op->full_schema,
-        ") with the same name and overload multiple times");
+  check(is_new, op->full_name, ": expected a name and overload that are new, got those of an ",
+        "operator that is defined (registered multiple times): ", op->full_schema);
   DefinedOperator* const made = op.release();
   const auto [first, last] = all.waiting.equal_range(made->full_name);
   for (auto next = first; next != last; ++next) next->second(*made);

@@ -54,7 +54,7 @@ int set_grad_dtype(PyObject* self, PyObject* value, void*) {
     check(autograd::is_leaf(t), "grad_dtype: it can only be set on leaf tensors");
     ScalarType dtype = ScalarType::Undefined;
     check(value && (value == Py_None || scalar_type_from(value, &dtype)),
-          "grad_dtype: the dtype must be a torch.dtype or None, got ",
+          "grad_dtype must be a torch.dtype or None, but got ",
           value ? Py_TYPE(value)->tp_name : "nothing");
     autograd::set_grad_dtype(t, dtype);
     return 0;

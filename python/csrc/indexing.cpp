@@ -172,7 +172,7 @@ class Indexer {
       select(read_item(t).to_int64());
     } else {
       check_index(is_integral_type(t.dtype(), true),
-                  "indexing: expected indices of an integer dtype or bool, got ", t.dtype());
+                  "indexing: expected indices of dtype bool or an integer one, got ", t.dtype());
       gather(t);
     }
   }

@@ -67,8 +67,14 @@ FROM_PAPERS = frozenset(
     HuberLoss SmoothL1Loss TripletMarginLoss PixelShuffle ChannelShuffle FractionalMaxPool2d
     FractionalMaxPool3d KLDivLoss""".split()
 )
-# PyTorch runs these on devices other than the CPU alone, or asks on the terminal.
-NOT_IN_PYTORCH = ("nn.parallel.", "hub.")
+# PyTorch runs these on devices other than the CPU alone, asks on the terminal, or needs a file.
+NOT_IN_PYTORCH = (
+    "nn.parallel.",
+    "hub.",
+    "profiler.ExecutionTraceObserver",
+    "autograd.profiler.load_nvprof",
+    "autograd.profiler.parse_nvprof_trace",
+)
 # Classes that hold or describe layers and compute nothing, so that they have no shapes.
 WITHOUT_SHAPE = frozenset(
     "Module Sequential ModuleList ModuleDict ParameterList ParameterDict ParametrizationList".split()

@@ -21,6 +21,7 @@ NAMED_OTHERWISE = {
     "Attribute of a custom Function's context": "its attributes share one text",
     "backward() inside of a transform": "the method begins it",
     "Cannot access the storage of a tensor under vmap": "storage() and untyped_storage() share it",
+    "grad_dtype must be a torch.dtype": "the attribute begins it",
     "Generator.__init__() was not called": "the method begins it",
     "int too big to convert": "Python's own words; the binding puts the call behind them",
     "expected a Tensor, got ": "a conversion: pybind11 knows no name of the callee",

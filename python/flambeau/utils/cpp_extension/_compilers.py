@@ -34,7 +34,10 @@ CUDA_HOME = _find_cuda_home()
 def nvcc() -> str:
     """Return the CUDA compiler; OSError without a toolkit."""
     if CUDA_HOME is None:
-        raise OSError("CUDA_HOME environment variable is not set. Please set it to your CUDA install root.")
+        raise OSError(
+            "nvcc: expected a CUDA toolkit, got none: CUDA_HOME environment variable is not set, and no "
+            "folder of PATH has nvcc"
+        )
     return str(Path(CUDA_HOME) / "bin" / "nvcc")
 
 
@@ -126,7 +129,10 @@ def verify_ninja_availability() -> None:
         >>> flambeau.utils.cpp_extension.verify_ninja_availability()  # doctest: +SKIP
     """
     if not is_ninja_available():
-        raise RuntimeError("Ninja is required to load C++ extensions (pip install ninja to get it)")
+        raise RuntimeError(
+            "verify_ninja_availability: Ninja is required to load C++ extensions, and was not found; "
+            "pip install ninja"
+        )
 
 
 def check_compiler_ok_for_platform(compiler: str) -> bool:
