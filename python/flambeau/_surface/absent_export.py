@@ -123,10 +123,6 @@ package.glob_group
   from GlobGroup=package
 """,
     "flambeau has one profiler, flambeau.profiler, and no older one": """
-autograd.profiler
-  class ProfilerConfig
-autograd.profiler_util
-  class EventMetadata
 autograd.profiler_legacy
   class profile
 """,

@@ -21,7 +21,7 @@ def format_time_share(us: float, total_us: float) -> str:
     """Write a time as a percentage of a total; "NaN" where the total is 0."""
     if total_us == 0:
         if us != 0:
-            raise AssertionError(f"_format_time_share: expected 0 us of a total of 0, got {us}")
+            raise AssertionError(f"format_time_share: expected 0 us of a total of 0, got {us}")
         return "NaN"
     return f"{us * 100 / total_us:.2f}%"
 

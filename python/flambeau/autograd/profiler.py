@@ -143,7 +143,9 @@ class profile:
         self._function_events: EventList | None = None
         self._earlier: list[Any] = []
         if enabled and not use_cpu:
-            raise AssertionError("No activities specified for the profiler")
+            raise AssertionError(
+                "profile: expected one activity or more, got none: use_cpu=False (No activities specified)"
+            )
 
     def default_trace_id(self) -> str:
         """Return a new random name of a trace, 32 hexadecimal digits."""
@@ -160,7 +162,7 @@ class profile:
         if not self.enabled:
             return None
         if self.entered:
-            raise RuntimeError("Profiler context manager is not reentrant")
+            raise RuntimeError("profile: expected to be entered once; the block is not reentrant")
         self._prepare_trace()
         self._start_trace()
         return self
@@ -275,7 +277,7 @@ class profile:
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks with the sum of a metric; see `EventList.export_stacks`."""
         if not self.with_stack:
-            raise AssertionError("export_stacks() requires with_stack=True")
+            raise AssertionError("export_stacks: it requires with_stack=True, got False")
         self._finished().export_stacks(path, metric)
 
     def key_averages(

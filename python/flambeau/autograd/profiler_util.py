@@ -141,7 +141,7 @@ class EventList(list[Any]):
         """
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(
-                f"metric should be one of: {self.supported_export_stacks_metrics()}, got {metric}"
+                f"export_stacks: expected one of {self.supported_export_stacks_metrics()}, got {metric}"
             )
         attribute = "self_cpu_time_total" if metric == "self_cpu_time_total" else "self_device_time_total"
         translated = str.maketrans(" ;\t\n", "____")

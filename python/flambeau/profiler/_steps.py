@@ -88,15 +88,18 @@ def schedule(
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
-            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), "
-            f"active={active} (need > 0), repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
+            f"schedule: expected numbers of steps (need >= 0) and an active one (need > 0), got wait={wait}, "
+            f"warmup={warmup}, active={active}, repeat={repeat}, skip_first={skip_first}"
         )
     if warmup == 0:
-        warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
+        warnings.warn(
+            "schedule: without warmup the first recorded step includes the time of starting to record",
+            stacklevel=2,
+        )
 
     def action_of(step: int) -> ProfilerAction:
         if step < 0:
-            raise AssertionError(f"Step must be non-negative. Got {step}.")
+            raise AssertionError(f"schedule: expected a non-negative step, got {step}")
         if step < skip_first:
             return ProfilerAction.NONE
         step -= skip_first

@@ -66,7 +66,9 @@ def _parsed_activities(activities: Iterable[Any] | None) -> set[ProfilerActivity
     for one in activities:
         found |= set(one) if isinstance(one, dict) else {one}
     if not found:
-        raise AssertionError("No valid profiler activities found")
+        raise AssertionError(
+            "profile: expected one activity or more, got none (no valid profiler activities)"
+        )
     return found
 
 
@@ -147,14 +149,16 @@ class _KinetoProfile:
         if not _cleared_events_told:
             _cleared_events_told = True
             warnings.warn(
-                "Warning: Profiler clears events at the end of each cycle. Only events from the current "
-                "cycle will be reported. To keep events across cycles, set acc_events=True.",
+                "profile: each cycle starts with an empty list of events, so that only the last cycle is "
+                "reported; acc_events=True keeps all of them",
                 stacklevel=4,
             )
 
     def _made(self, what: str) -> prof.profile:
         if self.profiler is None:
-            raise AssertionError(f"Profiler must be initialized before {what}")
+            raise AssertionError(
+                f"profile: it must be initialized before {what}; enter the block or call start()"
+            )
         return self.profiler
 
     def start_trace(self) -> None:

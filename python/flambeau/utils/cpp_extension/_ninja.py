@@ -130,4 +130,4 @@ def run(plan: Plan, verbose: bool) -> None:
     if verbose:
         print(result.stdout, flush=True)
     if result.returncode:
-        raise RuntimeError(f"Error building extension '{plan.name}': {result.stdout}")
+        raise RuntimeError(f"load: Error building extension '{plan.name}': {result.stdout}")
