@@ -189,9 +189,7 @@ def test_the_number_of_gradients_is_checked(probe, count):
 
 def test_a_gradient_for_a_number_is_refused(probe):
     a = torch.ones(2, requires_grad=True)
-    with pytest.raises(
-        RuntimeError, match="position 2, but the corresponding forward input was not a Variable"
-    ):
+    with pytest.raises(RuntimeError, match="expected no gradient at position 2"):
         probe.miscounts(a, 2).sum().backward()
 
 
