@@ -145,7 +145,7 @@ def test_the_sdist_holds_what_a_build_reads_and_nothing_else(sdist):
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     assert names <= set(listed.stdout.split()), "a file that git does not know"
     read = re.compile(
-        r"(aten/(?!cuda/)|c10/|codegen/|python/csrc/|python/flambeau/)"
+        r"(api/|aten/(?!cuda/)|c10/|codegen/|python/csrc/|python/flambeau/)"
         r"|python/build_support/(compile\.sh|locate_wheels\.py|spec_hash\.py|THIRD-PARTY\.md)$"
         r"|(pyproject\.toml|CMakeLists\.txt|LICENSE|README\.md|native_functions\.yaml|derivatives\.yaml)$"
     )
