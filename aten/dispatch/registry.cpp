@@ -4,6 +4,7 @@
 
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/defined_operator.h"
+#include "aten/dispatch/fallbacks.h"
 #include "aten/dispatch/operator_entry.h"
 #include "aten/dispatch/operator_traits.h"
 
@@ -57,6 +58,10 @@ const OperatorEntry* find_operator(std::string_view name) {
 
 void set_boxed_fallback(DispatchKey key, BoxedKernel fallback) {
   fallbacks[static_cast<int>(key)].store(fallback, std::memory_order_release);
+}
+
+BoxedKernel boxed_fallback(DispatchKey key) {
+  return fallbacks[static_cast<int>(key)].load(std::memory_order_acquire);
 }
 
 void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed) {
@@ -134,10 +139,12 @@ void boxing::check_results(const OperatorEntry& op, const Stack& stack, size_t e
 void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const int key = runnable_key(op, keys);
   if (key < 0) fail_lookup(op, keys);
-  const BoxedKernel kernel = boxed_kernel_of(op, key);
-  check(kernel != nullptr, op.name, ": expected a boxed kernel for ",
+  if (const BoxedKernel kernel = boxed_kernel_of(op, key)) return kernel(op, keys, stack);
+  // Another thread has put an unboxed kernel in the place of the boxed one since the call began.
+  void* const kernel = op.kernel_at(key);
+  check(kernel && kernel != op.boxing_adapter, op.name, ": expected a boxed kernel for ",
         name_of(static_cast<DispatchKey>(key)));
-  kernel(op, keys, stack);
+  op.call_boxed(kernel, keys, stack);
 }
 
 namespace {

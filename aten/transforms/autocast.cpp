@@ -161,6 +161,14 @@ void install() {
   }
 }
 
+bool casts(const OperatorEntry& op, DeviceType device) {
+  for (const CastPolicies& row : cast_policies()) {
+    if (row.entry != &op) continue;
+    return (device == DeviceType::CUDA ? row.cuda : row.cpu) != CastPolicy::None;
+  }
+  return false;
+}
+
 bool is_supported(DeviceType device) {
   return device == DeviceType::CPU || device == DeviceType::CUDA;
 }

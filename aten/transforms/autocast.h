@@ -3,12 +3,18 @@
 // Autocast is included in the thread's keys only while a device's autocast is enabled.
 #include "aten/core/tensor.h"
 
+namespace flambeau {
+struct OperatorEntry;
+}
+
 namespace flambeau::autocast {
 
 // Gives every operator with a policy its kernel; called once.
 void install();
 
 // Of the calling thread, by device: CPU and CUDA. Errors for other devices.
+// Whether regions for the device cast the arguments of the operator.
+bool casts(const OperatorEntry& op, DeviceType device);
 bool is_supported(DeviceType device);
 bool is_enabled(DeviceType device);
 void set_enabled(DeviceType device, bool enabled);

@@ -42,7 +42,8 @@ DispatchKeySet keys_of_arguments(Stack& stack) {
 // A composite has one kernel for all keys, autograd's among them.
 void* composite_kernel(const OperatorEntry& op) {
   void* const kernel = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
-  return kernel == op.kernel_at(static_cast<int>(DispatchKey::CPU)) ? kernel : nullptr;
+  const bool is_boxed = kernel == op.boxing_adapter;  // kernels from outside say nothing of others
+  return !is_boxed && kernel == op.kernel_at(static_cast<int>(DispatchKey::CPU)) ? kernel : nullptr;
 }
 
 bool is_changed(const OperatorEntry& op, int position) {

@@ -294,29 +294,34 @@ IValue parsed_value(const ParsedArgs& args, int i, ParamKind kind) {
   return IValue();
 }
 
-[[noreturn]] void fail_result(PyObject* o, const OperatorEntry& op, const char* expected) {
-  fail(ErrorKind::Runtime, op.name, ": expected __torch_dispatch__ to return ", expected, ", got ",
-       Py_TYPE(o)->tp_name);
+// The function that returned a result, for messages.
+struct Author {
+  const OperatorEntry& op;
+  const char* who;
+};
+[[noreturn]] void fail_result(PyObject* o, const Author& by, const char* expected) {
+  fail(ErrorKind::Runtime, by.op.name, ": expected ", by.who, " to return ", expected, ", got ",
+       Py_TYPE(o)->tp_name, " (unable to cast)");
 }
 
 IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedSchema& schema,
-                    const OperatorEntry& op) {
+                    const Author& by) {
   switch (result.kind) {
     case ParamKind::Tensor:
       // C++ callers rely on a defined tensor.
       if (o == Py_None && (schema.has_mask || result.is_written)) return IValue();
-      if (!is_tensor(o)) fail_result(o, op, "a Tensor");
+      if (!is_tensor(o)) fail_result(o, by, "a Tensor");
       return IValue(tensor_of(o));
     case ParamKind::TensorList: {
-      if (!PyList_Check(o) && !PyTuple_Check(o)) fail_result(o, op, "a list of Tensors");
+      if (!PyList_Check(o) && !PyTuple_Check(o)) fail_result(o, by, "a list of Tensors");
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
         PyObject* const item = PySequence_Fast_GET_ITEM(o, i);
-        if (!is_tensor(item)) fail_result(item, op, "a list of Tensors");
+        if (!is_tensor(item)) fail_result(item, by, "a list of Tensors");
       }
-      return IValue(tensors_from(o, op.name));
+      return IValue(tensors_from(o, by.op.name));
     }
     default:
-      if (!is_number(o)) fail_result(o, op, "a number");
+      if (!is_number(o)) fail_result(o, by, "a number");
       return IValue(scalar_from(o));
   }
 }
@@ -347,6 +352,21 @@ Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema) {
     }
   }
   return stack;
+}
+
+bool stack_from(const OperatorEntry& op, PyObject* args, PyObject* kwargs, Stack* stack) {
+  const BoxedSchema& schema = boxed_schema(op);
+  std::vector<PyObject*> values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+    values.push_back(PyTuple_GET_ITEM(args, i));
+  const auto positional = static_cast<Py_ssize_t>(values.size());
+  const Ref names = Ref::checked(PySequence_Tuple(kwargs));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
+    values.push_back(PyDict_GetItemWithError(kwargs, PyTuple_GET_ITEM(names.get(), i)));
+  ParsedArgs parsed;
+  if (!parsed.parse_boxed(schema.signature, values.data(), positional, names.get())) return false;
+  *stack = stack_of(parsed, schema);
+  return true;
 }
 
 PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema) {
@@ -382,20 +402,21 @@ Ref python_result(const Stack& stack, const OperatorEntry& op) {
   return tuple;
 }
 
-void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack) {
+void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack, const char* who) {
   const BoxedSchema& schema = boxed_schema(op);
+  const Author by = {op, who};
   const size_t count = schema.results.size();
   Stack results;
   if (count == 1) {
     const bool is_written = schema.results[0].is_written;
-    results.push(is_written ? IValue() : result_value(result, schema.results[0], schema, op));
+    results.push(is_written ? IValue() : result_value(result, schema.results[0], schema, by));
   } else if (count > 1) {
     const bool fits = (PyTuple_Check(result) || PyList_Check(result)) &&
                       static_cast<size_t>(PySequence_Fast_GET_SIZE(result)) == count;
-    if (!fits) fail_result(result, op, text_of("a tuple of ", count, " results").c_str());
+    if (!fits) fail_result(result, by, text_of("a tuple of ", count, " results").c_str());
     for (size_t i = 0; i < count; ++i) {
       PyObject* const item = PySequence_Fast_GET_ITEM(result, static_cast<Py_ssize_t>(i));
-      results.push(result_value(item, schema.results[i], schema, op));
+      results.push(result_value(item, schema.results[i], schema, by));
     }
   }
   stack = std::move(results);

@@ -34,6 +34,9 @@ const BoxedSchema& boxed_schema(const OperatorEntry& op);
 PyObject* wrap_value(const IValue& value);
 // The arguments that were parsed against the schema's signature.
 Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema);
+// A call's arguments in Python, a tuple and a dict, as a stack; false if the schema does not take
+// them.
+bool stack_from(const OperatorEntry& op, PyObject* args, PyObject* kwargs, Stack* stack);
 // The stack as arguments of a Python call. Trailing positional arguments and keywords that have
 // their default value are left out.
 struct PythonArguments {
@@ -43,8 +46,8 @@ struct PythonArguments {
 PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema);
 // Results as the caller in Python receives them: None, one value, or a tuple.
 Ref python_result(const Stack& stack, const OperatorEntry& op);
-// Replaces the arguments on the stack by what Python code returned; RuntimeError if it does not
-// fit. Results that are arguments to which the operator writes are ignored.
-void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack);
+// Replaces the arguments on the stack by what Python code (`who`) returned; RuntimeError if it does
+// not fit. Results that are arguments to which the operator writes are ignored.
+void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack, const char* who);
 
 }  // namespace flambeau::python

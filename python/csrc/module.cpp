@@ -8,6 +8,7 @@
 #include "python/csrc/module_slots.h"
 #include "python/csrc/profiling.h"
 #include "python/csrc/pybind_module.h"
+#include "python/csrc/python_kernels.h"
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
@@ -54,6 +55,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_pybind_module(module.get());
     add_torch_function(module.get());
     add_torch_dispatch(module.get());
+    add_python_kernels(module.get());
     add_overridable_function(module.get());
     add_module_slots(module.get());
     add_profiling(module.get());

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "aten/autograd/variable.h"
 #include "aten/dispatch/operator_traits.h"
 #include "python/csrc/autograd.h"
-#include "python/csrc/boxed_schema.h"
+#include "python/csrc/boxed_effects.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/python_kernels.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
 
@@ -107,18 +107,6 @@ void collect(const Tensor& t, std::vector<PyObject*>& answering) {
   auto* const o = static_cast<PyObject*>(t.impl()->py_slot().object);
   if (o && has_dispatch(Py_TYPE(o))) add_by_class(o, answering);
 }
-template <typename F>
-void visit_tensors(const IValue& value, F&& visit) {
-  if (value.is_tensor()) visit(value.tensor());
-  if (const auto* list = std::get_if<std::vector<Tensor>>(&value.payload())) {
-    for (const Tensor& t : *list) visit(t);
-  }
-}
-template <typename F>
-void for_each_tensor(const Stack& stack, F&& visit) {
-  for (size_t i = 0; i < stack.size(); ++i) visit_tensors(stack[i], visit);
-}
-
 std::vector<PyObject*> collected(const Stack& stack) {
   std::vector<PyObject*> answering;
   for_each_tensor(stack, [&](const Tensor& t) { collect(t, answering); });
@@ -184,28 +172,6 @@ Ref answer(const Question& question, const std::vector<Ref>& answering) {
   throw CarriedError();
 }
 
-// Increments the versions of the arguments that the operator writes to: Python writes to other
-// memory.
-class WriteCounts {
- public:
-  WriteCounts(const Stack& stack, const BoxedSchema& schema) {
-    for (size_t i = 0; i < schema.is_mutable.size(); ++i) {
-      if (schema.is_mutable[i]) visit_tensors(stack[i], [&](const Tensor& t) { add(t); });
-    }
-  }
-  void raise() const {
-    for (const auto& [tensor, version] : before_) {
-      if (tensor.impl()->version() == version) tensor.impl()->bump_version();
-    }
-  }
-
- private:
-  void add(const Tensor& t) {
-    if (t.defined()) before_.emplace_back(t, t.impl()->version());
-  }
-  std::vector<std::pair<Tensor, uint32_t>> before_;
-};
-
 Ref ask(const Question& question, const std::vector<PyObject*>& answering) {
   std::vector<Ref> kept;  // Python code may let go of the arguments
   for (PyObject* o : answering) kept.push_back(Ref::share(o));
@@ -214,44 +180,6 @@ Ref ask(const Question& question, const std::vector<PyObject*>& answering) {
   if (!result) fail_unanswered(question);
   return result;
 }
-
-// A composite that is not recorded itself: the operators that it is made of come here.
-bool is_transparent(const OperatorEntry& op) {
-  if (!op.traits || !op.traits->is_composite) return false;
-  const void* const recording = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
-  return !recording || recording == op.kernel_at(static_cast<int>(DispatchKey::CPU));
-}
-
-bool has_history(const Tensor& t) {
-  const autograd::AutogradMeta* meta = autograd::meta_of(t);
-  return meta && (meta->grad_fn || meta->requires_grad);
-}
-
-// Autograd writes the history of a result into it, which must not be an argument or have a history
-// already. A view of a tensor with a history has none of its own yet.
-class FreshResults {
- public:
-  explicit FreshResults(const Stack& arguments) {
-    if (!thread_state.grad_enabled) return;
-    for_each_tensor(arguments, [&](const Tensor& t) {
-      if (t.defined() && t.keys().has(DispatchKey::Autograd)) recorded_.push_back(t);
-    });
-  }
-  void check_all(const Stack& results, const OperatorEntry& op) const {
-    if (recorded_.empty()) return;
-    for_each_tensor(results, [&](const Tensor& t) {
-      const bool is_argument =
-          std::any_of(recorded_.begin(), recorded_.end(),
-                      [&](const Tensor& argument) { return argument.impl() == t.impl(); });
-      check(!t.defined() || !(is_argument || has_history(t)), op.name,
-            ": expected __torch_dispatch__ to return a new tensor, got ",
-            is_argument ? "an argument that requires gradients" : "one that requires gradients");
-    });
-  }
-
- private:
-  std::vector<Tensor> recorded_;
-};
 
 // The boxed fallback of the key.
 void dispatch_to_python(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
@@ -266,8 +194,8 @@ void dispatch_to_python(const OperatorEntry& op, DispatchKeySet keys, Stack& sta
   const Question question = {function_of(op), types_of(answering), python_arguments(stack, schema)};
   const Ref result = ask(question, answering);
   writes.raise();
-  replace_by_result(result.get(), op, stack);
-  fresh.check_all(stack, op);
+  replace_by_result(result.get(), op, stack, "__torch_dispatch__");
+  fresh.check_all(stack, op, "__torch_dispatch__");
 }
 
 // --- functions of _C -----------------------------------------------------------------------------
@@ -395,6 +323,9 @@ PyObject* has_no_memory(PyObject*, PyObject* o) {
 PyObject* excluded_keys(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(thread_state.excluded);
 }
+PyObject* included_keys(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(thread_state.included);
+}
 PyObject* set_excluded_keys(PyObject*, PyObject* bits) {
   return guarded([&] {
     thread_state.excluded = static_cast<uint64_t>(integer_from(bits)) & ~kBackendKeys.bits();
@@ -418,19 +349,11 @@ PyObject* call_operator(PyObject*, PyObject* const* given, Py_ssize_t count) {
     const OperatorEntry* const op = find_operator(PyUnicode_AsUTF8(given[0]));
     check(op != nullptr, "_call_operator: expected the name of an operator, got ",
           PyUnicode_AsUTF8(given[0]));
-    const BoxedSchema& schema = boxed_schema(*op);
-    std::vector<PyObject*> values;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given[1]); ++i)
-      values.push_back(PyTuple_GET_ITEM(given[1], i));
-    const auto positional = static_cast<Py_ssize_t>(values.size());
-    const Ref names = Ref::checked(PySequence_Tuple(given[2]));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
-      values.push_back(PyDict_GetItemWithError(given[2], PyTuple_GET_ITEM(names.get(), i)));
-    ParsedArgs parsed;
-    if (!parsed.parse_boxed(schema.signature, values.data(), positional, names.get()))
-      Py_RETURN_NOTIMPLEMENTED;
-    Stack stack = stack_of(parsed, schema);
+    Stack stack;
+    if (!stack_from(*op, given[1], given[2], &stack)) Py_RETURN_NOTIMPLEMENTED;
     const DispatchKeySet keys(static_cast<uint64_t>(integer_from(given[3])));
+    const Redispatched below_autograd(keys.empty() || keys.has(DispatchKey::Autograd) ? nullptr
+                                                                                      : op);
     run_operator(*op, keys, stack);
     return python_result(stack, *op).release();
   });
@@ -453,6 +376,7 @@ PyMethodDef functions[] = {
     {"_dispatch_key_bit", dispatch_key_bit, METH_O, nullptr},
     {"_has_no_memory", has_no_memory, METH_O, nullptr},
     {"_excluded_keys", excluded_keys, METH_NOARGS, nullptr},
+    {"_included_keys", included_keys, METH_NOARGS, nullptr},
     {"_set_excluded_keys", set_excluded_keys, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -37,9 +37,7 @@ class Overload:
         self._read: Any = None  # its schema, once it was asked for
         base = packet.__name__
         #: The operator's name in the dispatcher; "" for what is written in Python.
-        self._entry = base if name == "default" else f"{base}.{name}"
-        if packet.namespace != "aten" or (base, name) not in _schemas():
-            self._entry = ""
+        self._entry = entry_name(base, name) if packet.namespace == "aten" else ""
         self.__name__ = f"{packet.__name__}.{name}"
 
     @property
@@ -74,6 +72,20 @@ class Overload:
                 raise AttributeError(f"{self!r} is written in Python: it has no schema")
             self._read = read(text, self.namespace)
         return self._read
+
+    @property
+    def tags(self) -> list[Any]:
+        """The tags with which a program defined it; operators of the specification have no tags here."""
+        custom = self._packet.custom()
+        if not custom:
+            raise AttributeError(f"{self!r}: expected an operator of a program, which alone has tags")
+        return list(custom[self._overloadname.replace("default", "")].tags)
+
+    def has_kernel_for_dispatch_key(self, key: Any) -> bool:
+        """Whether a kernel is registered for exactly this key."""
+        from flambeau._surface.dispatch_questions import _dispatch_has_kernel_for_dispatch_key
+
+        return _dispatch_has_kernel_for_dispatch_key(self.name(), key)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         custom = self._packet.custom()
@@ -208,6 +220,13 @@ def _schemas() -> dict[tuple[str, str], str]:
         base, _, overload = schema.partition("(")[0].partition(".")
         found[base, overload or "default"] = schema
     return found
+
+
+def entry_name(base: str, overload: str) -> str:
+    """Return an operator's name in the dispatcher; "" for what is not in the specification."""
+    if (base, overload or "default") not in _schemas():
+        return ""
+    return base if overload in ("", "default") else f"{base}.{overload}"
 
 
 @functools.cache

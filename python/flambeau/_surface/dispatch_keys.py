@@ -21,7 +21,7 @@ FuncTorchBatched BatchedNestedTensor FuncTorchVmapMode Batched VmapMode FuncTorc
 DeferredInit PythonTLSSnapshot FuncTorchDynamicLayerFrontMode TESTING_ONLY_GenericWrapper
 TESTING_ONLY_GenericMode PreDispatch PythonDispatcher EndOfFunctionalityKeys
 """.split()
-_BACKENDS = (
+BACKENDS = (
     "CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2 PrivateUse3 Meta".split()
 )
 # Functionality of one key per backend -> what the names of these keys, and of their range, begin with.
@@ -34,7 +34,7 @@ _PER_BACKEND = {
     "AutogradFunctionality": ("Autograd", "AutogradFunctionality"),
 }
 # Aliases for several keys, which sets cannot contain.
-_ALIASES = """
+ALIASES = """
 Autograd CompositeImplicitAutograd FuncTorchBatchedDecomposition CompositeImplicitAutogradNestedTensor
 CompositeExplicitAutograd CompositeExplicitAutogradNonFunctional
 """.split()
@@ -51,9 +51,9 @@ def _numbered() -> dict[str, int]:
     names = list(_PLAIN)
     ends = {}
     for prefix, range_ in _PER_BACKEND.values():
-        names += [f"StartOf{range_}Backends", *(prefix + backend for backend in _BACKENDS)]
+        names += [f"StartOf{range_}Backends", *(prefix + backend for backend in BACKENDS)]
         ends[f"EndOf{range_}Backends"] = len(names) - 1
-    names += _ALIASES
+    names += ALIASES
     return {name: number for number, name in enumerate(names) if name not in _UNNAMED} | ends
 
 
@@ -73,7 +73,7 @@ DispatchKey = _enumerate("DispatchKey", _numbered(), module="flambeau._C")
 
 
 # PyTorch's keys that dispatch here has by another name.
-_OURS = {
+OURS = {
     "Python": "BackendMode",
     "PythonTLSSnapshot": "Python",
     "FuncTorchDynamicLayerBackMode": "FuncTorchBack",
@@ -91,22 +91,40 @@ def bits_of(keys: Any) -> int:
         for prefix in ("Autograd", "Autocast"):
             if name.startswith(prefix):
                 names |= {prefix, name.removeprefix(prefix)}
-        names.add(_OURS.get(name, name))
+        names.add(OURS.get(name, name))
     return sum(_C._dispatch_key_bit(name) for name in names)
+
+
+def is_key(name: str) -> bool:
+    """Whether it is the name of a dispatch key."""
+    return name in DispatchKey.__members__ or name in _UNNAMED
+
+
+def set_of_bits(bits: int) -> DispatchKeySet:
+    """Return the dispatcher's set of keys in PyTorch's names, of keys per backend those of its backends."""
+    held = {name for name in (*BACKENDS, "Autograd", "Autocast") if bits & _C._dispatch_key_bit(name)}
+    backends = [name for name in BACKENDS if name in held and name not in ("PrivateUse2", "PrivateUse3")]
+    names = list(backends)
+    for prefix in ("Autograd", "Autocast"):
+        if prefix in held:
+            names += [prefix + backend for backend in backends if prefix + backend in DispatchKey.__members__]
+    names += [key for key, ours in OURS.items() if bits & _C._dispatch_key_bit(ours)]
+    names += [key for key in ("Conjugate", "Negative") if bits & _C._dispatch_key_bit(key)]
+    return DispatchKeySet._of(frozenset(DispatchKey(name) for name in names if name not in _UNNAMED))
 
 
 def _priority(key: Any) -> tuple[int, int]:
     """Order keys as dispatch does: by functionality, then by backend."""
     for functionality, (prefix, _) in _PER_BACKEND.items():
         backend = key.name.removeprefix(prefix)
-        if key.name.startswith(prefix) and backend in _BACKENDS:
-            return _PLAIN.index(functionality), _BACKENDS.index(backend)
+        if key.name.startswith(prefix) and backend in BACKENDS:
+            return _PLAIN.index(functionality), BACKENDS.index(backend)
     return int(key), 0
 
 
 def _is_runtime(key: Any) -> bool:
     """Whether a set can hold the key: it is no alias, no functionality and no end of a range."""
-    other = {"Undefined", *_ALIASES, *_PER_BACKEND}
+    other = {"Undefined", *ALIASES, *_PER_BACKEND}
     return key.name not in other and not key.name.startswith("StartOf")
 
 
@@ -167,6 +185,18 @@ class DispatchKeySet:
         return f"DispatchKeySet({', '.join(key.name for key in sorted(self._keys, key=_priority))})"
 
 
+# What a kernel for Autograd passes a call on with: all keys below it.
+_after_autograd_keyset = DispatchKeySet._of(
+    frozenset(
+        key
+        for key in DispatchKey
+        if _is_runtime(key)
+        and _priority(key)[0] < _PLAIN.index("AutogradOther")
+        and "Autograd" not in key.name
+    )
+)
+
+
 class _ExcludeDispatchKeyGuard:
     """A region in which dispatch leaves out the keys of the set.
 
@@ -198,3 +228,10 @@ class _ExcludeDispatchKeyGuard:
         _C._set_excluded_keys(self._excluded)
         for device, enabled in self._before:
             _C.set_autocast_enabled(device, enabled)
+
+
+class _AutoDispatchBelowAutograd(_ExcludeDispatchKeyGuard):
+    """A region in which calls are not recorded, and kernels for Autograd do not run."""
+
+    def __init__(self) -> None:
+        super().__init__(DispatchKeySet(DispatchKey.AutogradCPU))

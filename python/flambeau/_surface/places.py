@@ -33,7 +33,8 @@ sparse sparse.semi_structured
 . FatalError=_top.devices classproperty=_surface.utils
 . DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
 _C _surface.questions DispatchKey=_surface.dispatch_keys DispatchKeySet=_surface.dispatch_keys
-_C _ExcludeDispatchKeyGuard=_surface.dispatch_keys
+_C _ExcludeDispatchKeyGuard=_surface.dispatch_keys _after_autograd_keyset=_surface.dispatch_keys
+_C _AutoDispatchBelowAutograd=_surface.dispatch_keys _surface.dispatch_questions
 _C _DisableTorchDispatch=_object.subclass:DisableTorchDispatch
 _custom_ops get_ctx=library impl_abstract=library
 . ScriptModule=jit

@@ -7,8 +7,8 @@ and finds a kernel by the device of its first tensor. `register_fake` says the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 from flambeau.library._check import opcheck
 from flambeau.library._custom import CustomOpDef, custom_op
@@ -19,9 +19,9 @@ from flambeau.library._kernels import (
     triton_op,
     wrap_triton,
 )
-from flambeau.library._operators import KEYS, CustomOperator, find, remove
-from flambeau.library._operators import define as _define
-from flambeau.library._schemas import infer_schema, read
+from flambeau.library._library import Library, fallthrough_kernel
+from flambeau.library._operators import find, name_of
+from flambeau.library._schemas import infer_schema
 
 __all__ = [
     "CustomOpDef",
@@ -48,124 +48,14 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-class Library:
-    """Definitions that a program adds to a namespace; they are removed with the object.
-
-    Args:
-        ns: the namespace.
-        kind: "DEF" defines a namespace, "FRAGMENT" adds operators to one, "IMPL" adds kernels to operators
-            that exist.
-        dispatch_key: the default dispatch key of ``impl``.
-    Raises: ValueError for another kind or a reserved namespace, RuntimeError if the namespace is defined
-        already.
-
-    Example:
-        >>> library = flambeau.library.Library("docs_shop", "DEF")
-        >>> library.define("twice(Tensor x) -> Tensor")
-        'twice'
-        >>> library.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
-        >>> flambeau.ops.docs_shop.twice(flambeau.ones(2))
-        tensor([2., 2.])
-    """
-
-    _owners: dict[str, Library] = {}  # noqa: RUF012
-
-    def __init__(self, ns: str, kind: Literal["DEF", "IMPL", "FRAGMENT"], dispatch_key: str = "") -> None:
-        if kind not in ("DEF", "IMPL", "FRAGMENT"):
-            raise ValueError(f"Library: expected kind 'DEF', 'IMPL' or 'FRAGMENT', got {kind!r}")
-        if kind != "IMPL" and ns == "prim":
-            raise ValueError(
-                "Library: 'prim' is a reserved namespace: expected another namespace, got 'prim'"
-            )
-        if kind == "DEF" and (ns == "aten" or ns in Library._owners):
-            raise RuntimeError(
-                f"Library: namespace {ns!r} has a library of kind 'DEF'; this one may be 'FRAGMENT'"
-            )
-        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
-        self._operators: list[CustomOperator] = []
-        self._kernels: list[tuple[CustomOperator, str]] = []
-        if kind == "DEF":
-            Library._owners[ns] = self
-
-    def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] | Any = ()) -> str:
-        """Define an operator; returns its name with the overload."""
-        if self.kind == "IMPL":
-            raise RuntimeError("Library.define: a library of kind 'IMPL' defines no operators")
-        operator = _define(self.ns, read(schema, self.ns))
-        self._operators.append(operator)
-        return operator.name.partition("::")[2]
-
-    def impl(
-        self,
-        op_name: Any,
-        fn: Function,
-        dispatch_key: str = "",
-        *,
-        with_keyset: bool = False,
-        allow_override: bool = False,
-    ) -> None:
-        """Register a kernel for a dispatch key."""
-        if not callable(fn):
-            raise TypeError(f"Library.impl: expected a function as kernel, got {type(fn).__name__}")
-        name = op_name if isinstance(op_name, str) else find(op_name).name
-        operator = find(name if "::" in name else f"{self.ns}::{name}")
-        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
-        if key not in KEYS:
-            raise RuntimeError(f"Library.impl: expected a dispatch key of {sorted(KEYS)}, got {key!r}")
-        if key in operator.kernels and not allow_override:
-            raise RuntimeError(f"Library.impl: {operator.name} already has a kernel for {key}")
-        if with_keyset:
-            raise RuntimeError(
-                "Library.impl: with_keyset needs dispatch key sets, which Python kernels do not get"
-            )
-        operator.kernels[key] = fn
-        self._kernels.append((operator, key))
-
-    def fallback(self, fn: Function, dispatch_key: str = "", *, with_keyset: bool = False) -> None:
-        """Refuse: a kernel for every operator of a key needs a dispatch that is open to Python."""
-        if self.ns != "_":
-            raise RuntimeError(
-                f'Library.fallback: expected a library of the global namespace "_", got {self.ns!r}'
-            )
-        raise RuntimeError("Library.fallback: flambeau does not open its dispatch to Python")
-
-    def register_symm_mem_args(self, op_name: Any, arg_names: Sequence[str]) -> None:
-        """Note the arguments that other devices must reach; nothing reads it while there are none."""
-        name = op_name if isinstance(op_name, str) else find(op_name).name
-        set_symmetric_memory(find(name if "::" in name else f"{self.ns}::{name}"), arg_names)
-
-    def _destroy(self) -> None:
-        """Remove everything that was defined or registered here."""
-        for operator, key in self._kernels:
-            operator.kernels.pop(key, None)
-        for operator in self._operators:
-            remove(operator)
-        self._kernels, self._operators = [], []
-        if Library._owners.get(self.ns) is self:
-            del Library._owners[self.ns]
-
-    def __repr__(self) -> str:
-        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
-
-
-def fallthrough_kernel() -> None:
-    """Mark a dispatch key as having no effect, as an argument of ``Library.impl``; not to be called.
-
-    Returns: never.
-    Raises: NotImplementedError when it is called.
-
-    Example:
-        >>> flambeau.library.fallthrough_kernel.__name__
-        'fallthrough_kernel'
-    """
-    raise NotImplementedError(
-        "fallthrough_kernel: the function stands for the absence of a kernel and cannot be "
-        "called; register it instead"
-    )
-
-
 # Libraries of `define`, which live as long as the process.
 _kept: dict[str, Library] = {}
+
+
+def _library_of(space: str) -> Library:
+    if space not in _kept:
+        _kept[space] = Library(space, "FRAGMENT")
+    return _kept[space]
 
 
 def define(
@@ -181,7 +71,7 @@ def define(
             operator.
         schema: the schema ``(...) -> ...``, without the name.
         lib: the library that owns the definition. None means that it is never removed.
-        tags: no effect.
+        tags: a `Tag` or several.
     Returns: None, or the decorator.
     Raises: ValueError for another form of name.
 
@@ -196,7 +86,7 @@ def define(
     space, mark, name = qualname.partition("::")
     if not mark or not name:
         raise ValueError(f"define: expected 'namespace::name', got {qualname!r}")
-    library = lib or _kept.setdefault(space, Library(space, "FRAGMENT"))
+    library = lib or _library_of(space)
     library.define(name + str(schema), tags=tags)
     return None
 
@@ -254,12 +144,13 @@ def _impl_in(lib: Library, name: str, dispatch_key: str = "") -> Function:
 def _impl_of(
     qualname: Any, types: str | Sequence[str], func: Function | None = None, *, lib: Library | None = None
 ) -> Any:
-    operator = find(qualname)
+    name = name_of(qualname)
+    space = name.partition("::")[0]
+    library = lib or _library_of(space)
 
     def register(function: Function) -> Function:
-        library = lib or _kept.setdefault(operator.namespace, Library(operator.namespace, "FRAGMENT"))
         for key in _keys_of(types):
-            library.impl(operator, function, key)
+            library.impl(name, function, key)
         return function
 
     return register if func is None else register(func)
@@ -293,6 +184,8 @@ def register_kernel(
         >>> doubled(flambeau.ones(2))
         tensor([2., 2.])
     """
+    if name_of(op).startswith("aten::"):
+        return impl(op, "default" if device_types is None else device_types, func, lib=lib)
     operator = find(op)
 
     def register(function: Function) -> Function:
@@ -340,6 +233,8 @@ def register_fake(
         >>> copy_of(flambeau.empty(3, device="meta")).shape
         flambeau.Size([3])
     """
+    if name_of(op).startswith("aten::"):
+        return impl(op, "Meta", func, lib=lib)
     operator = find(op)
 
     def register(function: Function) -> Function:

@@ -18,7 +18,7 @@ class CompiledOperator(_operators.CustomOperator):
 
     def __init__(self, namespace: str, schema: Schema) -> None:
         super().__init__(namespace, schema)
-        self.kernels["CompositeImplicitAutograd"] = self._in_dispatcher
+        self.add_kernel("CompositeImplicitAutograd", self, self._in_dispatcher)
         self._plain = dict(self.kernels)
 
     def _in_dispatcher(self, /, *args: Any, **kwargs: Any) -> Any:

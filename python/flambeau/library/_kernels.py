@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-import flambeau
 from flambeau import _C
 from flambeau.library._custom import custom_op
+from flambeau.library._interposed import number_of
 from flambeau.library._operators import KEYS, CustomOperator, find
-from flambeau.ops import Overload, OverloadPacket, overload_of
+from flambeau.ops import CUSTOM, Overload, OverloadPacket, entry_name, overload_of
 
 Function = Callable[..., Any]
 
@@ -24,8 +24,8 @@ class SafeKernelFunction:
         self._name, self._key, self._function = name, key, function
 
     def call_boxed(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the kernel; `keyset` is what PyTorch's kernels would dispatch further by."""
-        return self._function(*args, **kwargs)
+        """Call the kernel with the dispatch keys by which it passes calls on."""
+        return self._function(keyset, *args, **kwargs)
 
     def __repr__(self) -> str:
         return f"SafeKernelFunction(debug='{self._name} for {self._key}')"
@@ -50,8 +50,7 @@ def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
 
     Args:
         op: the operator: a definition, an overload or ``namespace::name``.
-        dispatch_key: the key, such as "CPU". For operators of aten the kernel of "CPU" is the operator
-            itself.
+        dispatch_key: the key, such as "CPU".
     Returns: an object whose ``call_boxed(None, *args)`` runs the kernel.
     Raises: RuntimeError if there is no such operator or kernel, TypeError if the key is no dispatch key.
 
@@ -66,20 +65,40 @@ def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
     inner = getattr(op, "_opoverload", op)
     name = inner if isinstance(inner, str) else getattr(inner, "qualified", "")
     if isinstance(inner, Overload | OverloadPacket | str) and name.startswith("aten::"):
-        return SafeKernelFunction(name, key, _aten(name, key))
+        if name.removesuffix(".default").removeprefix("aten::") not in _defined_in_aten():
+            return SafeKernelFunction(name, key, _aten(name, key))
     operator = find(op)
-    return SafeKernelFunction(operator.name, key, _kernel_of(operator, key))
+    found = _kernel_of(operator, key)
+    return SafeKernelFunction(operator.name, key, lambda keys, /, *args, **kwargs: found(*args, **kwargs))
+
+
+def _defined_in_aten() -> set[str]:
+    return {op.name.removeprefix("aten::") for ops in CUSTOM.values() for op in ops.values()}
 
 
 def _aten(name: str, key: str) -> Function:
+    """The kernel that an operator of the specification has for a key now, whatever replaces it later."""
+    from flambeau._surface.dispatch_keys import bits_of, is_key
+
     base, _, overload = name.removeprefix("aten::").partition(".")
-    packet = getattr(flambeau.ops.aten, base, None)
-    found = packet if not overload else getattr(packet, overload, None)
-    if found is None:
+    entry = entry_name(base, overload)
+    if not entry:
         raise RuntimeError(f"get_kernel: operator {name} does not exist")
-    if key != "CPU":
+    if not is_key(key):
+        raise ValueError(f"get_kernel: Invalid dispatch key: expected the name of a key, got {key}")
+    number = number_of("Autograd" if key.startswith("Autograd") else key)
+    kernel = _C._kernel_at(entry, number) if number >= 0 else None
+    if kernel is None:
         raise RuntimeError(f"get_kernel: no kernel for {key} for {name}")
-    return found
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        keys = args[0]
+        result = _C._call_kernel(kernel, args[1:], kwargs, 0 if keys is None else bits_of(keys))
+        if result is NotImplemented:
+            raise RuntimeError(f"{name}: expected arguments that fit its schema")
+        return result
+
+    return call
 
 
 def register_torch_dispatch(

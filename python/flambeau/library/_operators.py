@@ -37,6 +37,9 @@ _IMPLICIT = "CompositeImplicitAutograd"
 _BACKENDS = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", _IMPLICIT)
 
 
+_registration = threading.RLock()  # calls do not take it
+
+
 class _Nesting(threading.local):
     """The operators whose kernels for Autograd are running in this thread: they call below it."""
 
@@ -57,13 +60,34 @@ class CustomOperator:
 
     def __init__(self, namespace: str, schema: Schema) -> None:
         self.namespace, self.schema = namespace, schema
-        self.kernels: dict[str, Function] = {}
+        self.kernels: dict[str, Function] = {}  # those in force
+        self._registered: dict[str, dict[object, Function]] = {}  # by key and registration
+        self.tags: list[Any] = []
         self.by_device: dict[str, Function] = {}
         self.fake: Function | None = None
         self.backward: tuple[Function, Function | None] | None = None
         self.vmap: Function | None = None
         self.casts: dict[str, Any] = {}
         self._differentiable: Any = None
+
+    def add_kernel(self, key: str, token: object, function: Function) -> None:
+        """Put a kernel in force for a key, until its token is removed."""
+        with _registration:
+            self._registered.setdefault(key, {})[token] = function
+            self._refresh(key)
+
+    def remove_kernel(self, key: str, token: object) -> None:
+        """Take a kernel away; the one that was registered before it is in force again."""
+        with _registration:
+            self._registered.get(key, {}).pop(token, None)
+            self._refresh(key)
+
+    def _refresh(self, key: str) -> None:
+        last = next(reversed(self._registered[key].values()), None) if self._registered.get(key) else None
+        if last is None or last.__name__ == "fallthrough_kernel":
+            self.kernels.pop(key, None)
+        else:
+            self.kernels[key] = last
 
     @property
     def name(self) -> str:
@@ -196,30 +220,41 @@ def _forget(namespace: str, name: str) -> None:
     vars(getattr(flambeau.ops, namespace)).pop(name, None)
 
 
-def find(op: Any) -> CustomOperator:
-    """Return the operator for a name, an overload or a definition; raise RuntimeError if there is none."""
+def name_of(op: Any) -> str:
+    """Return ``namespace::name``, with the overload if there is one, of a name, overload or definition."""
     if isinstance(op, CustomOperator):
-        return op
+        return op.name
     inner = getattr(op, "_opoverload", op)
     if isinstance(inner, Overload | OverloadPacket):
-        name = inner.qualified
-    elif isinstance(inner, str):
-        name = inner
-    else:
+        return inner.qualified.removesuffix(".default")
+    if not isinstance(inner, str):
         raise ValueError(f"library: expected an operator or 'namespace::name', got {type(op).__name__}")
-    space, mark, rest = name.partition("::")
-    base, _, overload = rest.partition(".")
-    overload = "" if overload == "default" else overload
+    if "::" not in inner:
+        raise ValueError(f"library: expected 'namespace::name', got {inner!r}")
+    return inner.removesuffix(".default")
+
+
+def defined(space: str, base: str, overload: str) -> CustomOperator | None:
+    """Return the operator that Python, or a compiled library, has defined under a name; None: neither."""
     found = CUSTOM.get((space, base), {}).get(overload)
-    if found is None and mark:
+    if found is None:
         from flambeau.library._compiled import define_new
 
         define_new()
         found = CUSTOM.get((space, base), {}).get(overload)
+    return found
+
+
+def find(op: Any) -> CustomOperator:
+    """Return the operator for a name, an overload or a definition; raise RuntimeError if there is none."""
+    if isinstance(op, CustomOperator):
+        return op
+    name = name_of(op)
+    space, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    found = defined(space, base, overload)
     if found is None:
-        if not mark:
-            raise ValueError(f"library: expected 'namespace::name', got {name!r}")
-        known = "" if space != "aten" else "; kernels of aten's operators cannot be changed from Python"
+        known = "" if space != "aten" else "; operators of aten take kernels by Library.impl only"
         raise RuntimeError(f"library: operator {name} does not exist{known}")
     return found
 
