@@ -12,9 +12,10 @@ namespace flambeau::autocast {
 // Gives every operator with a policy its kernel; called once.
 void install();
 
-// Of the calling thread, by device: CPU and CUDA. Errors for other devices.
 // Whether regions for the device cast the arguments of the operator.
 bool casts(const OperatorEntry& op, DeviceType device);
+
+// Of the calling thread, by device: CPU and CUDA. Errors for other devices.
 bool is_supported(DeviceType device);
 bool is_enabled(DeviceType device);
 void set_enabled(DeviceType device, bool enabled);

@@ -82,8 +82,7 @@ void run_own(int key, const OwnKernel& own, const OperatorEntry& op, DispatchKey
   redispatch_boxed(op, rest, stack);
 }
 
-// --- the registration that applies
-// -----------------------------------------------------------------------------------------------
+// --- the registration that applies ---------------------------------------------------------------
 
 struct Found {
   Ref function;
@@ -154,8 +153,7 @@ bool autocast_applies(DispatchKeySet keys) {
   return autocast::is_supported(device) && autocast::is_enabled(device);
 }
 
-// --- calls
-// ------------------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 Ref with_first(Ref first, const Ref& rest) {
   const Py_ssize_t count = PyTuple_GET_SIZE(rest.get());
@@ -235,8 +233,7 @@ constexpr std::array<BoxedKernel, sizeof...(key)> fallbacks_of(std::integer_sequ
 constexpr auto kInterposed = kernels_of(std::make_integer_sequence<int, kNumDispatchKeys>());
 constexpr auto kFallbacks = fallbacks_of(std::make_integer_sequence<int, kNumDispatchKeys>());
 
-// --- registration
-// --------------------------------------------------------------------------------------------------
+// --- registration --------------------------------------------------------------------------------
 
 Interposed& interposed_of(const OperatorEntry& op) {
   std::unique_ptr<Interposed>& all = table()[&op];
@@ -315,11 +312,13 @@ OperatorEntry& entry_of(PyObject* name) {
   for (OperatorEntry* op : all_operators()) {
     if (std::string_view(op->name) == text) return *op;
   }
-  fail(ErrorKind::Runtime, "operator aten::", text, " does not exist");
+  fail(ErrorKind::Runtime, "ops: expected an operator that is defined, got aten::", text,
+       ", which does not exist");
 }
 int key_from(PyObject* o) {
   const int64_t key = integer_from(o);
-  check_value(key >= 0 && key < kNumDispatchKeys, "expected a dispatch key, got ", key);
+  check_value(key >= 0 && key < kNumDispatchKeys, "DispatchKey: expected the number of a key, got ",
+              key);
   return static_cast<int>(key);
 }
 
@@ -428,8 +427,8 @@ PyObject* set_fallback(PyObject*, PyObject* given) {
     const int key = key_from(number);
     const bool removes = function == Py_None;
     check(removes || !boxed_fallback(static_cast<DispatchKey>(key)),
-          "Library.fallback: tried to register multiple backend fallbacks for the same dispatch "
-          "key ",
+          "Library.fallback: expected a key without a fallback (multiple backend fallbacks are not "
+          "possible), got ",
           name_of(static_cast<DispatchKey>(key)));
     const Ref before(std::exchange(fallbacks[key], removes ? nullptr : Py_NewRef(function)));
     set_boxed_fallback(static_cast<DispatchKey>(key),

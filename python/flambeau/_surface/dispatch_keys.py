@@ -100,6 +100,14 @@ def is_key(name: str) -> bool:
     return name in DispatchKey.__members__ or name in _UNNAMED
 
 
+def check_key(name: str) -> None:
+    """Raise RuntimeError for a name that is no dispatch key."""
+    if not is_key(name):
+        raise RuntimeError(
+            f"DispatchKey: expected the name of a key, got {name!r} (could not parse dispatch key)"
+        )
+
+
 def set_of_bits(bits: int) -> DispatchKeySet:
     """Return the dispatcher's set of keys in PyTorch's names, of keys per backend those of its backends."""
     held = {name for name in (*BACKENDS, "Autograd", "Autocast") if bits & _C._dispatch_key_bit(name)}

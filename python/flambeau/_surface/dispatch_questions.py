@@ -14,7 +14,7 @@ from flambeau._surface.dispatch_keys import (
     _is_runtime,
     _priority,
     bits_of,
-    is_key,
+    check_key,
     set_of_bits,
 )
 
@@ -25,16 +25,15 @@ def _name_of(key: Any) -> str:
     if isinstance(key, DispatchKey):
         return str(key.name)
     if not isinstance(key, str):
-        raise TypeError(f"expected a DispatchKey or its name, got {type(key).__name__}")
-    if not is_key(key):
-        raise RuntimeError(f"could not parse dispatch key: expected the name of a key, got {key}")
+        raise TypeError(f"DispatchKey: expected a key or its name, got {type(key).__name__}")
+    check_key(key)
     return key
 
 
 def _split(name: str) -> tuple[str, str, str]:
     space, mark, rest = name.partition("::")
     if not mark:
-        raise RuntimeError(f"expected an operator's name 'namespace::name', got {name!r}")
+        raise RuntimeError(f"ops: expected an operator's name 'namespace::name', got {name!r}")
     base, _, overload = rest.partition(".")
     return space, base, "" if overload == "default" else overload
 
@@ -83,7 +82,7 @@ def _keys_of_custom(operator: Any) -> set[str]:
 def _keys(name: str) -> set[str]:
     entry, custom = _found(name)
     if not entry and custom is None:
-        raise RuntimeError(f"operator {name} does not exist: expected one that is defined")
+        raise RuntimeError(f"ops: expected an operator that is defined, got {name}, which does not exist")
     return _keys_of_entry(entry) if entry else _keys_of_custom(custom)
 
 
@@ -163,7 +162,7 @@ def _dispatch_find_schema_or_throw(name: str, overload: str) -> _Handle:
     full = f"{name}.{overload}" if overload else name
     entry, custom = _found(full)
     if not entry and custom is None:
-        raise RuntimeError(f"Could not find schema for {full}: expected an operator that is defined")
+        raise RuntimeError(f"ops: expected an operator that is defined, got {full} (Could not find schema)")
     space, base, rest = _split(full)
     return _Handle(getattr(getattr(getattr(ops, space), base), rest or "default")._schema)
 

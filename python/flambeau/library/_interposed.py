@@ -19,14 +19,6 @@ _COMPOSITE = {
 }
 
 
-def check_key(key: str) -> None:
-    """Raise RuntimeError for a name that is no dispatch key."""
-    from flambeau._surface.dispatch_keys import is_key
-
-    if not is_key(key):
-        raise RuntimeError(f"could not parse dispatch key: expected the name of a key, got {key}")
-
-
 def number_of(key: str) -> int:
     """Return the dispatcher's number of a key; -1 for keys that no call has here."""
     from flambeau._surface.dispatch_keys import OURS

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn
 
 import flambeau
-from flambeau.library._interposed import Interposition, add_fallback, check_key
+from flambeau._surface.dispatch_keys import check_key
+from flambeau.library._interposed import Interposition, add_fallback
 from flambeau.library._kernels import set_symmetric_memory
 from flambeau.library._operators import CUSTOM, CustomOperator, defined, find, remove
 from flambeau.library._operators import define as _define
