@@ -51,6 +51,33 @@ template <int... I, typename Cell>
   *last(0) = static_cast<uint16_t>(rounded_above(value) >> 16);
 }
 
+// Lanes for float, the compute type whose functions have forms for them.
+struct NoLanes {};
+template <typename T>
+struct LaneForm {
+  using type = NoLanes;
+};
+template <>
+struct LaneForm<float> {
+  using type = vec::Lanes;
+};
+template <typename T>
+using lanes_t = typename LaneForm<T>::type;
+
+#ifdef FLAMBEAU_HAS_LANES
+// out[i] = function(in[i]); the last vector may be a part.
+template <typename F>
+[[gnu::always_inline]] inline void each_lanes(int64_t n, const float* in, float* out,
+                                              const F& function) {
+  int64_t i = 0;
+  for (; i + vec::kLanes <= n; i += vec::kLanes) {
+    const vec::Lanes x = *reinterpret_cast<const vec::StoredLanes*>(in + i);
+    *reinterpret_cast<vec::StoredLanes*>(out + i) = function(x);
+  }
+  if (i < n) vec::store_part(out + i, n - i, function(vec::load_part(in + i, n - i)));
+}
+#endif
+
 // The five loops of one reduction. Long fibers are halved down to blocks, and a block keeps kLanes
 // partial results, so that the rounding error of a sum grows with log2(n) + kBlock / kLanes /
 // kDepth.

@@ -10,5 +10,6 @@
 #include "aten/cpu/vecmath/complex.h"
 #include "aten/cpu/vecmath/exp_log.h"
 #include "aten/cpu/vecmath/integer.h"
+#include "aten/cpu/vecmath/lane_functions.h"
 #include "aten/cpu/vecmath/libm.h"
 #include "aten/cpu/vecmath/special.h"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from codegen.language import dtypes, spelling
-from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce
+from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce, Var
 from codegen.writing.scalar_spelling import ScalarSpelling
 
 _OUT = {"compare": "bool", "logical": "bool", "real": "real_t<T>"}
@@ -46,6 +46,7 @@ class LoopDecl:
     attribute: str  # asks for the widest vectors
     table: tuple[str, ...]
     stored: tuple[str, ...] = ()  # the loop over bfloat16 as it lies in memory
+    function: str = ""  # the C++ function of the one operand, if that is the whole formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,16 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         attribute="FLAMBEAU_WIDE_VECTORS" if heavy else "",
         table=table,
         stored=stored,
+        function=_function_of(expr, rows) if heavy and not device and op.dtype.name not in _OUT else "",
     )
+
+
+def _function_of(expr: Expr, rows: dict[str, Primitive]) -> str:
+    """Name the C++ function that a formula calls on a variable; "" for other formulas."""
+    if not isinstance(expr, Prim) or len(expr.args) != 1 or not isinstance(expr.args[0], Var):
+        return ""
+    name, call, _ = rows[expr.name].cpp.partition("({0})")
+    return name if call else ""
 
 
 def _keeps_bfloat16(op: Operator) -> bool:

@@ -34,9 +34,11 @@ concept Complex = c10::is_complex_v<T>;
 template <typename T>
 concept Boolean = c10::is_bool<T>;
 template <typename T>
-concept Integer = !Floating<T> && !Complex<T> && !Boolean<T>;
+concept Lanewise = requires(T x) { x[0]; };  // a vector of numbers
 template <typename T>
-concept Ordered = !Complex<T>;
+concept Integer = !Floating<T> && !Complex<T> && !Boolean<T> && !Lanewise<T>;
+template <typename T>
+concept Ordered = !Complex<T> && !Lanewise<T>;
 template <typename T>
 concept SignedInteger = Integer<T> && (T(-1) < T(0));
 

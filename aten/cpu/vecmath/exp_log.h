@@ -3,6 +3,7 @@
 // file. exp: x = k ln2 + r, |r| <= ln2/2. log: x = 2^k m, m in [sqrt(1/2), sqrt(2)), through
 // s = (m - 1) / (m + 1) as log m = 2 s + s^3 R(s^2).
 #include "aten/cpu/vecmath/basic.h"
+#include "aten/cpu/vecmath/lanes.h"
 
 namespace flambeau::vec {
 inline namespace FLAMBEAU_VEC_TARGET {
@@ -63,9 +64,13 @@ struct Format<double> {
   static constexpr int64_t kHighHalf = static_cast<int64_t>(0xffffffff00000000u);
 };
 
+template <typename T>
+inline constexpr T kLog2e = static_cast<T>(1.44269504088896340736);
+
 // (exp(r) - 1 - r) / r^2 on |r| <= ln2/2, to 2^-31 and 2^-60.
-[[gnu::always_inline]] inline float exp_tail(float r) {
-  float p = madd(1.989108046e-4f, r, 1.393373072e-3f);
+template <typename T>  // float or Lanes
+[[gnu::always_inline]] inline T exp_tail(T r) {
+  T p = madd(1.989108046e-4f, r, 1.393373072e-3f);
   p = madd(p, r, 8.333310845e-3f);
   p = madd(p, r, 4.16664642e-2f);
   p = madd(p, r, 0.1666666668f);
@@ -101,32 +106,34 @@ struct Format<double> {
 
 // --- exponentials
 
-// x = k ln2 + r.
+// x = k ln2 + r. `biased` is k + kBias in its low bits: shifted by the mantissa's bits it is the
+// exponent of 2^(k + kBias - Format<T>::kBias) and nothing else.
 template <typename T>
 struct ExpParts {
   T r;
-  typename Format<T>::Int k;
+  typename Format<T>::Unsigned biased;
 };
-template <typename T>
+template <int kBias, typename T>
 [[gnu::always_inline]] inline ExpParts<T> reduce_exp(T x) {
   using F = Format<T>;
-  const T shifted = madd(x, static_cast<T>(1.44269504088896340736), F::kRound);
-  const T k = shifted - F::kRound;
+  constexpr T kRound = F::kRound + kBias;
+  const T shifted = madd(x, kLog2e<T>, kRound);
+  const T k = shifted - kRound;
   T r = madd(-k, F::kLn2High, x);
   r = madd(-k, F::kLn2Low, r);
-  return {r, bits_of(shifted) - bits_of(F::kRound)};
+  return {r, static_cast<typename F::Unsigned>(bits_of(shifted))};
 }
-// value * 2^k for |k| < 2^(exponent bits): in two steps, so that denormals and overflow come out
-// right.
 template <typename T>
-[[gnu::always_inline]] inline T scale_by(T value, typename Format<T>::Int k) {
+[[gnu::always_inline]] inline T power_of_two(typename Format<T>::Unsigned biased) {
   using F = Format<T>;
-  using U = typename F::Unsigned;
-  const U half = (static_cast<U>(k) + 4096u) >> 1;
-  const U first = half - 2048u + F::kBias;
-  const U second = static_cast<U>(k) + 2048u - half + F::kBias;
-  return value * from_bits(static_cast<typename F::Int>(first << F::kMantissa)) *
-         from_bits(static_cast<typename F::Int>(second << F::kMantissa));
+  return from_bits(static_cast<typename F::Int>(biased << F::kMantissa));
+}
+// value * 2^k for |k| < 2^(exponent bits), from k + 2 * Format<T>::kBias: in two steps, so that
+// denormals and overflow come out right.
+template <typename T>
+[[gnu::always_inline]] inline T scale_by(T value, typename Format<T>::Unsigned biased) {
+  const auto half = biased >> 1;
+  return value * power_of_two<T>(half) * power_of_two<T>(biased - half);
 }
 template <typename T>
 [[gnu::always_inline]] inline T clamp_keeping_nan(T x, T low, T high) {
@@ -138,8 +145,8 @@ template <typename T>
 template <Floating T>
 [[gnu::always_inline]] inline T exp(T x) {
   const T bounded = clamp_keeping_nan(x, Format<T>::kExpLow, Format<T>::kExpHigh);
-  const ExpParts<T> p = reduce_exp(bounded);
-  return scale_by(T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r), p.k);
+  const ExpParts<T> p = reduce_exp<2 * Format<T>::kBias>(bounded);
+  return scale_by(T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r), p.biased);
 }
 
 // e^x where the result is a normal number: cheaper, and pinned to the normal range outside it.
@@ -148,9 +155,9 @@ template <Floating T>
   using F = Format<T>;
   using U = typename F::Unsigned;
   const T bounded = clamp_keeping_nan(x, F::kExpNormalLow, F::kExpNormalHigh);
-  const ExpParts<T> p = reduce_exp(bounded);
+  const ExpParts<T> p = reduce_exp<0>(bounded);
   const T value = T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r);
-  const U raised = static_cast<U>(bits_of(value)) + (static_cast<U>(p.k) << F::kMantissa);
+  const U raised = static_cast<U>(bits_of(value)) + (p.biased << F::kMantissa);
   const T result = from_bits(static_cast<typename F::Int>(raised));
   return x != x ? x : result;
 }
@@ -160,10 +167,8 @@ template <Floating T>
 template <Floating T>
 [[gnu::always_inline]] inline T exp_nonpositive(T x) {
   using F = Format<T>;
-  using U = typename F::Unsigned;
-  const ExpParts<T> p = reduce_exp(x < F::kExpLow ? F::kExpLow : x);
-  const U exponent = static_cast<U>(p.k) + (F::kBias + 64);
-  const T scale = from_bits(static_cast<typename F::Int>(exponent << F::kMantissa));
+  const ExpParts<T> p = reduce_exp<F::kBias + 64>(x < F::kExpLow ? F::kExpLow : x);
+  const T scale = power_of_two<T>(p.biased);
   return (T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r)) * scale * static_cast<T>(0x1p-64);
 }
 
@@ -172,23 +177,22 @@ template <Floating T>
 [[gnu::always_inline]] inline T exp2(T x) {
   using F = Format<T>;
   const T bounded = clamp_keeping_nan(x, F::kExp2Low, F::kExp2High);
-  const T shifted = bounded + F::kRound;
-  const T r = (bounded - (shifted - F::kRound)) * static_cast<T>(0.693147180559945309417);
+  constexpr T kRound = F::kRound + 2 * F::kBias;
+  const T shifted = bounded + kRound;
+  const T r = (bounded - (shifted - kRound)) * static_cast<T>(0.693147180559945309417);
   const T value = T(1) + madd(exp_tail(r) * r, r, r);
-  return scale_by(value, bits_of(shifted) - bits_of(F::kRound));
+  return scale_by(value, static_cast<typename F::Unsigned>(bits_of(shifted)));
 }
 
 // e^x - 1 without cancellation; 2 ulp.
 template <Floating T>
 [[gnu::always_inline]] inline T expm1(T x) {
   using F = Format<T>;
-  using U = typename F::Unsigned;
   const T bounded = clamp_keeping_nan(x, T(-40), F::kExpHigh);
-  const ExpParts<T> p = reduce_exp(bounded);
-  const T e = madd(exp_tail(p.r) * p.r, p.r, p.r);
   // 2^(k-1), doubled at the end: 2^k itself may overflow where the result does not.
-  const U exponent = static_cast<U>(p.k) + (F::kBias - 1);
-  const T half = from_bits(static_cast<typename F::Int>(exponent << F::kMantissa));
+  const ExpParts<T> p = reduce_exp<F::kBias - 1>(bounded);
+  const T e = madd(exp_tail(p.r) * p.r, p.r, p.r);
+  const T half = power_of_two<T>(p.biased);
   const T value = T(2) * madd(half, e, half - T(0.5));
   return x == T(0) ? x : value;  // keeps -0
 }

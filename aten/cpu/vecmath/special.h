@@ -71,9 +71,10 @@ inline namespace FLAMBEAU_VEC_TARGET {
 // Inverse of erf as x P(w), w = -log(1 - x^2), in two pieces as Giles does (GPU Computing Gems
 // 2011), with fits of our own: to 2^-30 for w < 5; beyond in sqrt(w), to 2^-27 as far as float
 // reaches, to 2^-23 for double, which a Halley step on erf or erfc follows. 4 ulp.
-template <Floating T>
-[[gnu::always_inline]] inline T erfinv_center(T c) {
-  T p = madd(T(1.2346577114502573e-10), c, T(4.3406268038539931e-10));
+template <typename V>  // float, double or Lanes
+[[gnu::always_inline]] inline V erfinv_center(V c) {
+  using T = element_t<V>;
+  V p = madd(T(1.2346577114502573e-10), c, T(4.3406268038539931e-10));
   p = madd(p, c, T(-1.0861761271594343e-08));
   p = madd(p, c, T(1.650364404121373e-08));
   p = madd(p, c, T(4.7868970845588584e-07));
@@ -86,9 +87,10 @@ template <Floating T>
   p = madd(p, c, T(1.5014093517481764));
   return p;
 }
-[[gnu::always_inline]] inline float erfinv_tail(float t) {
+template <typename V>  // float or Lanes
+[[gnu::always_inline]] inline V erfinv_tail(V t) {
   using T = float;
-  T p = madd(T(-3.4373901474205482e-05), t, T(0.000169035126126386));
+  V p = madd(T(-3.4373901474205482e-05), t, T(0.000169035126126386));
   p = madd(p, t, T(-0.00027362494636670791));
   p = madd(p, t, T(-0.00013173649560769876));
   p = madd(p, t, T(0.0014752574201712515));
