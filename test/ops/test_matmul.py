@@ -33,3 +33,44 @@ def test_gradient_of_a_sum_through_a_chain_of_layers():
         expected = expected @ w.numpy()
     y.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5)
+
+
+def _laid_out(matrix, layout):
+    """A tensor of the matrix whose rows lie side by side, in larger steps, or whose columns do."""
+    rows, columns = matrix.shape
+    if layout == "columns":
+        return fb.tensor(np.ascontiguousarray(matrix.T)).t()
+    if layout == "steps":
+        wide = fb.zeros(rows, columns + 5)
+        wide[:, 2:-3] = fb.tensor(matrix)
+        return wide[:, 2:-3]
+    return fb.tensor(matrix)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33])
+@pytest.mark.parametrize("layouts", [("rows", "rows"), ("columns", "steps"), ("steps", "columns")], ids=str)
+def test_few_rows(rows, layouts):
+    rng = np.random.default_rng(rows)
+    for depth, columns in ((1, 16384), (65, 144), (127, 512), (512, 80), (513, 48), (128, 50)):
+        a = rng.standard_normal((rows, depth)).astype(np.float32)
+        b = rng.standard_normal((depth, columns)).astype(np.float32)
+        c = rng.standard_normal((rows, columns)).astype(np.float32)
+        left, right = _laid_out(a, layouts[0]), _laid_out(b, layouts[1])
+        exact = a.astype(np.float64) @ b
+        bound = 1e-6 * (np.abs(a) @ np.abs(b)) + 1e-6
+        assert (np.abs((left @ right).numpy() - exact) <= bound).all()
+        added = fb.addmm(fb.tensor(c), left, right).numpy()
+        assert (np.abs(added - (exact + c)) <= bound + 1e-6 * np.abs(c)).all()
+
+
+@pytest.mark.parametrize("rows", [3, 16])
+def test_values_that_are_not_finite_stay_in_their_row_and_column(rows):
+    a, b = fb.ones(rows, 100), fb.ones(100, 512)
+    a[1, 7], a[2, 9], b[5, 499] = fb.nan, fb.inf, -fb.inf
+    result = (a @ b).numpy()
+    assert np.isnan(result[1]).all() and np.isnan(result[2, 499])
+    assert (np.delete(result[2], 499) == np.inf).all()
+    rest = np.delete(result, [1, 2], 0)
+    assert (rest[:, 499] == -np.inf).all() and (np.delete(rest, 499, 1) == 100).all()
+    b[7] = 0  # NaN times 0 is NaN
+    assert np.isnan((a @ b).numpy()[1]).all()

@@ -1,8 +1,8 @@
-// Matrix products. Small ones of float32 and float64 go to loops of ours, since the call of a
-// library would cost more than the work. float32 and the half types go to oneDNN where it is built
-// in and has a primitive for them; other half types are multiplied in float32 blocks; other
-// float32, float64 and complex go to OpenBLAS; integers to a loop. NaN and infinity follow IEEE
-// arithmetic; k = 0 gives zeros.
+// Matrix products. Small ones of float32 and float64, and with AVX-512 those of few rows of
+// float32, go to loops of ours, since the call of a library would cost more than the work or a part
+// of it. float32 and the half types go to oneDNN where it is built in and has a primitive for them;
+// other half types are multiplied in float32 blocks; other float32, float64 and complex go to
+// OpenBLAS; integers to a loop. NaN and infinity follow IEEE arithmetic; k = 0 gives zeros.
 #include "aten/ops/matmul/gemm.h"
 
 #include <cblas.h>
@@ -164,6 +164,7 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
     const SmallProducts one = small_products(1, a, 0, b, 0, out, 0, ldc, accumulate);
     return multiply_small(dtype, one);
   }
+  if (multiply_few_rows(dtype, small_products(1, a, 0, b, 0, out, 0, ldc, accumulate))) return;
   const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
   if (!tiny && onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate)) return;
   if (is_reduced_floating_type(dtype)) return multiply_in_float(dtype, a, b, out, ldc, accumulate);

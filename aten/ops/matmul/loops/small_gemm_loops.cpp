@@ -1,6 +1,7 @@
 // Loops of small matrix products, compiled once per instruction set: tiles of four rows by two
 // vectors of columns, or eight by one, stay in registers while the sums run. Right operands whose
-// columns do not lie side by side, or do not fill vectors, are copied first.
+// columns do not lie side by side, or do not fill vectors, are copied first. Larger products of few
+// rows read the right operand where it lies, in tiles of eight rows by three vectors.
 // Formula: c[i, j] = sum_p a[i, p] * b[p, j], added to c where asked.
 // Accumulates in: float32 or float64, as the operands.
 // NaN, infinity: both follow IEEE arithmetic.
@@ -130,9 +131,68 @@ void multiply(const SmallProducts& of) {
   }
 }
 
+// --- few rows: with 32 registers of 16 floats, tiles of eight rows by three vectors
+
+// c (R rows) = or += R rows of a times C vectors of columns of b. The 24 sums of the largest tile
+// outlast a read from the second-level cache.
+template <int64_t R, int64_t C>
+void strip_tile(const SmallProducts& of, const float* a, const float* b, float* c) {
+  using V = Vector<float>;
+  V::type sums[R][C];
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < C; ++v)
+      sums[r][v] = of.accumulate ? V::load(c + r * of.ldc + v * V::kWidth) : V::type{};
+  }
+  for (int64_t p = 0; p < of.k; ++p) {
+    V::type y[C];
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < C; ++v) y[v] = V::load(b + p * of.b.row_stride + v * V::kWidth);
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < R; ++r) {
+      const float x = a[r * of.a.row_stride + p * of.a.col_stride];
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < C; ++v) sums[r][v] += x * y[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < C; ++v) V::store(c + r * of.ldc + v * V::kWidth, sums[r][v]);
+  }
+}
+
+// All rows of C vectors of columns.
+template <int64_t C>
+void strip(const SmallProducts& of, const float* b, float* c) {
+  const float* a = static_cast<const float*>(of.a.data);
+  int64_t i = 0;
+  const auto run = [&]<int64_t R>() {
+    for (; i + R <= of.m; i += R) strip_tile<R, C>(of, a + i * of.a.row_stride, b, c + i * of.ldc);
+  };
+  run.template operator()<8>();
+  run.template operator()<4>();
+  run.template operator()<2>();
+  run.template operator()<1>();
+}
+
+// Vectors [begin, end) of columns.
+[[maybe_unused]] void multiply_strips(const SmallProducts& of, int64_t begin, int64_t end) {
+  constexpr int64_t kWidth = Vector<float>::kWidth;
+  const float* b = static_cast<const float*>(of.b.data);
+  float* c = static_cast<float*>(of.c);
+  int64_t v = begin;
+  for (; v + 3 <= end; v += 3) strip<3>(of, b + v * kWidth, c + v * kWidth);
+  if (end - v == 2) strip<2>(of, b + v * kWidth, c + v * kWidth);
+  if (end - v == 1) strip<1>(of, b + v * kWidth, c + v * kWidth);
+}
+
 }  // namespace
 
 extern const gemm::SmallLoops FLAMBEAU_LOOPS(small_gemm)[2];
-const gemm::SmallLoops FLAMBEAU_LOOPS(small_gemm)[2] = {{&multiply<float>}, {&multiply<double>}};
+const gemm::SmallLoops FLAMBEAU_LOOPS(small_gemm)[2] = {
+    {&multiply<float>, kVectorBytes == 64 ? &multiply_strips : nullptr},
+    {&multiply<double>, nullptr}};
 
 }  // namespace flambeau::loops
