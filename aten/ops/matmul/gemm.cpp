@@ -164,7 +164,9 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
     const SmallProducts one = small_products(1, a, 0, b, 0, out, 0, ldc, accumulate);
     return multiply_small(dtype, one);
   }
-  if (multiply_few_rows(dtype, small_products(1, a, 0, b, 0, out, 0, ldc, accumulate))) return;
+  if (multiply_few_rows(dtype, small_products(1, a, 0, b, 0, out, 0, ldc, accumulate),
+                        accumulate ? out : nullptr, ldc))
+    return;
   const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
   if (!tiny && onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate)) return;
   if (is_reduced_floating_type(dtype)) return multiply_in_float(dtype, a, b, out, ldc, accumulate);
@@ -214,6 +216,13 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
     panel.rows = std::min(rows, a.rows - first);
     multiply_rows(dtype, panel, b, static_cast<char*>(out) + first * ldc * width, ldc, accumulate);
   }
+}
+
+bool multiply_few_rows_and_add(ScalarType dtype, const Matrix& a, const Matrix& b,
+                               const Matrix& addend, void* out) {
+  return addend.col_stride == 1 && a.cols > 0 && !is_small(dtype, a.rows, b.cols, a.cols) &&
+         multiply_few_rows(dtype, small_products(1, a, 0, b, 0, out, 0, b.cols, true), addend.data,
+                           addend.row_stride);
 }
 
 void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,

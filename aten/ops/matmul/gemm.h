@@ -20,7 +20,12 @@ struct Matrix {
 void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
               bool accumulate);
 
-// The same for float16 and bfloat16 by products of float32 blocks.
+// out (row-major) = addend + a * b for few rows of float32, where a loop of ours takes them: it
+// reads the addend once. False where it does not.
+bool multiply_few_rows_and_add(ScalarType dtype, const Matrix& a, const Matrix& b,
+                               const Matrix& addend, void* out);
+
+// What `multiply` does, for float16 and bfloat16 by products of float32 blocks.
 void multiply_in_float(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                        bool accumulate);
 

@@ -20,6 +20,11 @@ void mm_cpu(const Tensor& self, const Tensor& mat2, Tensor& out) {
 }
 
 void addmm_cpu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Tensor& out) {
+  const bool same_sizes = self.dim() == 2 && self.sizes() == out.sizes();
+  if (same_sizes &&
+      gemm::multiply_few_rows_and_add(out.dtype(), gemm::matrix_of(mat1), gemm::matrix_of(mat2),
+                                      gemm::matrix_of(self), out.data()))
+    return;
   copy_into(out, self);
   gemm::multiply(out.dtype(), gemm::matrix_of(mat1), gemm::matrix_of(mat2), out.data(), out.size(1),
                  true);

@@ -25,7 +25,8 @@ const SmallLoops& loops_for(ScalarType dtype) {
 
 }  // namespace
 
-bool multiply_few_rows(ScalarType dtype, const SmallProducts& product) {
+bool multiply_few_rows(ScalarType dtype, const SmallProducts& product, const void* addend,
+                       int64_t addend_stride) {
   const SmallProducts& p = product;
   const bool few = p.m <= kFewRows / 2 || (p.m <= kFewRows && p.m % 8 == 0);  // tiles of 8 rows
   const bool fits = few && p.k <= kFewRowsDepth && p.n * p.k <= kFewRowsRight && p.n % 16 == 0 &&
@@ -35,7 +36,8 @@ bool multiply_few_rows(ScalarType dtype, const SmallProducts& product) {
   if (!multiply) return false;
   // Strips of three vectors: the last one may be shorter, and no other is.
   parallel_for(0, (p.n / 16 + 2) / 3, p.m * p.k * 48 / 4, [&](int64_t begin, int64_t end) {
-    multiply(p, begin * 3, std::min(end * 3, p.n / 16));
+    multiply(p, static_cast<const float*>(addend), addend_stride, begin * 3,
+             std::min(end * 3, p.n / 16));
   });
   return true;
 }

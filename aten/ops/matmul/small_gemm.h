@@ -29,9 +29,10 @@ struct SmallProducts {
 // the instruction set has that.
 struct SmallLoops {
   void (*multiply)(const SmallProducts& products);
-  // One product's vectors of 16 columns [begin, end); null where the instruction set has too few
-  // registers for it.
-  void (*multiply_strips)(const SmallProducts& product, int64_t begin, int64_t end);
+  // One product's vectors of 16 columns [begin, end), added to `addend` unless that is null. Null
+  // where the instruction set has too few registers for it.
+  void (*multiply_strips)(const SmallProducts& product, const float* addend, int64_t addend_stride,
+                          int64_t begin, int64_t end);
 };
 
 // Whether `multiply_small` takes them: float32 and float64, up to kSmallWork multiplications each.
@@ -39,7 +40,9 @@ bool is_small(ScalarType dtype, int64_t m, int64_t n, int64_t k);
 void multiply_small(ScalarType dtype, const SmallProducts& products);
 
 // Few rows of float32 times a matrix whose columns fill vectors and lie side by side, with AVX-512:
-// a library spends a quarter of such a product on other things. False where it is something else.
-bool multiply_few_rows(ScalarType dtype, const SmallProducts& product);
+// a library spends a quarter of such a product on other things. `addend`: what the product is added
+// to, its rows so many elements apart; null adds nothing. False where it is something else.
+bool multiply_few_rows(ScalarType dtype, const SmallProducts& product, const void* addend,
+                       int64_t addend_stride);
 
 }  // namespace flambeau::gemm

@@ -133,17 +133,18 @@ void multiply(const SmallProducts& of) {
 
 // --- few rows: with 32 registers of 16 floats, tiles of eight rows by three vectors
 
-// c (R rows) = or += R rows of a times C vectors of columns of b. The 24 sums of the largest tile
-// outlast a read from the second-level cache.
+// c (R rows) = addend, if there is one, + R rows of a times C vectors of columns of b. The 24 sums
+// of the largest tile outlast a read from the second-level cache.
 template <int64_t R, int64_t C>
-void strip_tile(const SmallProducts& of, const float* a, const float* b, float* c) {
+void strip_tile(const SmallProducts& of, const float* a, const float* b, const float* addend,
+                int64_t addend_stride, float* c) {
   using V = Vector<float>;
   V::type sums[R][C];
 #pragma GCC unroll 8
   for (int64_t r = 0; r < R; ++r) {
 #pragma GCC unroll 8
     for (int64_t v = 0; v < C; ++v)
-      sums[r][v] = of.accumulate ? V::load(c + r * of.ldc + v * V::kWidth) : V::type{};
+      sums[r][v] = addend ? V::load(addend + r * addend_stride + v * V::kWidth) : V::type{};
   }
   for (int64_t p = 0; p < of.k; ++p) {
     V::type y[C];
@@ -165,11 +166,16 @@ void strip_tile(const SmallProducts& of, const float* a, const float* b, float* 
 
 // All rows of C vectors of columns.
 template <int64_t C>
-void strip(const SmallProducts& of, const float* b, float* c) {
+void strip(const SmallProducts& of, const float* b, const float* addend, int64_t addend_stride,
+           float* c) {
   const float* a = static_cast<const float*>(of.a.data);
   int64_t i = 0;
   const auto run = [&]<int64_t R>() {
-    for (; i + R <= of.m; i += R) strip_tile<R, C>(of, a + i * of.a.row_stride, b, c + i * of.ldc);
+    for (; i + R <= of.m; i += R) {
+      strip_tile<R, C>(of, a + i * of.a.row_stride, b,
+                       addend ? addend + i * addend_stride : nullptr, addend_stride,
+                       c + i * of.ldc);
+    }
   };
   run.template operator()<8>();
   run.template operator()<4>();
@@ -177,15 +183,17 @@ void strip(const SmallProducts& of, const float* b, float* c) {
   run.template operator()<1>();
 }
 
-// Vectors [begin, end) of columns.
-[[maybe_unused]] void multiply_strips(const SmallProducts& of, int64_t begin, int64_t end) {
-  constexpr int64_t kWidth = Vector<float>::kWidth;
-  const float* b = static_cast<const float*>(of.b.data);
-  float* c = static_cast<float*>(of.c);
+[[maybe_unused]] void multiply_strips(const SmallProducts& of, const float* addend,
+                                      int64_t addend_stride, int64_t begin, int64_t end) {
+  const auto columns = [&]<int64_t C>(int64_t v) {
+    const int64_t at = v * Vector<float>::kWidth;
+    strip<C>(of, static_cast<const float*>(of.b.data) + at, addend ? addend + at : nullptr,
+             addend_stride, static_cast<float*>(of.c) + at);
+  };
   int64_t v = begin;
-  for (; v + 3 <= end; v += 3) strip<3>(of, b + v * kWidth, c + v * kWidth);
-  if (end - v == 2) strip<2>(of, b + v * kWidth, c + v * kWidth);
-  if (end - v == 1) strip<1>(of, b + v * kWidth, c + v * kWidth);
+  for (; v + 3 <= end; v += 3) columns.template operator()<3>(v);
+  if (end - v == 2) columns.template operator()<2>(v);
+  if (end - v == 1) columns.template operator()<1>(v);
 }
 
 }  // namespace
