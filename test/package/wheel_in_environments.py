@@ -145,7 +145,7 @@ def test_the_sdist_holds_what_a_build_reads_and_nothing_else(sdist):
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     assert names <= set(listed.stdout.split()), "a file that git does not know"
     read = re.compile(
-        r"(api/|aten/(?!cuda/)|c10/|codegen/|python/csrc/|python/flambeau/)"
+        r"(api/|aten/(?!cuda/)|c10/|cmake/|codegen/|python/csrc/|python/flambeau/)"
         r"|python/build_support/(compile\.sh|locate_wheels\.py|spec_hash\.py|THIRD-PARTY\.md)$"
         r"|(pyproject\.toml|CMakeLists\.txt|LICENSE|README\.md|native_functions\.yaml|derivatives\.yaml)$"
     )
@@ -210,6 +210,23 @@ def test_the_wheel_works_alone(bare):
 def test_the_wheel_works_with_fewer_instructions(bare, capped):
     out = bare.smoke(env=clean_environ(FLAMBEAU_CPU_ISA=capped))
     assert "checks passed with" in out
+
+
+def test_a_program_in_cpp_is_built_against_the_wheel(bare, tmp_path):
+    """By find_package(Torch) of the installed wheel; the program loads no Python."""
+    prefix = bare.run("import flambeau; print(flambeau.utils.cmake_prefix_path)")
+    assert prefix == str(bare.site / "flambeau" / "share" / "cmake")
+    source = ROOT / "test" / "extensions" / "program"
+    environ = clean_environ()
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DPACKAGE=Torch"]
+    for command in (
+        ["cmake", "-S", str(source), "-B", str(tmp_path), *options],
+        ["cmake", "--build", str(tmp_path)],
+    ):
+        made = subprocess.run(command, capture_output=True, text=True, env=environ)
+        assert made.returncode == 0, made.stdout + made.stderr
+    run = subprocess.run([str(tmp_path / "program")], capture_output=True, text=True, env=environ)
+    assert run.stdout == "6\n", run.stderr
 
 
 def test_the_wheel_works_in_a_folder_that_cannot_be_written(bare):
