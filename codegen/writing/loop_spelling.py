@@ -48,6 +48,16 @@ class LoopDecl:
     stored: tuple[str, ...] = ()  # the loop over bfloat16 as it lies in memory
     function: str = ""  # the C++ function of the one operand, if that is the whole formula
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The lines before the loop's type."""
+        return ("template <typename T>", *filter(None, [self.attribute]))
+
+    @property
+    def opening(self) -> tuple[str, ...]:
+        """The first declarations in the loop's function."""
+        return self.inputs + self.constants
+
 
 @dataclass(frozen=True, slots=True)
 class ReduceDecl:
