@@ -61,6 +61,7 @@ GUIDES = {
         "parity.md",
         "overrides-and-autocast.md",
         "fx.md",
+        "compile.md",
     ],
     "Operators": ["spec-language.md", "adding-an-operator.md", "vmap-loops.md"],
     "How it works": ["architecture.md", "autograd.md", "transforms.md", "performance.md"],

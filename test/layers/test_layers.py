@@ -331,9 +331,10 @@ PACKAGE_ROOMS: dict[str, tuple[str, ...]] = {
 
 # Packages of flambeau that no module below them imports at import time -> those among them that they import.
 UPPER: dict[str, tuple[str, ...]] = {
-    "_dynamo": (),
+    "_dynamo": ("compiler",),
     "array_api": (),
     "compat": (),
+    "compiler": ("_dynamo", "fx"),
     "distributions": (),
     "fx": (),
     "jit": ("fx",),

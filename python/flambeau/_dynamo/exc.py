@@ -31,3 +31,7 @@ class RecompileLimitExceeded(Unsupported):
 
 class TensorifyScalarRestartAnalysis(TorchDynamoException):
     """Graph capture restarts."""
+
+
+class InvalidBackend(TorchDynamoException):
+    """No backend has this name."""

@@ -1,13 +1,14 @@
-"""Compilation of programs. The compiler is not built yet: `compile` returns what it is given.
+"""Compilation of programs: graphs are captured and given to a backend of the program's choice.
 
-Programs ask whether a graph is being captured (`is_compiling`: never), and mark functions for the compiler
-(`disable`, `allow_in_graph`): the marks do nothing.
+flambeau has no backend of its own yet that makes graphs faster: `compile` without one returns its argument.
 """
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from flambeau._loading.lazy import attributes
@@ -21,7 +22,8 @@ __all__ = [
 
 F = TypeVar("F")
 
-BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs", "tvm", "onnxrt", "openxla")
+# Names that programs use for backends that flambeau does not have.
+BACKENDS = ("inductor", "cudagraphs", "tvm", "onnxrt", "openxla")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
 
@@ -42,59 +44,103 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """Return `model` unchanged, with a warning once per process: there is no compiler yet.
+    """Return a function or Module whose calls run captured graphs, through a backend.
+
+    The first call runs the program and records what it does to tensors as graphs; the backend receives each.
+    Later calls with equal Python values and tensors of equal size, dtype and layout run what the backend
+    returned. What no graph can hold runs as it is, between two graphs.
 
     Args:
         model: a function or Module; without it, a decorator is returned.
-        fullgraph: whether one graph must hold the whole function; accepted.
-        dynamic: whether sizes may change; accepted.
-        backend: the name of a backend, or a function; checked, not called.
+        fullgraph: whether one graph must hold the whole function.
+        dynamic: whether sizes may change; accepted: graphs are recorded anew for each size.
+        backend: a function of a ``fx.GraphModule`` and its example inputs that returns a function, or the
+            name of a registered backend. "eager" runs graphs as they are. For the default "inductor" and
+            other backends that flambeau does not have, the model is returned unchanged, with a warning once
+            per process.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
-        options: of the backend; only without `mode`.
+        options: of the backend, as its keyword ``options``; only without `mode`.
         name: of the compiled function in logs; accepted.
-        disable: return the model without the warning.
-        recompile_limit: how often it may be compiled; accepted.
-        isolate_recompiles: whether this call has a limit of its own; accepted.
+        disable: return the model as it is.
+        recompile_limit: how often a function is recorded; by default ``_dynamo.config.recompile_limit``.
+        isolate_recompiles: accepted; each call of `compile` has a limit of its own.
         shapes_spec: which sizes may change; accepted.
+    Returns: a function, or a Module that shares the parameters of `model`.
+    Raises: RuntimeError for both `mode` and `options`, or a mode or backend that does not exist. Calls raise
+        ``_dynamo.exc.Unsupported`` where `fullgraph` cannot hold, and ``BackendCompilerFailed`` for an error
+        of the backend.
 
-    Raises:
-        RuntimeError: both `mode` and `options`, or a mode or backend that does not exist.
-
-    >>> import flambeau
-    >>> compile(flambeau.sin, disable=True) is flambeau.sin
-    True
+    Example:
+        >>> import flambeau
+        >>> def show(graph, inputs):
+        ...     print([node.name for node in graph.graph.nodes])
+        ...     return graph.forward
+        >>> compile(lambda x: (x + 1).relu(), backend=show)(flambeau.ones(2))
+        ['l_x_', 'add', 'relu', 'output']
+        tensor([2., 2.])
     """
     if mode is not None and options is not None:
         raise RuntimeError("compile: expected mode or options, got both")
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"compile: expected a mode of {list(MODES)}, got {mode!r}")
-    if not callable(backend) and backend not in BACKENDS:
+    known = {*BACKENDS, *registered}
+    if not callable(backend) and backend not in known:
         raise RuntimeError(
-            f"compile: expected backend to be a function or one of {list(BACKENDS)}, got {backend!r}"
+            f"compile: expected backend to be a function or one of {sorted(known)}, got {backend!r}"
         )
-    if model is None:
-        return lambda function: compile(function, disable=disable)
-    if not callable(model):
+    if model is not None and not callable(model):
         raise TypeError(f"compile: expected a function or Module, got {type(model).__name__}")
-    if not disable:
-        _tell()
-    return model
+    chosen = backend if callable(backend) else registered.get(backend)
+
+    def decorate(function: Any) -> Any:
+        if disable:
+            return function
+        if chosen is None:
+            _tell()
+            return function
+        from flambeau.compiler.capture.frontend import compiled
+
+        return compiled(function, chosen, fullgraph, mode=mode, options=options, limit=recompile_limit)
+
+    return decorate if model is None else decorate(model)
+
+
+def _run_as_captured(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
+    """Run graphs as they were captured."""
+    run: Callable[..., Any] = graph.forward
+    return run
+
+
+# Backends by name, for `compile`; `flambeau._dynamo.register_backend` adds to them.
+registered: dict[str, Callable[..., Any]] = {"eager": _run_as_captured, "aot_eager": _run_as_captured}
 
 
 def _tell() -> None:
     global _told
     if not _told:
         _told = True
-        warnings.warn("compile: flambeau has no compiler yet; programs run as they are", stacklevel=3)
+        warnings.warn(
+            "compile: flambeau has no backend yet that generates code; programs run as they are", stacklevel=4
+        )
 
 
 def is_compiling() -> bool:
-    """Whether a graph is being captured: False."""
-    return False
+    """Whether a graph is being captured: True in functions that `compile` records.
+
+    Example:
+        >>> is_compiling()
+        False
+    """
+    return False  # capture answers for the functions that it interprets
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether a graph is being captured from bytecode: False."""
+    """Whether a graph is being captured from bytecode: the same as `is_compiling`.
+
+    Example:
+        >>> is_dynamo_compiling()
+        False
+    """
     return False
 
 
@@ -104,27 +150,95 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Mark a function as not to be compiled; without it, return a decorator."""
-    return fn if fn is not None else lambda function: function
+    """Exclude a function from graphs: a graph ends where it is called, and it runs as it is.
+
+    Args:
+        fn: the function or Module; without it, a decorator is returned. Modules are returned as they are.
+        recursive: whether the functions that it calls are excluded too; they always are.
+        reason: why, for people; accepted.
+    Returns: a function that calls `fn`.
+
+    Example:
+        >>> disable(lambda x: x + 1)(2)
+        3
+    """
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    if not isinstance(fn, FunctionType | MethodType):
+        return fn
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    run._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return run
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Mark a function, or each function of a list, as one node of a graph."""
+    """Let graphs hold calls of a function as one node, without a look inside.
+
+    Args:
+        fn: a function of tensors and constants, or a list of such.
+    Returns: the same.
+    Raises: AssertionError if it is no function.
+
+    Example:
+        >>> def triple(x):
+        ...     return x * 3
+        >>> allow_in_graph(triple) is triple
+        True
+    """
     if isinstance(fn, list | tuple):
         return [allow_in_graph(one) for one in fn]
     if not callable(fn):
         raise AssertionError(f"allow_in_graph: expected a function, got {type(fn).__name__}")
+    if isinstance(fn, FunctionType):
+        fn._torchdynamo_in_graph = True  # type: ignore[attr-defined]
     return fn
 
 
 def assume_constant_result(fn: F) -> F:
-    """Mark a function whose result does not change between calls."""
+    """Let graphs hold a function's result as a constant: it is called once, while a graph is recorded.
+
+    Args:
+        fn: the function.
+    Returns: the same.
+
+    Example:
+        >>> def size():
+        ...     return 4
+        >>> assume_constant_result(size)()
+        4
+    """
+    if isinstance(fn, FunctionType):
+        fn._torchdynamo_constant = True  # type: ignore[attr-defined]
     return fn
 
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, **options: Any) -> Any:
-    """Mark a Python function as the replacement of `original_fn` in graphs."""
-    return lambda replacement: replacement
+    """Let capture interpret a Python function in the place of another one.
+
+    Args:
+        original_fn: the function that programs call.
+        can_constant_fold_through: accepted.
+        **options: accepted.
+    Returns: a decorator for the function with the same parameters.
+
+    Example:
+        >>> import math
+        >>> @substitute_in_graph(math.dist)
+        ... def dist(p, q):
+        ...     return sum((a - b) ** 2 for a, b in zip(p, q)) ** 0.5
+    """
+
+    def decorate(replacement: Any) -> Any:
+        from flambeau.compiler.capture.known import SUBSTITUTES
+
+        SUBSTITUTES[original_fn] = replacement
+        return replacement
+
+    return decorate
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,8 +248,6 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     >>> wrap_numpy(lambda x: x + 1)(flambeau.ones(2))
     tensor([2., 2.])
     """
-    import functools
-
     import flambeau
     from flambeau.utils._pytree import tree_map_only
 
@@ -150,12 +262,30 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Return an empty list: no backend can compile yet."""
-    return []
+    """Return the names of backends.
+
+    Args:
+        exclude_tags: kinds that are left out; "debug" are those that run graphs as they are.
+
+    Example:
+        >>> "eager" in list_backends(exclude_tags=())
+        True
+    """
+    hidden = ("eager", "aot_eager") if "debug" in (exclude_tags or ()) else ()
+    return sorted(name for name in registered if name not in hidden)
 
 
 def reset() -> None:
-    """Do nothing: no compiled code is cached."""
+    """Forget all captured graphs: functions are recorded anew.
+
+    Example:
+        >>> reset()
+    """
+    import sys
+
+    programs = sys.modules.get("flambeau.compiler.capture.programs")
+    if programs is not None:
+        programs.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -163,21 +293,46 @@ def cudagraph_mark_step_begin() -> None:
 
 
 class set_stance:
-    """Check the name of a stance and ignore it: there is no compiler yet. Also a context manager."""
+    """Set how compiled functions behave; also a context manager and decorator.
+
+    Args:
+        stance: "default"; "force_eager" runs programs as they are; "eager_on_recompile" runs recorded graphs,
+            and everything else as it is; "fail_on_recompile" raises RuntimeError where a function would be
+            recorded again; "eager_then_compile" is accepted and means "default".
+        skip_guard_eval_unsafe: accepted; guards are always checked.
+        force_backend: accepted.
+    Raises: RuntimeError for another stance.
+
+    Example:
+        >>> with set_stance("force_eager"):
+        ...     pass
+    """
+
+    current = "default"
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
     ) -> None:
         if stance not in _STANCES:
             raise RuntimeError(f"set_stance: expected one of {list(_STANCES)}, got {stance!r}")
-        self.stance = stance
+        self.stance, self._before = stance, set_stance.current
+        set_stance.current = stance
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        set_stance.current = self.stance
 
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, *exception: object) -> None:
+        set_stance.current = self._before
 
-    def __call__(self, fn: F) -> F:
-        return fn
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        set_stance.current = self._before
+
+        @functools.wraps(fn)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return run
 
 
 __getattr__, __dir__ = attributes(__name__)

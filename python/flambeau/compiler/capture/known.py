@@ -1,0 +1,175 @@
+"""What capture knows about functions that it does not interpret."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import copy
+import functools
+import inspect
+import itertools
+import math
+import operator
+import sysconfig
+import types
+from typing import Any
+
+import flambeau
+
+# Tensor attributes that follow from what a guard on the tensor compares, and methods that return such values.
+METADATA = frozenset(
+    "shape dtype device ndim requires_grad is_leaf layout itemsize nbytes names is_sparse is_cuda "
+    "is_cpu is_meta is_mps is_xpu is_xla is_quantized is_nested is_mkldnn is_sparse_csr is_vulkan "
+    "is_ipu is_mtia is_maia size stride dim numel nelement ndimension element_size storage_offset "
+    "get_device is_contiguous is_floating_point is_complex is_signed is_conj is_neg is_inference "
+    "has_names is_pinned is_same_size __len__ type is_shared is_set_to is_non_overlapping_and_dense "
+    "dim_order is_distributed is_coalesced sparse_dim dense_dim output_nr".split()
+)
+# Tensor attributes that are tensors themselves.
+TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
+# Methods and functions that read the elements of tensors.
+READS_ELEMENTS = frozenset(
+    "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __contains__ __array__ "
+    "__dlpack__ equal allclose is_nonzero __repr__ __str__ __format__ __reduce_ex__ data_ptr storage "
+    "untyped_storage _typed_storage const_data_ptr backward register_hook "
+    "register_post_accumulate_grad_hook retain_grad share_memory_ pin_memory nonzero argwhere "
+    "masked_select unique unique_consecutive unique_dim bincount repeat_interleave to_sparse coalesce "
+    "index_put_ set_ resize_ resize_as_ requires_grad_ detach_ swap_tensors".split()
+) - {"index_put_"}
+# Functions of the package without tensors among their results, whose results guards hold constant.
+CONSTANT = frozenset(
+    "is_tensor is_storage is_floating_point is_complex is_signed is_conj is_neg is_inference "
+    "is_grad_enabled is_inference_mode_enabled get_default_dtype get_default_device "
+    "is_autocast_enabled get_autocast_dtype is_autocast_cpu_enabled get_autocast_cpu_dtype "
+    "get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_available promote_types result_type "
+    "can_cast broadcast_shapes finfo iinfo numel is_same_size get_num_threads "
+    "are_deterministic_algorithms_enabled is_available is_deterministic_algorithms_warn_only_enabled "
+    "typename has_torch_function has_torch_function_unary has_torch_function_variadic calculate_gain "
+    "_is_functional_tensor _get_grad_modes _transform_depth _is_autocast_available is_anomaly_enabled "
+    "is_scripting is_tracing".split()
+)
+# Functions that change the state of the thread which operators read; graphs hold calls of them.
+STATE = frozenset(
+    "_set_grad_enabled _set_grad_modes set_autocast_enabled set_autocast_dtype "
+    "set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting "
+    "clear_autocast_cache _set_fwd_grad_enabled".split()
+)
+# Functions that ask whether a graph is captured.
+ASKS_FOR_CAPTURE = frozenset({"is_compiling", "is_dynamo_compiling"})
+
+# Functions without effects: results depend on the arguments alone.
+_PURE_BUILTINS = (
+    "abs all any ascii bin bool bytes callable chr complex dict divmod enumerate float format frozenset "
+    "getattr hasattr hash hex int isinstance issubclass iter len list max min oct ord pow range repr "
+    "reversed round set slice sorted str sum tuple type zip object staticmethod classmethod property"
+)
+PURE: set[Any] = {getattr(builtins, name) for name in _PURE_BUILTINS.split()}
+PURE |= {next, functools.reduce}
+PURE |= {value for value in vars(math).values() if isinstance(value, types.BuiltinFunctionType)}
+PURE |= {value for value in vars(operator).values() if isinstance(value, types.BuiltinFunctionType)}
+PURE |= {
+    itertools.chain, itertools.product, itertools.combinations, itertools.permutations, itertools.repeat,
+    itertools.count, itertools.islice, itertools.zip_longest, itertools.accumulate,
+    itertools.chain.from_iterable, collections.OrderedDict, collections.deque, collections.defaultdict,
+    collections.Counter, functools.partial, inspect.isgeneratorfunction, inspect.iscoroutinefunction,
+    inspect.isfunction, inspect.ismethod, inspect.isclass,
+    types.MethodType, types.MappingProxyType, types.SimpleNamespace, copy.copy, types.CellType,
+    object.__new__, dict.fromkeys, type(None), type(iter([])), type(iter({}.values())), types.GenericAlias,
+    operator.itemgetter, operator.attrgetter, operator.methodcaller, tuple.__new__, builtins.vars,
+}  # fmt: skip
+PURE |= {
+    BaseException,
+    *(v for v in vars(builtins).values() if isinstance(v, type) and issubclass(v, Exception)),
+}
+_TORCH_VALUES = (flambeau.Size, flambeau.device, flambeau.dtype, flambeau.finfo, flambeau.iinfo)
+PURE |= {*_TORCH_VALUES}
+
+# Functions -> Python functions that capture interprets in their place, by `compiler.substitute_in_graph`.
+SUBSTITUTES: dict[Any, Any] = {}
+
+
+def substitute_of(function: Any) -> Any:
+    """Return what a program has put in the place of a function; None if nothing."""
+    try:
+        return SUBSTITUTES.get(function)
+    except TypeError:
+        return None
+
+
+# Methods of builtin classes that change the object.
+MUTATORS: dict[type, frozenset[str]] = {
+    list: frozenset(
+        "append extend insert remove pop clear sort reverse __setitem__ __delitem__ __iadd__ __imul__".split()
+    ),
+    dict: frozenset(
+        "pop popitem clear update setdefault __setitem__ __delitem__ __ior__ move_to_end".split()
+    ),
+    set: frozenset(
+        "add remove discard pop clear update difference_update intersection_update "
+        "symmetric_difference_update".split()
+    ),
+    collections.deque: frozenset(
+        "append appendleft extend extendleft pop popleft clear insert remove rotate reverse".split()
+    ),
+}
+# Classes of values whose methods are all pure.
+PURE_OWNERS: tuple[type, ...] = (
+    str, bytes, int, float, complex, bool, tuple, range, slice, frozenset, type(None), type({}.keys()),
+    type({}.values()), type({}.items()), types.MappingProxyType, type, property, flambeau.Size,
+    flambeau.dtype, flambeau.device,
+)  # fmt: skip
+
+# Modules of the standard library whose functions are interpreted; calls of others end a graph.
+_INTERPRETED = frozenset(
+    "contextlib functools collections dataclasses enum operator typing types abc _collections_abc "
+    "string numbers copy itertools statistics fractions bisect heapq keyword reprlib textwrap".split()
+)
+# Methods of builtin containers that iterate over their arguments.
+ITERATES = frozenset(
+    "extend extendleft update join __iadd__ difference difference_update union intersection "
+    "intersection_update symmetric_difference issubset issuperset isdisjoint fromkeys __init__".split()
+)
+_STANDARD = sysconfig.get_path("stdlib")
+_THIRD_PARTY = ("site-packages", "dist-packages")
+_NATIVE_PACKAGES = frozenset({"numpy", "torch", "matplotlib", "pandas", "scipy", "PIL", "sympy"})
+# Rooms of the package whose functions are interpreted; other functions of it are nodes of a graph.
+_INLINED = (
+    "flambeau.nn.modules", "flambeau.autograd", "flambeau.utils._contextlib", "flambeau.amp",
+    "flambeau.distributions", "flambeau.nn.parameter", "flambeau.optim", "flambeau.nn.utils",
+    "flambeau.utils._pytree", "flambeau._state", "flambeau.compiler.capture.polyfills", "flambeau._types",
+)  # fmt: skip
+
+
+def module_of(function: Any) -> str:
+    """Return the name of the module that defines a function, under flambeau's own names."""
+    name = getattr(function, "__module__", None) or ""
+    if isinstance(function, types.FunctionType):
+        name = function.__globals__.get("__name__", name)
+    return (
+        "flambeau" + name[5:] if name == "torch" or (name.startswith("torch.") and is_standing_in()) else name
+    )
+
+
+def is_standing_in() -> bool:
+    """Whether flambeau's functions call their modules torch."""
+    return flambeau.Tensor.__module__.startswith("torch")
+
+
+def is_own(function: Any) -> bool:
+    """Whether flambeau defines a function."""
+    return module_of(function).partition(".")[0] == "flambeau"
+
+
+def is_interpreted(function: types.FunctionType) -> bool:
+    """Whether a call of a Python function is interpreted instead of run."""
+    module = module_of(function)
+    top = module.partition(".")[0]
+    if top == "flambeau":
+        return module.startswith(_INLINED)
+    if top in _NATIVE_PACKAGES:
+        return False
+    path = function.__code__.co_filename
+    is_standard = path.startswith(_STANDARD) and not any(part in path for part in _THIRD_PARTY)
+    if path.startswith("<frozen"):
+        is_standard = True
+    return not is_standard or top in _INTERPRETED

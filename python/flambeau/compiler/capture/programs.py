@@ -1,0 +1,224 @@
+"""Compiled functions: the cache of segments, and the loop that runs or records them."""
+
+from __future__ import annotations
+
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau._dynamo import config
+from flambeau._dynamo.eval_frame import is_dynamo_supported
+from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, Unsupported
+from flambeau._dynamo.utils import counters
+from flambeau.compiler import set_stance
+from flambeau.compiler.capture import calls
+from flambeau.compiler.capture.frames import Frame, variables
+from flambeau.compiler.capture.guards import Check
+from flambeau.compiler.capture.instructions import has_known_instructions
+from flambeau.compiler.capture.machine import Machine, Outcome, Place, run_to_the_end, step
+from flambeau.compiler.capture.origins import Origin
+from flambeau.compiler.capture.segments import MISS, Backend, Segment, build
+from flambeau.compiler.capture.tracker import NotRebuilt
+
+Key = tuple[tuple[types.CodeType, int], ...]
+
+_SUSPENDED = 0x20 | 0x80 | 0x100 | 0x200  # generators and coroutines
+_active = threading.local()
+_programs: weakref.WeakSet[Program] = weakref.WeakSet()
+
+
+def count(category: str, what: str) -> None:
+    """Increment a counter."""
+    counters[category][what] += 1
+
+
+class Program:
+    """One function with the segments recorded of it.
+
+    Args:
+        function: the function.
+        backend: takes a graph module and example inputs, and returns what runs in the graph's place.
+        is_whole: whether a break is an error.
+        limit: how often one place is recorded; None: as the settings say.
+    """
+
+    def __init__(
+        self, function: types.FunctionType, backend: Backend, is_whole: bool = False, limit: int | None = None
+    ) -> None:
+        _programs.add(self)
+        self.limit = limit
+        self.function = function
+        self.backend = backend
+        self.is_whole = is_whole
+        self.segments: dict[Key, list[Segment]] = {}
+        self.breaks: set[Place] = set()
+        self.changing: set[Origin] = set()
+        self.unrecorded: set[Key] = set()  # states whose next instruction ends a graph at once
+        self.is_given_up = "" if self._is_known() else "its code has instructions that are not interpreted"
+        self.log: list[str] = []
+
+    def _is_known(self) -> bool:
+        code = self.function.__code__
+        is_plain = not code.co_flags & _SUSPENDED
+        return is_dynamo_supported() and is_plain and has_known_instructions(code)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if self.is_given_up or set_stance.current == "force_eager" or not can_record():
+            return self.function(*args, **kwargs)
+        try:
+            bound = calls.bind(self.function, args, kwargs)
+        except calls._Mismatch:
+            return self.function(*args, **kwargs)  # raises TypeError
+        frames = [Frame(self.function, variables(self.function, bound))]
+        _active.depth = getattr(_active, "depth", 0) + 1
+        try:
+            return self._run(frames)
+        finally:
+            _active.depth -= 1
+
+    def _run(self, frames: list[Frame]) -> Any:
+        while True:
+            key = tuple((frame.code, frame.ip) for frame in frames)
+            outcome, value = self._known(key, frames)
+            if outcome is None:
+                outcome, value = self._record(key, frames)
+            if outcome is Outcome.FINISHED:
+                return value
+            frames = value
+            outcome, value = step(frames)
+            if outcome is Outcome.FINISHED:
+                return value
+            frames = value
+            if self.is_given_up:
+                return run_to_the_end(frames)
+
+    def _known(self, key: Key, frames: list[Frame]) -> tuple[Outcome | None, Any]:
+        if key in self.unrecorded:
+            return Outcome.BROKE, frames
+        for segment in self.segments.get(key, ()):
+            result = segment.run(frames)
+            if result is not MISS:
+                outcome, value = result
+                return outcome, value
+        return None, None
+
+    # --- recording ----------------------------------------------------------------------------------
+
+    def _record(self, key: Key, frames: list[Frame]) -> tuple[Outcome, Any]:
+        recorded = self.segments.setdefault(key, [])
+        if set_stance.current == "eager_on_recompile":
+            return Outcome.FINISHED, run_to_the_end(frames)
+        if set_stance.current == "fail_on_recompile":
+            why = recorded[-1].explain_miss(frames)[0] if recorded else "it was not recorded before"
+            raise RuntimeError(
+                f"compile: expected a recorded graph for {self.function.__qualname__} "
+                f"(set_stance('fail_on_recompile')), got a call that must be recorded: {why}"
+            )
+        if recorded and not self._may_record_again(recorded, frames):
+            return Outcome.FINISHED, run_to_the_end(frames)
+        machine = Machine(frames, self.breaks, frozenset(self.changing))
+        where = frames[-1].where()
+        outcome = machine.record()
+        if outcome is Outcome.BROKE:
+            self._note_break(machine)
+            if machine.steps == 0:
+                self.unrecorded.add(key)
+                return outcome, machine.frames
+        if machine.is_spoiled:
+            self._note_break(machine)
+        else:
+            self._keep(recorded, machine, outcome, where)
+        return outcome, machine.result if outcome is Outcome.FINISHED else machine.frames
+
+    def _keep(self, recorded: list[Segment], machine: Machine, outcome: Outcome, where: str) -> None:
+        try:
+            segment = build(machine, outcome, self._compile, where)
+        except NotRebuilt as error:
+            self.give_up(f"{error} at {where}")
+            return
+        count("stats", "unique_graphs" if segment.graph is not None else "segments_without_graph")
+        recorded.append(segment)
+
+    def _compile(self, graph: Any, examples: list[Any]) -> Callable[..., Any]:
+        try:
+            compiled = self.backend(graph, examples)
+        except Exception as error:
+            name = getattr(self.backend, "__name__", type(self.backend).__name__)
+            raise BackendCompilerFailed(
+                f"compile: the backend {name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        if not callable(compiled):
+            raise BackendCompilerFailed(
+                f"compile: expected the backend to return a function, got {type(compiled).__name__}"
+            )
+        return compiled
+
+    def _note_break(self, machine: Machine) -> None:
+        where = machine.where() if machine.frames else ""
+        text = f"{machine.reason}\n{where}"
+        if self.is_whole:
+            raise Unsupported(
+                f"compile: expected one graph (fullgraph=True), got an end of the graph: {text}\n"
+                "Move what is named out of the compiled function, or leave out fullgraph=True."
+            )
+        count("graph_break", machine.reason)
+        self.log.append(text)
+
+    def _may_record_again(self, recorded: list[Segment], frames: list[Frame]) -> bool:
+        reason, guard = recorded[-1].explain_miss(frames)
+        self.log.append(f"recorded again: {reason}")
+        if guard is not None and guard.check is Check.EQUALS:
+            expected = recorded[-1].constants[guard.expected]
+            if type(expected) in (int, float) and len(recorded) > 1:
+                self.changing.add(guard.origin)
+        limit = config.recompile_limit if self.limit is None else self.limit
+        if len(recorded) < limit:
+            return True
+        name = self.function.__qualname__
+        text = f"compile: {name} was recorded {len(recorded)} times; last difference: {reason}"
+        if self.is_whole:
+            raise RecompileLimitExceeded(text)
+        self.give_up(text)
+        return False
+
+    def give_up(self, reason: str) -> None:
+        """Run the function as it is from now on."""
+        import warnings
+
+        self.is_given_up = reason
+        if self.is_whole:
+            raise Unsupported(f"compile: expected one graph (fullgraph=True), got {reason}")
+        count("unimplemented", reason)
+        warnings.warn(f"compile: the function runs as it is from now on: {reason}", stacklevel=4)
+
+    def reset(self) -> None:
+        """Forget all segments."""
+        for table in (self.segments, self.breaks, self.changing, self.unrecorded):
+            table.clear()
+        self.is_given_up = ""
+
+
+def is_recording() -> bool:
+    """Whether a compiled function is running in this thread."""
+    return getattr(_active, "depth", 0) > 0
+
+
+def can_record() -> bool:
+    """Whether calls may be recorded: not inside of another record or of modes that see each operator."""
+    from flambeau.overrides import _get_current_function_mode_stack
+    from flambeau.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return not (
+        config.disable or is_recording() or _get_current_function_mode_stack()
+        or _get_current_dispatch_mode_stack() or flambeau._C._transform_depth()
+    )  # fmt: skip
+
+
+def reset() -> None:
+    """Forget the segments of all programs."""
+    for program in list(_programs):
+        program.reset()

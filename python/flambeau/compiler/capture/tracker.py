@@ -1,0 +1,187 @@
+"""What is known about the values of one segment: origins, guards, writes."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable
+from typing import Any
+
+import flambeau
+from flambeau.compiler.capture.guards import Check, Guard, tensor_check, thread_state
+from flambeau.compiler.capture.origins import Content, Item, Keyed, Nth, Origin
+
+# Immutable values that a guard compares as a whole.
+LEAVES = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(Ellipsis),
+    type(NotImplemented),
+    slice,
+    range,
+)
+_TORCH_LEAVES = (flambeau.dtype, flambeau.device, flambeau.layout, flambeau.memory_format)
+# Objects that are compared by identity.
+IDENTICAL = (
+    types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, staticmethod,
+    classmethod, property, types.CodeType,
+)  # fmt: skip
+SEQUENCES = (list, tuple, deque)
+MAPPINGS = (dict, OrderedDict, defaultdict, types.MappingProxyType)
+
+
+class NotRebuilt(Exception):
+    """A value or a construct that no segment can hold; the function runs as it is."""
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether a value is an immutable constant."""
+    return (isinstance(value, LEAVES + _TORCH_LEAVES) and not isinstance(value, flambeau.Size)) or (
+        isinstance(value, enum.Enum)
+    )
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value is a constant, or a tuple or frozenset of constants."""
+    if type(value) in (tuple, frozenset, flambeau.Size):
+        return all(map(is_constant, value))
+    return is_leaf(value)
+
+
+class Tracker:
+    """Origins of objects by identity, the guards that follow from reads, and the objects that are written."""
+
+    def __init__(self) -> None:
+        self.origins: dict[int, Origin] = {}
+        self.guards: dict[Guard, None] = {}
+        self.constants: list[Any] = []
+        self.written: dict[tuple[int, str], Any] = {}  # (object, attribute) -> the object
+        self.mutated: dict[int, Any] = {}  # containers with an origin whose contents changed
+        self._places: dict[int, int] = {}
+        self._kept: list[Any] = []  # identities stay valid while the segment is recorded
+        self._expanded: set[int] = set()
+        self.constant(self.keep(thread_state()))  # the first constant
+
+    # --- constants and guards ---------------------------------------------------------------------
+
+    def constant(self, value: Any) -> int:
+        """Return the place of an object in the segment's constants."""
+        place = self._places.get(id(value))
+        if place is None:
+            place = self._places[id(value)] = len(self.constants)
+            self.constants.append(value)
+        return place
+
+    def guard(self, origin: Origin, check: Check, expected: Any) -> None:
+        """Add a condition."""
+        self.guards[Guard(origin, check, expected)] = None
+
+    def origin_of(self, value: Any) -> Origin | None:
+        """Return where an object comes from; None for what the segment made."""
+        return self.origins.get(id(value))
+
+    def keep(self, value: Any) -> Any:
+        """Hold an object until the segment ends."""
+        self._kept.append(value)
+        return value
+
+    # --- reads ------------------------------------------------------------------------------------
+
+    def adopt(self, value: Any, origin: Origin) -> None:
+        """Note that a value was read from an origin, with the guards that make this repeatable."""
+        known = self.origins.get(id(value))
+        if known == origin:
+            return
+        if is_leaf(value):
+            self.guard(origin, Check.EQUALS, self.constant(value))
+            return
+        if known is not None:
+            self.guard(origin, Check.SAME, known)
+            return
+        self.origins[id(self.keep(value))] = origin
+        if isinstance(value, IDENTICAL):
+            self.guard(origin, Check.IDENTITY, self.constant(value))
+        elif isinstance(value, flambeau.Tensor):
+            self.guard(origin, Check.TENSOR, self._tensor_place(value))
+        else:
+            self.guard(origin, Check.TYPE, self.constant(type(value)))
+
+    def _tensor_place(self, tensor: flambeau.Tensor) -> int:
+        check: Any = tensor_check(tensor)
+        check.about = tensor
+        return self.constant(check)
+
+    def expand(self, container: Any) -> None:
+        """Give the elements of a list, tuple, dict or set with an origin theirs."""
+        origin = self.origins.get(id(container))
+        if origin is None or id(container) in self._expanded:
+            return
+        self._expanded.add(id(container))
+        if isinstance(container, dict | types.MappingProxyType):
+            self._expand_mapping(container, origin)
+        elif isinstance(container, list | tuple | deque):
+            self.guard(origin, Check.LENGTH, len(container))
+            for i, value in enumerate(container):
+                self.adopt(value, Item(origin, i))
+        elif isinstance(container, set | frozenset):
+            self.guard(origin, Check.LENGTH, len(container))
+            for i, value in enumerate(container):
+                self.adopt(value, Nth(origin, i))
+        elif isinstance(container, types.CellType):
+            self.read_cell(container)
+
+    def _expand_mapping(self, mapping: Any, origin: Origin) -> None:
+        keys = tuple(mapping)
+        if not all(is_constant(key) or isinstance(key, IDENTICAL) for key in keys):
+            self.guard(origin, Check.LENGTH, len(keys))
+            for i, key in enumerate(keys):
+                self.adopt(key, Nth(origin, i))
+        else:
+            self.guard(origin, Check.KEYS, self.constant(keys))
+        for key, value in mapping.items():
+            literal = type(key) in (str, int, bool, type(None))
+            self.adopt(value, Item(origin, key) if literal else Keyed(origin, self.constant(key)))
+
+    def expand_all(self, values: Iterable[Any]) -> None:
+        """Expand values and what they contain, for code that reads everything."""
+        waiting, seen = list(values), set()
+        while waiting:
+            value = waiting.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            self.expand(value)
+            if isinstance(value, dict):
+                waiting.extend([*value.values(), *value])
+            elif isinstance(value, list | tuple | set | frozenset | deque):
+                waiting.extend(value)
+
+    def read_cell(self, cell: types.CellType) -> None:
+        """Note that the content of a cell was read."""
+        origin = self.origins.get(id(cell))
+        if origin is not None and (id(cell), "") not in self.written:
+            self.adopt(cell.cell_contents, Content(origin))
+
+    # --- writes -----------------------------------------------------------------------------------
+
+    def mutate(self, container: Any) -> None:
+        """Note that the contents of a container are about to change."""
+        if id(container) in self.origins and id(container) not in self.mutated:
+            self.expand(container)
+            self.mutated[id(container)] = container
+
+    def write(self, owner: Any, attribute: str) -> None:
+        """Note that an attribute of an object was set or deleted."""
+        if id(owner) in self.origins:
+            self.written[id(owner), attribute] = owner
+
+    def is_written(self, owner: Any, attribute: str) -> bool:
+        """Whether the segment set or deleted an attribute of an object."""
+        return (id(owner), attribute) in self.written
