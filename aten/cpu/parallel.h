@@ -1,5 +1,6 @@
 #pragma once
 // Loops over index ranges on OpenMP's threads. Small regions and nested ones run in the caller.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -24,7 +25,8 @@ void parallel_ranges(int64_t begin, int64_t end, int64_t grain,
 template <typename Body>
 void parallel_for(int64_t begin, int64_t end, int64_t cost, const Body& body) {
   if (begin >= end) return;
-  const int64_t grain = cost > 0 ? kSerialCost / cost + 1 : kSerialCost;
+  // Rounded down, so that a range of twice the cost has two parts; a longer index is a part itself.
+  const int64_t grain = std::max<int64_t>(kSerialCost / std::max<int64_t>(cost, 1), 1);
   if (end - begin <= grain) {
     body(begin, end);
     return;
