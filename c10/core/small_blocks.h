@@ -10,8 +10,10 @@
 
 namespace flambeau::c10::small_blocks {
 
-// Classes are multiples of 64 bytes up to 1 KB, then four steps an octave.
+// Classes are multiples of 64 bytes up to 1 KB, then four steps an octave. The former leave room
+// for malloc's header, without which each block would take a line more.
 inline constexpr size_t kMaxSmallBytes = size_t{1} << 20;
+inline constexpr size_t kHeaderBytes = 16;
 inline constexpr int kNumClasses = 16 + 4 * 10;
 
 struct FreeBlock {
@@ -35,13 +37,14 @@ inline void add_owned(std::atomic<int64_t>& counter, int64_t n) {
 extern thread_local constinit ThreadLists* thread_lists __attribute__((tls_model("initial-exec")));
 
 constexpr int class_of(size_t bytes) {
-  if (bytes <= 1024) return static_cast<int>((bytes + 63) / 64) - 1;
+  if (bytes <= 1024 - kHeaderBytes) return static_cast<int>((bytes + kHeaderBytes + 63) / 64) - 1;
+  if (bytes <= 1024) return 16;
   const int octave = 63 - __builtin_clzll(bytes - 1);  // bytes in (2^octave, 2^(octave+1)]
   const int step = static_cast<int>((bytes - 1) >> (octave - 2)) & 3;
   return 16 + (octave - 10) * 4 + step;
 }
 constexpr size_t class_bytes(int index) {
-  if (index < 16) return static_cast<size_t>(index + 1) * 64;
+  if (index < 16) return static_cast<size_t>(index + 1) * 64 - kHeaderBytes;
   const int octave = 10 + (index - 16) / 4;
   return (size_t{1} << octave) +
          static_cast<size_t>((index - 16) % 4 + 1) * (size_t{1} << (octave - 2));

@@ -19,6 +19,17 @@ TEST(allocator_classes_cover_sizes) {
   EXPECT(class_of(kMaxSmallBytes) == kNumClasses - 1);
 }
 
+// With malloc's header a small block takes whole lines, not a line more.
+TEST(allocator_leaves_room_for_the_header_in_small_classes) {
+  using namespace small_blocks;
+  for (int index = 0; index < 16; ++index)
+    EXPECT_EQ(class_bytes(index) + kHeaderBytes, size_t{64} * static_cast<size_t>(index + 1));
+  for (const size_t bytes : {size_t{1008}, size_t{1009}, size_t{1024}, size_t{1025}}) {
+    const size_t held = class_bytes(class_of(bytes));
+    EXPECT_EQ(held, size_t{bytes == 1008 ? 1008u : 1280u});
+  }
+}
+
 TEST(allocator_aligns_and_counts) {
   Allocator* a = cpu_allocator();
   const AllocatorStats before = a->stats();
