@@ -20,6 +20,11 @@ class IValue {
                    std::vector<Scalar>, ScalarType, Device, Layout, MemoryFormat, Generator>;
 
   IValue() = default;
+  IValue(const IValue&);
+  IValue(IValue&&) noexcept;
+  IValue& operator=(const IValue&);
+  IValue& operator=(IValue&&) noexcept;
+  ~IValue();
   template <typename T>
     requires(!std::is_same_v<std::decay_t<T>, IValue>)
   explicit IValue(T&& payload) : payload_(std::forward<T>(payload)) {}
@@ -44,8 +49,13 @@ class IValue {
 // Arguments in schema order, replaced by the results.
 class Stack {
  public:
-  Stack() { values_.reserve(kFirstValues); }
-  void push(IValue value) { values_.push_back(std::move(value)); }
+  Stack();
+  Stack(const Stack&);
+  Stack(Stack&&) noexcept;
+  Stack& operator=(const Stack&);
+  Stack& operator=(Stack&&) noexcept;
+  ~Stack();
+  void push(IValue value);
   IValue pop() {
     IValue last = std::move(values_.back());
     values_.pop_back();
@@ -54,7 +64,7 @@ class Stack {
   size_t size() const { return values_.size(); }
   IValue& operator[](size_t i) { return values_[i]; }
   const IValue& operator[](size_t i) const { return values_[i]; }
-  void clear() { values_.clear(); }
+  void clear();
 
  private:
   static constexpr size_t kFirstValues = 4;  // most calls have no more, and allocate once

@@ -49,7 +49,8 @@ class WrapperWriter:
             returns=spelling.return_type(self.form.schema.returns),
             parameters=spelling.parameters(self.form.schema),
             lines=tuple(lines),
-            attribute=attribute_of(self.plan.op),
+            # An out= call comes here to be refused, or for a result without a gradient.
+            attribute="[[gnu::cold]] " if self.form.kind is FormKind.OUT else attribute_of(self.plan.op),
         )
 
     def _below(self) -> str:

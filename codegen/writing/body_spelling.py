@@ -39,6 +39,7 @@ class FunctionDecl:
     """One generated function."""
 
     name: str
+    attribute: str
     returns: str
     parameters: str
     lines: tuple[str, ...]
@@ -57,6 +58,8 @@ def _signature(
     owning = () if keeps_elements else (f"make_writable({spelling.local(arg.name)});" for arg in written)
     return FunctionDecl(
         name=f"{spelling.struct_name(form.name)}_{suffix}",
+        # Few programs call these often: the compiler makes them small.
+        attribute="[[gnu::cold]] " if suffix in ("meta", "sparse") else "",
         returns=spelling.return_type(form.schema.returns),
         parameters="[[maybe_unused]] DispatchKeySet keys" + parameters,
         lines=(*owning, *lines),
