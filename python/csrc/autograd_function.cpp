@@ -70,12 +70,14 @@ Ref with_context_first(PyObject* context, PyObject* arguments) {
   return all;
 }
 
+struct NoForwardGrad {
+  bool previous = std::exchange(thread_state.forward_grad_enabled, false);
+  ~NoForwardGrad() { thread_state.forward_grad_enabled = previous; }
+};
+
 Ref call_forward(const FunctionCall& call) {
   const GradModeGuard no_grad(false);
-  struct NoForwardGrad {
-    bool previous = std::exchange(thread_state.forward_grad_enabled, false);
-    ~NoForwardGrad() { thread_state.forward_grad_enabled = previous; }
-  } no_forward_grad;
+  const NoForwardGrad no_forward_grad;
   const Ref forward = Ref::checked(PyObject_GetAttrString(call.function, "forward"));
   const Ref separate = Ref::checked(PyObject_GetAttrString(call.function, "_sets_up_context"));
   if (separate.get() != Py_True) {
@@ -242,7 +244,42 @@ void carry_tangents(const FunctionCall& call, PyObject* results) {
   }
 }
 
+// The outputs with their places in the graph.
+Ref record(const FunctionCall& call, Ref outputs) {
+  const bool single = !PyTuple_Check(outputs.get());
+  if (single) outputs = Ref::checked(PyTuple_Pack(1, outputs.get()));
+  Ref results = finish_outputs(call, outputs.get());
+  // Outputs are saved with their tangents, unless jvp itself asks for what is saved.
+  const bool jvp_first = call.ctx().saved_for_forward != nullptr;
+  if (!jvp_first) save_tensors(call);
+  carry_tangents(call, results.get());
+  if (jvp_first) save_tensors(call);
+  Py_CLEAR(call.ctx().dirty);
+  Py_CLEAR(call.ctx().non_differentiable);
+  return single ? Ref::share(PyTuple_GET_ITEM(results.get(), 0)) : std::move(results);
+}
+
+void call_setup(const FunctionCall& call, PyObject* setup, PyObject* output) {
+  static PyObject* const names = Py_BuildValue("(sss)", "ctx", "inputs", "output");
+  PyObject* const values[] = {call.context.get(), call.arguments, output};
+  Ref::checked(PyObject_Vectorcall(setup, values, 0, names));
+}
+
 }  // namespace
+
+Ref apply_recorder(PyObject* function, PyObject* arguments, PyObject* setup,
+                   const std::function<Ref()>& forward) {
+  FunctionCall call = {function, arguments, {}, {}, {}};
+  start(call);
+  Ref outputs;
+  {
+    const GradModeGuard no_grad(false);
+    const NoForwardGrad no_forward_grad;
+    outputs = forward();
+    if (setup) call_setup(call, setup, outputs.get());
+  }
+  return record(call, std::move(outputs));
+}
 
 PyObject* apply_function(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -250,18 +287,7 @@ PyObject* apply_function(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO!", &call.function, &PyTuple_Type, &call.arguments))
       return nullptr;
     start(call);
-    Ref outputs = call_forward(call);
-    const bool single = !PyTuple_Check(outputs.get());
-    if (single) outputs = Ref::checked(PyTuple_Pack(1, outputs.get()));
-    const Ref results = finish_outputs(call, outputs.get());
-    // Outputs are saved with their tangents, unless jvp itself asks for what is saved.
-    const bool jvp_first = call.ctx().saved_for_forward != nullptr;
-    if (!jvp_first) save_tensors(call);
-    carry_tangents(call, results.get());
-    if (jvp_first) save_tensors(call);
-    Py_CLEAR(call.ctx().dirty);
-    Py_CLEAR(call.ctx().non_differentiable);
-    return Py_NewRef(single ? PyTuple_GET_ITEM(results.get(), 0) : results.get());
+    return record(call, call_forward(call)).release();
   });
 }
 

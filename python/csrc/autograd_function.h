@@ -1,5 +1,7 @@
 #pragma once
 // Custom Functions: the node that runs a backward written in Python, and its context.
+#include <functional>
+
 #include "aten/autograd/saved_tensor.h"
 #include "python/csrc/autograd.h"
 
@@ -42,6 +44,11 @@ class FunctionNode final : public autograd::Node {
 };
 
 inline ContextObject& context_object(PyObject* o) { return *reinterpret_cast<ContextObject*>(o); }
+// Calls an operator of Python and records the derivative that `function`, a class of
+// autograd.Function, has. `forward` computes the outputs; `setup` is null or the setup_context of
+// the derivative, which takes (ctx, inputs, output) by name.
+Ref apply_recorder(PyObject* function, PyObject* arguments, PyObject* setup,
+                   const std::function<Ref()>& forward);
 // _apply_function(cls, args): the call of a Function.
 PyObject* apply_function(PyObject*, PyObject* args);
 

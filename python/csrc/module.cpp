@@ -6,6 +6,7 @@
 #include "python/csrc/extension_access.h"
 #include "python/csrc/gradient_lists.h"
 #include "python/csrc/module_slots.h"
+#include "python/csrc/operator_call.h"
 #include "python/csrc/profiling.h"
 #include "python/csrc/pybind_module.h"
 #include "python/csrc/python_kernels.h"
@@ -56,6 +57,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_torch_function(module.get());
     add_torch_dispatch(module.get());
     add_python_kernels(module.get());
+    add_operator_call(module.get());
     add_overridable_function(module.get());
     add_module_slots(module.get());
     add_profiling(module.get());

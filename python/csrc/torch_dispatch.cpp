@@ -292,21 +292,6 @@ PyObject* call_torch_dispatch(PyObject*, PyObject* given) {
   });
 }
 
-// Other Python threads run meanwhile if a tensor is large.
-void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
-  int64_t elements = 0;
-  for (size_t i = 0; i < stack.size(); ++i) {
-    if (stack[i].is_tensor() && stack[i].tensor().defined())
-      elements = std::max(elements, stack[i].tensor().numel());
-  }
-  const WithoutGil released(elements > kReleaseGilAbove);
-  if (keys.empty()) {
-    call_boxed(op, stack);
-  } else {
-    call_boxed_at(op, keys, stack);
-  }
-}
-
 // _is_composite(name): whether the operator is made of others and has no derivative of its own.
 PyObject* is_composite(PyObject*, PyObject* name) {
   const OperatorEntry* const op = find_operator(PyUnicode_AsUTF8(name));
@@ -381,6 +366,20 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    if (stack[i].is_tensor() && stack[i].tensor().defined())
+      elements = std::max(elements, stack[i].tensor().numel());
+  }
+  const WithoutGil released(elements > kReleaseGilAbove);
+  if (keys.empty()) {
+    call_boxed(op, stack);
+  } else {
+    call_boxed_at(op, keys, stack);
+  }
+}
 
 void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor) {
   if (has_dispatch(type)) tensor.impl()->add_keys(kKey);

@@ -5,6 +5,7 @@
 // call is offered to the innermost mode, then to the classes of the arguments, subclasses before
 // their bases; the first answer that is not NotImplemented is the result. While Python answers, the
 // keys above are excluded: what it calls is not recorded again.
+#include "aten/dispatch/boxing.h"
 #include "python/csrc/tensor_type.h"
 
 namespace flambeau::python {
@@ -12,6 +13,10 @@ namespace flambeau::python {
 // Gives a tensor that becomes an object of this class the key, where the class has a
 // __torch_dispatch__.
 void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor);
+
+// Runs an operator with these keys, or with those of the call if there are none. Other Python
+// threads run meanwhile if a tensor is large.
+void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 
 // _C functions: the stack of modes, calls of operators by name, tensors without memory.
 void add_torch_dispatch(PyObject* module);

@@ -27,7 +27,7 @@ CUSTOM: dict[tuple[str, str], dict[str, Any]] = {}
 _OF_THE_CALL = 0  # the keys of the arguments and the thread
 
 
-class Overload:
+class Overload(_C._OperatorHandle):
     """One overload of an operator: refuses arguments that its schema does not take."""
 
     def __init__(self, packet: OverloadPacket, name: str) -> None:
@@ -39,6 +39,7 @@ class Overload:
         #: The operator's name in the dispatcher; "" for what is written in Python.
         self._entry = entry_name(base, name) if packet.namespace == "aten" else ""
         self.__name__ = f"{packet.__name__}.{name}"
+        self._call_entry(self._entry)
 
     @property
     def namespace(self) -> str:
@@ -87,13 +88,22 @@ class Overload:
 
         return _dispatch_has_kernel_for_dispatch_key(self.name(), key)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator where C++ does not: the first time, and under overrides and modes."""
         custom = self._packet.custom()
         if custom:
-            return custom[self._overloadname.replace("default", "")](*args, **kwargs)
+            return _followed(self, self._defined())(*args, **kwargs)
+        if self.namespace != "aten":
+            raise _absent(self)
         if not self._entry:
             return self._packet(*args, **kwargs)
         return self._called(_OF_THE_CALL, args, kwargs)
+
+    def _defined(self) -> Any:
+        found = self._packet.custom().get(self._overloadname.replace("default", ""))
+        if found is None:
+            raise _absent(self)
+        return found
 
     def _called(self, keys: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = (*args, *kwargs.values())
@@ -140,7 +150,18 @@ class Overload:
         return f"{self._packet._qualified}.{self._overloadname}"
 
 
-class OverloadPacket:
+def _followed(caller: _C._OperatorHandle, operator: Any) -> Any:
+    """Let C++ pass the caller's calls to a defined operator, until it is removed."""
+    operator.callers.append(caller)
+    caller._call_target(operator)
+    return operator
+
+
+def _absent(caller: Any) -> RuntimeError:
+    return RuntimeError(f"{caller.qualified}: expected a defined operator, got one that has been removed")
+
+
+class OverloadPacket(_C._OperatorHandle):
     """An operator with all its overloads; calling it chooses one by the arguments."""
 
     def __init__(self, namespace: str, name: str, function: Function | None) -> None:
@@ -152,7 +173,8 @@ class OverloadPacket:
         """The overloads that `flambeau.library` has defined; none for operators of the specification."""
         return CUSTOM.get((self.namespace, self.__name__), {})
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Choose an overload and call it."""
         if self._function is None:
             return self._chosen(args, kwargs)(*args, **kwargs)
         try:
@@ -170,7 +192,7 @@ class OverloadPacket:
             return self._internal(args, kwargs)
         defined = list(self.custom().values())
         if len(defined) == 1:
-            return defined[0]
+            return _followed(self, defined[0])
         for operator in defined:
             if _fits(operator.schema.parameters, args, kwargs):
                 return operator
@@ -179,6 +201,8 @@ class OverloadPacket:
         )
 
     def _internal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Overload:
+        if self.namespace != "aten":
+            raise _absent(self)
         names = _overloads()[self.__name__]
         for name in names:
             if _fits(parameters_of(_schemas()[self.__name__, name]), args, kwargs):
@@ -278,8 +302,27 @@ def bind(
     kwargs: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the value of every parameter of a schema; RuntimeError for arguments that it does not take."""
-    given = defaults | _given(f"{name}()", parameters, args, kwargs)
-    return {p.name: given.get(p.name) for p in parameters}
+    given = _given(f"{name}()", parameters, args, kwargs)
+    values = {name: list(value) if isinstance(value, list) else value for name, value in defaults.items()}
+    values |= given
+    return {p.name: _converted(p.type, values.get(p.name)) for p in parameters}
+
+
+def _converted(type_: str, value: Any) -> Any:
+    """The value as a kernel receives it: ints as floats, tuples as lists, numbers as tensors."""
+    if value is None:
+        return None
+    type_ = type_.removesuffix("?")
+    if type_.endswith("]"):
+        element, _, size = type_[:-1].rpartition("[")
+        if isinstance(value, list | tuple):
+            return [_converted(element, item) for item in value]
+        return [_converted(element, value)] * int(size)
+    if type_ == "Tensor" and not isinstance(value, _C.Tensor):
+        import flambeau
+
+        return flambeau.tensor(value)
+    return float(value) if type_ == "float" and isinstance(value, int) else value
 
 
 def _given(
@@ -340,6 +383,11 @@ _TAKES: dict[str, tuple[type, ...]] = {
     "Device": (_C.device, str),
     "complex": (int, float, complex),
 }
+
+
+def classes_of(type_: str) -> tuple[type, ...]:
+    """Return the classes of the values of a type, or of the items of a list."""
+    return _TAKES.get(re.sub(r"\?|\[.*", "", type_), (object,))
 
 
 def _takes(type_: str, value: Any) -> bool:

@@ -197,6 +197,7 @@ def register_kernel(
             else device_types
         ):
             operator.by_device[device] = function
+        operator.changed()
         return function
 
     return register if func is None else register(func)
@@ -239,6 +240,7 @@ def register_fake(
 
     def register(function: Function) -> Function:
         operator.fake = function
+        operator.changed()
         return function
 
     return register if func is None else register(func)
@@ -281,7 +283,8 @@ def register_autograd(
         raise RuntimeError(
             f"register_autograd: {operator.name} is not functional: it writes to its arguments"
         )
-    operator.backward, operator._differentiable = (backward, setup_context), None
+    operator.backward = (backward, setup_context)
+    operator.changed()
 
 
 def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
@@ -308,7 +311,8 @@ def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | No
     operator = find(op)
 
     def register(function: Function) -> Function:
-        operator.vmap, operator._differentiable = function, None
+        operator.vmap = function
+        operator.changed()
         return function
 
     return register if func is None else register(func)
@@ -336,7 +340,9 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
     """
     if device_type not in ("cpu", "cuda"):
         raise ValueError(f"register_autocast: expected device_type 'cpu' or 'cuda', got {device_type!r}")
-    find(op).casts[device_type] = cast_inputs
+    operator = find(op)
+    operator.casts[device_type] = cast_inputs
+    operator.changed()
 
 
 def get_ctx() -> Any:

@@ -17,9 +17,16 @@ class CompiledOperator(_operators.CustomOperator):
     """One overload whose kernels are in C++. The dispatcher calls them, unless Python has added to them."""
 
     def __init__(self, namespace: str, schema: Schema) -> None:
+        self._plain: dict[str, Any] | None = None
         super().__init__(namespace, schema)
         self.add_kernel("CompositeImplicitAutograd", self, self._in_dispatcher)
         self._plain = dict(self.kernels)
+        self.changed()
+
+    def changed(self) -> None:
+        """Let C++ call the dispatcher, unless Python has added to the operator."""
+        super().changed()
+        self._call_entry("" if self._plain is None or self._is_extended() else self.name)
 
     def _in_dispatcher(self, /, *args: Any, **kwargs: Any) -> Any:
         result = _C._call_operator(self.name, args, kwargs, _OF_THE_CALL)
@@ -28,13 +35,13 @@ class CompiledOperator(_operators.CustomOperator):
             raise RuntimeError(f"{self.name}: expected arguments that fit {self.schema}")
         return result
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the operator through the dispatcher."""
         given = (*args, *kwargs.values())
         if _C._has_torch_function(given):
             return _C._call_overrides(self.overload, given, args, kwargs, False)
         if self._is_extended():
-            return super().__call__(*args, **kwargs)
+            return super()._call_slowly(*args, **kwargs)
         return self._in_dispatcher(*args, **kwargs)
 
     def _is_extended(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import flambeau
-from flambeau._C import Tensor
-from flambeau.library._operators import CustomOperator, define, remove, tensors_in
+from flambeau import _C
+from flambeau.library._operators import CustomOperator, UnaliasedKernel, define, remove
 from flambeau.library._schemas import infer_schema, read
 from flambeau.ops import CUSTOM
 
@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 DeviceTypes = str | Sequence[str] | None
 
 
-class CustomOpDef:
+class CustomOpDef(_C._OperatorHandle):
     """Operator that `custom_op` made; a call runs it.
 
     Args:
@@ -40,6 +40,7 @@ class CustomOpDef:
             remove(CUSTOM[key][""])
         self._operator: CustomOperator = define(namespace, read(schema, namespace))
         self._disabled: set[str] = set()
+        self._call_target(self._operator)
 
     @property
     def _qualname(self) -> str:
@@ -49,9 +50,6 @@ class CustomOpDef:
     def _opoverload(self) -> Any:
         return getattr(getattr(flambeau.ops, self._namespace), self._name).default
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._operator(*args, **kwargs)
-
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
@@ -59,7 +57,7 @@ class CustomOpDef:
         """Register a kernel for device types; None: all of them."""
 
         def register(function: Function) -> Function:
-            checked = _unaliased(self._operator, function)
+            checked = UnaliasedKernel(function)
             names = (
                 [""]
                 if device_types is None
@@ -69,6 +67,7 @@ class CustomOpDef:
             )
             for device in names:
                 self._operator.by_device[device] = checked
+            self._operator.changed()
             return function
 
         return register if fn is None else register(fn)
@@ -76,6 +75,7 @@ class CustomOpDef:
     def register_fake(self, fn: Function, /) -> Function:
         """Register what computes shapes and dtypes for meta tensors."""
         self._operator.fake = fn
+        self._operator.changed()
         return fn
 
     def register_autograd(self, backward: Function, /, *, setup_context: Function | None = None) -> None:
@@ -89,36 +89,6 @@ class CustomOpDef:
     def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
         """Cast floating tensors under autocast; as `library.register_autocast`."""
         flambeau.library.register_autocast(self._operator, device_type, cast_inputs)
-
-
-def _unaliased(operator: CustomOperator, function: Function) -> Function:
-    """The kernel, refused when a result is an argument or shares its memory without the schema saying so."""
-
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        places = [p.name for p in operator.schema.parameters if not p.keyword_only]
-        given = list(tensors_in({**dict(zip(places, args, strict=False)), **kwargs}))
-        results = list(tensors_in({"": result if isinstance(result, tuple | list) else [result]}))
-        for i, found in enumerate(results):
-            others = [*given, *results[:i]]
-            if any(_shares(found, other) for other in others):
-                raise RuntimeError(
-                    f"{operator.name}: a result must not share memory with an argument or result; clone it"
-                )
-        return result
-
-    return kernel
-
-
-def _shares(a: Tensor, b: Tensor) -> bool:
-    if a is b:
-        return True
-    if a.device.type == "meta" or b.device.type == "meta" or not a.numel() or not b.numel():
-        return False
-    try:
-        return bool(a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr())
-    except (RuntimeError, NotImplementedError):  # a tensor under a transform has no memory of its own
-        return False
 
 
 def custom_op(

@@ -33,6 +33,32 @@ def apply(operator: CustomOperator, kernel: Callable[..., Any], values: dict[str
     return packed["rebuild"](result) if "rebuild" in packed else result
 
 
+def recorder_of(operator: CustomOperator) -> Any:
+    """Return the Function with which C++ records calls; None where Python code does it.
+
+    Lists of tensors, keyword-only arguments and written arguments need Python code.
+    """
+    schema = operator.schema
+    is_plain = not schema.mutates and all(text == "Tensor" for text in schema.returns)
+    if not is_plain or any(
+        p.keyword_only or (p.type.startswith("Tensor") and "[" in p.type) for p in schema.parameters
+    ):
+        return None
+    backward = operator.backward[0] if operator.backward else _refusing(operator)
+    return type(f"{schema.name}_function", (Function,), {"backward": staticmethod(backward)})
+
+
+def _refusing(operator: CustomOperator) -> Callable[..., Any]:
+    return lambda ctx, *gradients: _refuse(operator)
+
+
+def _refuse(operator: CustomOperator) -> None:
+    raise RuntimeError(
+        f"{operator.name}: the operator has no derivative; call register_autograd() of its "
+        "definition to give it one"
+    )
+
+
 def _unflattened(shape: dict[str, Any], flat: tuple[Any, ...]) -> dict[str, Any]:
     rest, found = iter(flat), {}
     for name, count in shape.items():
@@ -100,10 +126,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 def _backward(operator: CustomOperator, ctx: Any, gradients: tuple[Any, ...]) -> Any:
     if operator.backward is None:
-        raise RuntimeError(
-            f"{operator.name}: the operator has no derivative; call register_autograd() of its "
-            "definition to give it one"
-        )
+        return _refuse(operator)
     given = (ctx.rebuild(gradients),) if ctx.rebuild else gradients
     if ctx.rebuild and isinstance(given[0], tuple):
         given = given[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +11,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau.library._schemas import Schema
-from flambeau.ops import CUSTOM, Overload, OverloadPacket, bind
+from flambeau.ops import CUSTOM, Overload, OverloadPacket, bind, classes_of
 
 Function = Callable[..., Any]
 
@@ -50,8 +51,18 @@ class _Nesting(threading.local):
 _below = _Nesting()
 
 
-class CustomOperator:
-    """One overload with its kernels.
+class UnaliasedKernel:
+    """A kernel whose results must not share memory with arguments; calls of the operator check it."""
+
+    def __init__(self, function: Function) -> None:
+        self.function, self.__name__ = function, getattr(function, "__name__", "kernel")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+class CustomOperator(_C._DefinedOperator):
+    """One overload with its kernels. C++ runs plain calls; all others come to `_call_slowly`.
 
     Args:
         namespace: the library's.
@@ -69,6 +80,37 @@ class CustomOperator:
         self.vmap: Function | None = None
         self.casts: dict[str, Any] = {}
         self._differentiable: Any = None
+        self.callers: list[Any] = []  # objects whose calls C++ passes to this operator
+        self._describe(self.name, self._described_parameters(), self._described_results())
+
+    def _described_parameters(self) -> list[tuple[Any, ...]]:
+        return [
+            (
+                *(p.name, p.type, classes_of(p.type), p.keyword_only, p.name in self.schema.mutates),
+                # A kernel may write to a list: each call needs one of its own.
+                *(
+                    [self.schema.defaults[p.name]]
+                    if p.name in self.schema.defaults and not isinstance(self.schema.defaults[p.name], list)
+                    else []
+                ),
+            )
+            for p in sorted(self.schema.parameters, key=lambda p: p.keyword_only)
+        ]
+
+    def _described_results(self) -> list[tuple[str, Any]]:
+        types = [re.sub(r"\([^)]*\)", "", text) for text in self.schema.returns]
+        return [(text, classes_of(text)) for text in types]
+
+    def changed(self) -> None:
+        """Let the next call look up its kernel again, after a registration."""
+        self._differentiable = None
+        self._forget_kernels()
+
+    def removed(self) -> None:
+        """Let objects that called this operator look it up again."""
+        for caller in self.callers:
+            caller._call_target(None)
+        self.callers.clear()
 
     def add_kernel(self, key: str, token: object, function: Function) -> None:
         """Put a kernel in force for a key, until its token is removed."""
@@ -84,10 +126,11 @@ class CustomOperator:
 
     def _refresh(self, key: str) -> None:
         last = next(reversed(self._registered[key].values()), None) if self._registered.get(key) else None
-        if last is None or last.__name__ == "fallthrough_kernel":
+        if last is None or getattr(last, "__name__", "") == "fallthrough_kernel":
             self.kernels.pop(key, None)
         else:
             self.kernels[key] = last
+        self.changed()
 
     @property
     def name(self) -> str:
@@ -95,7 +138,8 @@ class CustomOperator:
         overload = f".{self.schema.overload}" if self.schema.overload else ""
         return f"{self.namespace}::{self.schema.name}{overload}"
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator under modes, overrides, transforms or autocast, or with odd arguments."""
         given = (*args, *kwargs.values())
         if _C._has_torch_function(given):
             return _C._call_overrides(self.overload, given, args, kwargs, False)
@@ -136,6 +180,23 @@ class CustomOperator:
 
         return apply(self, kernel, values)
 
+    def _kernel_for(self, device: str) -> tuple[Any, ...]:
+        """What C++ runs for tensors of a device, until `changed`."""
+        from flambeau.library._derivatives import recorder_of
+
+        kernel = self._kernel(device)
+        is_unaliased = isinstance(kernel, UnaliasedKernel)
+        is_composite = kernel is self.kernels.get(_IMPLICIT)
+        return (
+            kernel.function if isinstance(kernel, UnaliasedKernel) else kernel,
+            None if is_composite else recorder_of(self),
+            self.backward[1] if self.backward else None,
+            is_unaliased,
+            is_composite,
+            f"Autocast{device.upper()}" in self.kernels or device in self.casts,
+            f"Autograd{device.upper()}" in self.kernels or "Autograd" in self.kernels,
+        )
+
     def _kernel(self, device: str) -> Function:
         if device == "meta":
             named = self.fake or self.kernels.get("Meta")
@@ -170,9 +231,9 @@ class CustomOperator:
         return getattr(packet, self.schema.overload or "default")
 
     def _call(self, kernel: Function, values: dict[str, Any]) -> Any:
-        places = [values[p.name] for p in self.schema.parameters if not p.keyword_only]
-        named = {p.name: values[p.name] for p in self.schema.parameters if p.keyword_only}
-        return kernel(*places, **named)
+        is_unaliased = isinstance(kernel, UnaliasedKernel)
+        function = kernel.function if isinstance(kernel, UnaliasedKernel) else kernel
+        return self._run_kernel(function, is_unaliased, list(values.values()))
 
     def call_kernel(self, kernel: Function, values: dict[str, Any]) -> Any:
         """Run a kernel below Autograd."""
@@ -200,6 +261,8 @@ def define(namespace: str, schema: Schema) -> CustomOperator:
     overloads = CUSTOM.setdefault((namespace, schema.name), {})
     if schema.overload in overloads:
         raise RuntimeError(f"library: {overloads[schema.overload].name} is already defined")
+    for other in overloads.values():
+        other.removed()  # a name that stood for one overload stands for several now
     operator = overloads[schema.overload] = CustomOperator(namespace, schema)
     _forget(namespace, schema.name)
     return operator
@@ -212,6 +275,7 @@ def remove(operator: CustomOperator) -> None:
         del CUSTOM[key][operator.schema.overload]
         if not CUSTOM[key]:
             del CUSTOM[key]
+        operator.removed()
         _forget(*key)
 
 

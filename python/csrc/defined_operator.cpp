@@ -1,0 +1,167 @@
+#include "python/csrc/defined_operator.h"
+
+#include <algorithm>
+
+#include "python/csrc/arg_parser.h"
+#include "python/csrc/autograd.h"
+
+namespace flambeau::python {
+namespace {
+
+bool is_plain_item(const ValueType& type, PyObject* value) {
+  switch (type.kind) {
+    case ValueKind::Tensor:
+      return is_tensor(value);
+    case ValueKind::Integer:
+      return PyLong_CheckExact(value);
+    case ValueKind::Real:
+      return PyFloat_CheckExact(value);
+    case ValueKind::Boolean:
+      return PyBool_Check(value);
+    case ValueKind::Text:
+      return PyUnicode_CheckExact(value);
+    case ValueKind::Number:
+      return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
+             PyComplex_CheckExact(value);
+    case ValueKind::Other:
+      return checked(PyObject_IsInstance(value, type.classes.get())) == 1;
+  }
+  return false;
+}
+
+// --- what a kernel writes to
+// ------------------------------------------------------------------------------------------------
+
+class Versions {
+ public:
+  Versions(const DefinedOperator& op, PyObject* const* values) {
+    for (size_t i = 0; i < op.parameters.size(); ++i) {
+      if (!op.parameters[i].is_written) continue;
+      visit_tensor_values(values[i], [&](const Tensor& t) {
+        if (!t.impl()->is_inference()) before_.emplace_back(t, t.impl()->version());
+      });
+    }
+  }
+  void raise() const {
+    for (const auto& [tensor, version] : before_) {
+      if (tensor.impl()->version() == version) tensor.impl()->bump_version();
+    }
+  }
+
+ private:
+  std::vector<std::pair<Tensor, uint32_t>> before_;
+};
+
+// --- results
+// ------------------------------------------------------------------------------------------------
+
+const char* text_of(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::Tensor:
+      return "Tensor";
+    case ValueKind::Integer:
+      return "int";
+    case ValueKind::Real:
+      return "float";
+    case ValueKind::Boolean:
+      return "bool";
+    case ValueKind::Text:
+      return "str";
+    case ValueKind::Number:
+      return "number";
+    case ValueKind::Other:
+      break;
+  }
+  return "value of its type";
+}
+
+[[noreturn]] void fail_result(const DefinedOperator& op, const ValueType& type, PyObject* value) {
+  fail(ErrorKind::Runtime, op.name, ": expected the kernel to return a ",
+       type.is_list ? "list of " : "", text_of(type.kind), ", got ", Py_TYPE(value)->tp_name,
+       " (unable to cast)");
+}
+
+// The value as a caller receives it: integers become floats, tuples lists.
+Ref result_as(const DefinedOperator& op, const ValueType& type, PyObject* value) {
+  if (value == Py_None && type.kind == ValueKind::Tensor) return Ref::share(value);
+  if (is_plain(type, value)) return Ref::share(value);
+  if (type.is_list && PyTuple_Check(value)) {
+    Ref list = carried(PySequence_List(value));
+    if (is_plain(type, list.get())) return list;
+  }
+  if (!type.is_list && type.kind == ValueKind::Real && PyLong_CheckExact(value))
+    return carried(PyNumber_Float(value));
+  fail_result(op, type, value);
+}
+
+Ref results_as(const DefinedOperator& op, Ref result) {
+  const size_t count = op.results.size();
+  if (count == 1) return result_as(op, op.results[0], result.get());
+  if (count == 0) {
+    check(result.get() == Py_None, op.name, ": expected the kernel to return None, got ",
+          Py_TYPE(result.get())->tp_name, ", as the schema has no results");
+    return result;
+  }
+  check(PyTuple_Check(result.get()) || PyList_Check(result.get()), op.name,
+        ": expected the kernel to return a tuple of ", count, " results, got ",
+        Py_TYPE(result.get())->tp_name);
+  const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(result.get()));
+  check(given == count, op.name, ": expected the kernel to return ", count, " results, got ",
+        given);
+  Ref tuple = carried(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; i < count; ++i) {
+    const auto at = static_cast<Py_ssize_t>(i);
+    PyObject* const item = PySequence_Fast_GET_ITEM(result.get(), at);
+    PyTuple_SET_ITEM(tuple.get(), at, result_as(op, op.results[i], item).release());
+  }
+  return tuple;
+}
+
+// --- memory
+// ------------------------------------------------------------------------------------------------
+
+bool shares_memory(const Tensor& a, const Tensor& b) {
+  if (a.impl() == b.impl()) return true;
+  if (a.impl()->wrapper() || b.impl()->wrapper()) return false;  // no memory of its own
+  if (!a.storage() || !b.storage() || a.numel() == 0 || b.numel() == 0) return false;
+  return a.storage()->data() && a.storage()->data() == b.storage()->data();
+}
+
+void check_unaliased(const DefinedOperator& op, PyObject* const* values, PyObject* result) {
+  std::vector<Tensor> seen;
+  for (size_t i = 0; i < op.parameters.size(); ++i)
+    visit_tensor_values(values[i], [&](const Tensor& t) { seen.push_back(t); });
+  visit_tensor_values(result, [&](const Tensor& t) {
+    const bool is_shared = std::any_of(
+        seen.begin(), seen.end(), [&](const Tensor& other) { return shares_memory(t, other); });
+    check(!is_shared, op.name,
+          ": a result must not share memory with an argument or result; clone it");
+    seen.push_back(t);
+  });
+}
+
+}  // namespace
+
+bool is_plain(const ValueType& type, PyObject* value) {
+  if (value == Py_None) return type.optional;
+  if (!type.is_list) return is_plain_item(type, value);
+  if (!PyList_CheckExact(value)) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) {
+    PyObject* const item = PyList_GET_ITEM(value, i);
+    if (item == Py_None ? !type.optional_items : !is_plain_item(type, item)) return false;
+  }
+  return true;
+}
+
+Ref run_kernel(const DefinedOperator& op, PyObject* function, bool is_unaliased,
+               PyObject* const* values) {
+  const Ref kept = Ref::share(function);  // it may be replaced while it runs
+  const Versions versions(op, values);
+  Ref result = carried(PyObject_Vectorcall(function, values, op.places, op.keywords.get()));
+  versions.raise();
+  result = results_as(op, std::move(result));
+  if (is_unaliased) check_unaliased(op, values, result.get());
+  return result;
+}
+
+}  // namespace flambeau::python
