@@ -13,9 +13,11 @@ bool is_plain_item(const ValueType& type, PyObject* value) {
     case ValueKind::Tensor:
       return is_tensor(value);
     case ValueKind::Integer:
-      return PyLong_CheckExact(value);
+      return PyLong_CheckExact(value) && !exceeds_64_bits(value);
     case ValueKind::Real:
       return PyFloat_CheckExact(value);
+    case ValueKind::Complex:
+      return PyComplex_CheckExact(value);
     case ValueKind::Boolean:
       return PyBool_Check(value);
     case ValueKind::Text:
@@ -63,6 +65,8 @@ const char* text_of(ValueKind kind) {
       return "int";
     case ValueKind::Real:
       return "float";
+    case ValueKind::Complex:
+      return "complex";
     case ValueKind::Boolean:
       return "bool";
     case ValueKind::Text:
@@ -81,16 +85,32 @@ const char* text_of(ValueKind kind) {
        " (unable to cast)");
 }
 
+// A number of NumPy or of a tensor with one element as Python's own; null where it is none.
+Ref number_as(ValueKind kind, PyObject* value) {
+  const bool is_one = is_tensor(value) && tensor_of(value).numel() == 1;
+  if (!is_one && !is_number(value)) return Ref();
+  const Ref held = is_one ? carried(wrap(read_item(tensor_of(value)))) : Ref::share(value);
+  if (kind == ValueKind::Real && !PyComplex_Check(held.get()))
+    return carried(PyNumber_Float(held.get()));
+  if (kind == ValueKind::Complex) {
+    auto* const type = reinterpret_cast<PyObject*>(&PyComplex_Type);
+    return carried(PyObject_CallOneArg(type, held.get()));
+  }
+  if (!PyIndex_Check(held.get())) return Ref();
+  if (kind == ValueKind::Integer) return carried(PyNumber_Index(held.get()));
+  if (kind == ValueKind::Boolean) return Ref(wrap(checked(PyObject_IsTrue(held.get())) == 1));
+  return Ref();
+}
+
 // The value as a caller receives it: integers become floats, tuples lists.
 Ref result_as(const DefinedOperator& op, const ValueType& type, PyObject* value) {
-  if (value == Py_None && type.kind == ValueKind::Tensor) return Ref::share(value);
+  if (value == Py_None && type.kind == ValueKind::Tensor && !type.is_list) return Ref::share(value);
   if (is_plain(type, value)) return Ref::share(value);
   if (type.is_list && PyTuple_Check(value)) {
     Ref list = carried(PySequence_List(value));
     if (is_plain(type, list.get())) return list;
   }
-  if (!type.is_list && type.kind == ValueKind::Real && PyLong_CheckExact(value))
-    return carried(PyNumber_Float(value));
+  if (Ref number = type.is_list ? Ref() : number_as(type.kind, value)) return number;
   fail_result(op, type, value);
 }
 
@@ -102,9 +122,9 @@ Ref results_as(const DefinedOperator& op, Ref result) {
           Py_TYPE(result.get())->tp_name, ", as the schema has no results");
     return result;
   }
-  check(PyTuple_Check(result.get()) || PyList_Check(result.get()), op.name,
-        ": expected the kernel to return a tuple of ", count, " results, got ",
-        Py_TYPE(result.get())->tp_name);
+  check_type(PyTuple_Check(result.get()) || PyList_Check(result.get()), op.name,
+             ": expected the kernel to return a tuple of ", count, " results, got ",
+             Py_TYPE(result.get())->tp_name);
   const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(result.get()));
   check(given == count, op.name, ": expected the kernel to return ", count, " results, got ",
         given);
@@ -140,6 +160,34 @@ void check_unaliased(const DefinedOperator& op, PyObject* const* values, PyObjec
   });
 }
 
+// --- arguments
+// ------------------------------------------------------------------------------------------------
+
+bool is_preset(const DefinedParameter& parameter, PyObject* value) {
+  PyObject* const preset = parameter.preset.get();
+  if (!preset || value == preset) return preset != nullptr;
+  return Py_TYPE(value) == Py_TYPE(preset) &&
+         checked(PyObject_RichCompareBool(value, preset, Py_EQ)) == 1;
+}
+
+// Kernels may lack the last parameters of the schema: values that are the default are left out.
+Ref call_with(const DefinedOperator& op, PyObject* function, PyObject* const* values) {
+  size_t given = op.places;
+  while (given > 0 && is_preset(op.parameters[given - 1], values[given - 1])) --given;
+  SmallVector<PyObject*, 16> passed;
+  for (size_t i = 0; i < given; ++i) passed.push_back(values[i]);
+  if (op.places == op.parameters.size())
+    return carried(PyObject_Vectorcall(function, passed.data(), given, nullptr));
+  const Ref names = carried(PyList_New(0));
+  for (size_t i = op.places; i < op.parameters.size(); ++i) {
+    if (is_preset(op.parameters[i], values[i])) continue;
+    passed.push_back(values[i]);
+    checked(PyList_Append(names.get(), op.parameters[i].name.get()));
+  }
+  const Ref keywords = carried(PyList_AsTuple(names.get()));
+  return carried(PyObject_Vectorcall(function, passed.data(), given, keywords.get()));
+}
+
 }  // namespace
 
 bool is_plain(const ValueType& type, PyObject* value) {
@@ -157,7 +205,7 @@ Ref run_kernel(const DefinedOperator& op, PyObject* function, bool is_unaliased,
                PyObject* const* values) {
   const Ref kept = Ref::share(function);  // it may be replaced while it runs
   const Versions versions(op, values);
-  Ref result = carried(PyObject_Vectorcall(function, values, op.places, op.keywords.get()));
+  Ref result = call_with(op, function, values);
   versions.raise();
   result = results_as(op, std::move(result));
   if (is_unaliased) check_unaliased(op, values, result.get());

@@ -9,7 +9,7 @@
 
 namespace flambeau::python {
 
-enum class ValueKind : uint8_t { Tensor, Integer, Real, Boolean, Text, Number, Other };
+enum class ValueKind : uint8_t { Tensor, Integer, Real, Complex, Boolean, Text, Number, Other };
 
 struct ValueType {
   ValueKind kind = ValueKind::Other;
@@ -28,7 +28,7 @@ struct DefinedKernel {
   Ref recorder;  // the class of autograd.Function; null: Python code records the derivative
   Ref setup;     // setup_context of the derivative, or null
   bool is_unaliased = false;  // results share no memory with arguments
-  bool is_composite = false;  // Autograd sees the operators inside
+  bool is_composite = false;  // Autograd records the operators inside
   bool casts = false;         // autocast does something
   bool is_wrapped = false;    // a kernel for Autograd comes first
 };
@@ -37,7 +37,6 @@ struct DefinedOperator {
   std::string name;
   std::vector<DefinedParameter> parameters;  // positional ones first
   size_t places = 0;                         // how many are positional
-  Ref keywords;                              // names of the others, or null
   std::vector<ValueType> results;
   std::array<DefinedKernel, kNumDeviceTypes> kernels;
 };

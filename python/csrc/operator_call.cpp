@@ -102,7 +102,9 @@ bool place(const DefinedOperator& op, const Arguments& given, Values& values) {
     values[at] = given.values[given.positional + k];
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i]) values[i] = op.parameters[i].preset.get();
+    const bool is_left_out = !values[i];
+    if (is_left_out) values[i] = op.parameters[i].preset.get();
+    if (is_left_out && values[i] && PyList_Check(values[i]) && i + 1 < values.size()) return false;
     if (!values[i] || !is_plain(op.parameters[i].type, values[i])) return false;
   }
   return true;
@@ -288,9 +290,10 @@ void handle_dealloc(PyObject* self) {
 
 ValueKind kind_from(std::string_view text) {
   constexpr std::pair<std::string_view, ValueKind> kKinds[] = {
-      {"Tensor", ValueKind::Tensor}, {"int", ValueKind::Integer},  {"SymInt", ValueKind::Integer},
-      {"float", ValueKind::Real},    {"bool", ValueKind::Boolean}, {"str", ValueKind::Text},
-      {"Scalar", ValueKind::Number}};
+      {"Tensor", ValueKind::Tensor},   {"int", ValueKind::Integer},
+      {"SymInt", ValueKind::Integer},  {"float", ValueKind::Real},
+      {"complex", ValueKind::Complex}, {"bool", ValueKind::Boolean},
+      {"str", ValueKind::Text},        {"Scalar", ValueKind::Number}};
   for (const auto& [name, kind] : kKinds) {
     if (name == text) return kind;
   }
@@ -321,7 +324,6 @@ PyObject* describe(PyObject* self, PyObject* given) {
       return nullptr;
     DefinedOperator& op = operator_of(self);
     check(op.name.empty(), "_describe: expected to be called once, got ", name);
-    Ref keywords = Ref::checked(PyList_New(0));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parameters); ++i) {
       PyObject *its_name, *classes, *preset = nullptr;
       const char* type;
@@ -333,7 +335,6 @@ PyObject* describe(PyObject* self, PyObject* given) {
       PyUnicode_InternInPlace(&its_name);
       op.parameters.push_back({Ref(its_name), preset ? Ref::share(preset) : Ref(),
                                type_from(type, classes), keyword_only != 0, is_written != 0});
-      if (keyword_only) checked(PyList_Append(keywords.get(), its_name));
       if (!keyword_only) ++op.places;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(results); ++i) {
@@ -342,8 +343,6 @@ PyObject* describe(PyObject* self, PyObject* given) {
       if (!PyArg_ParseTuple(PyList_GET_ITEM(results, i), "sO", &type, &classes)) return nullptr;
       op.results.push_back(type_from(type, classes));
     }
-    if (op.places < op.parameters.size())
-      op.keywords = Ref::checked(PyList_AsTuple(keywords.get()));
     op.name = name;
     return wrap_none();
   });

@@ -8,6 +8,7 @@ Other namespaces hold what `flambeau.library` has defined.
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import sys
 from collections.abc import Callable
@@ -193,9 +194,9 @@ class OverloadPacket(_C._OperatorHandle):
         defined = list(self.custom().values())
         if len(defined) == 1:
             return _followed(self, defined[0])
-        for operator in defined:
-            if _fits(operator.schema.parameters, args, kwargs):
-                return operator
+        for found in defined:
+            if _fits(found.schema.parameters, args, kwargs, _is_convertible):
+                return found
         raise RuntimeError(
             f"{self.qualified}: the arguments failed to match any schema of {self.overloads()}"
         )
@@ -302,32 +303,60 @@ def bind(
     kwargs: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the value of every parameter of a schema; RuntimeError for arguments that it does not take."""
-    given = _given(f"{name}()", parameters, args, kwargs)
+    given = _given(f"{name}()", parameters, args, kwargs, _is_convertible)
     values = {name: list(value) if isinstance(value, list) else value for name, value in defaults.items()}
     values |= given
-    return {p.name: _converted(p.type, values.get(p.name)) for p in parameters}
+    return {p.name: converted(p.type, values.get(p.name)) for p in parameters}
 
 
-def _converted(type_: str, value: Any) -> Any:
-    """The value as a kernel receives it: ints as floats, tuples as lists, numbers as tensors."""
+def converted(type_: str, value: Any) -> Any:
+    """Return the value as a kernel of Python receives it: ints as floats, tuples as lists."""
     if value is None:
         return None
     type_ = type_.removesuffix("?")
     if type_.endswith("]"):
         element, _, size = type_[:-1].rpartition("[")
         if isinstance(value, list | tuple):
-            return [_converted(element, item) for item in value]
-        return [_converted(element, value)] * int(size)
-    if type_ == "Tensor" and not isinstance(value, _C.Tensor):
-        import flambeau
+            return [converted(element, item) for item in value]
+        return [converted(element, value)] * int(size or 1)
+    if type_ == "Device" and isinstance(value, str):
+        return _C.device(value)
+    kind = {"float": float, "int": int, "SymInt": int, "bool": bool, "complex": complex}.get(type_)
+    return value if kind is None or type(value) is kind else kind(value)
 
-        return flambeau.tensor(value)
-    return float(value) if type_ == "float" and isinstance(value, int) else value
+
+def _is_convertible(type_: str, value: Any) -> bool:
+    """Whether a kernel of Python takes the value, as PyTorch converts numbers."""
+    if type_.endswith("?"):
+        return value is None or _is_convertible(type_[:-1], value)
+    if type_.endswith("]"):
+        element, _, size = type_[:-1].rpartition("[")
+        if isinstance(value, list | tuple):
+            return all(_is_convertible(element, item) for item in value)
+        return bool(size) and _is_convertible(element, value)
+    is_one = isinstance(value, _C.Tensor) and value.numel() == 1 and not value.requires_grad
+    if type_ in ("int", "SymInt"):
+        is_integer = is_one and not (value.is_floating_point() or value.is_complex())
+        return is_integer or (hasattr(value, "__index__") and _fits_64_bits(value))
+    if type_ == "float":
+        return is_one or isinstance(value, bool | int | float)
+    if type_ == "bool":
+        return is_one or isinstance(value, bool | int)
+    return isinstance(value, _C.Tensor) if type_ == "Tensor" else _takes(type_, value)
+
+
+def _fits_64_bits(value: Any) -> bool:
+    return not isinstance(value, _C.Tensor) and -(2**63) <= operator.index(value) < 2**63
 
 
 def _given(
-    who: str, parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    who: str,
+    parameters: tuple[Parameter, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    takes: Callable[[str, Any], bool] | None = None,
 ) -> dict[str, Any]:
+    takes = takes or _takes
     places = [p for p in parameters if not p.keyword_only]
     if len(args) > len(places):
         raise RuntimeError(f"{who}: expected at most {len(places)} arguments, got {len(args)}")
@@ -348,7 +377,7 @@ def _given(
                     f"{who}: missing value for argument '{parameter.name}'; expected one of type "
                     f"'{parameter.type}'"
                 )
-        elif not _takes(parameter.type, given[parameter.name]):
+        elif not takes(parameter.type, given[parameter.name]):
             raise RuntimeError(
                 f"{who}: Expected a value of type '{parameter.type}' for argument '{parameter.name}', got "
                 f"type '{type(given[parameter.name]).__name__}'"
@@ -356,14 +385,20 @@ def _given(
     return given
 
 
-def _fits(parameters: tuple[Parameter, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _fits(
+    parameters: tuple[Parameter, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    takes: Callable[[str, Any], bool] | None = None,
+) -> bool:
+    takes = takes or _takes
     places = [p for p in parameters if not p.keyword_only]
     given = {p.name: value for p, value in zip(places, args, strict=False)} | kwargs
     required = {p.name for p in parameters if p.required}
     return (
         len(args) <= len(places)
         and required <= given.keys() <= {p.name for p in parameters}
-        and all(p.name not in given or _takes(p.type, given[p.name]) for p in parameters)
+        and all(p.name not in given or takes(p.type, given[p.name]) for p in parameters)
     )
 
 
@@ -387,7 +422,8 @@ _TAKES: dict[str, tuple[type, ...]] = {
 
 def classes_of(type_: str) -> tuple[type, ...]:
     """Return the classes of the values of a type, or of the items of a list."""
-    return _TAKES.get(re.sub(r"\?|\[.*", "", type_), (object,))
+    base = re.sub(r"\?|\[.*", "", type_)
+    return (_C.device,) if base == "Device" else _TAKES.get(base, (object,))
 
 
 def _takes(type_: str, value: Any) -> bool:

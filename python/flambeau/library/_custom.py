@@ -39,6 +39,7 @@ class CustomOpDef(_C._OperatorHandle):
         if CUSTOM.get(key, {}).get("") is not None:  # a module that is run again defines its operators again
             remove(CUSTOM[key][""])
         self._operator: CustomOperator = define(namespace, read(schema, namespace))
+        self._operator.is_opaque = True
         self._disabled: set[str] = set()
         self._call_target(self._operator)
 

@@ -79,6 +79,9 @@ class CustomOperator(_C._DefinedOperator):
         self.backward: tuple[Function, Function | None] | None = None
         self.vmap: Function | None = None
         self.casts: dict[str, Any] = {}
+        #: Whether Autograd records the operator itself, which then needs a derivative; else its kernel
+        #: is recorded, operator by operator.
+        self.is_opaque = False
         self._differentiable: Any = None
         self.callers: list[Any] = []  # objects whose calls C++ passes to this operator
         self._describe(self.name, self._described_parameters(), self._described_results())
@@ -87,12 +90,7 @@ class CustomOperator(_C._DefinedOperator):
         return [
             (
                 *(p.name, p.type, classes_of(p.type), p.keyword_only, p.name in self.schema.mutates),
-                # A kernel may write to a list: each call needs one of its own.
-                *(
-                    [self.schema.defaults[p.name]]
-                    if p.name in self.schema.defaults and not isinstance(self.schema.defaults[p.name], list)
-                    else []
-                ),
+                *([self.schema.defaults[p.name]] if p.name in self.schema.defaults else []),
             )
             for p in sorted(self.schema.parameters, key=lambda p: p.keyword_only)
         ]
@@ -172,7 +170,7 @@ class CustomOperator(_C._DefinedOperator):
             finally:
                 _below.operators.pop()
         kernel = self._kernel(device)
-        if kernel is self.kernels.get(_IMPLICIT) or not (
+        if not (self._is_recorded(kernel) or self.vmap is not None) or not (
             self.vmap is not None or (flambeau.is_grad_enabled() and any(t.requires_grad for t in tensors))
         ):
             return self._run(kernel, values)
@@ -186,7 +184,7 @@ class CustomOperator(_C._DefinedOperator):
 
         kernel = self._kernel(device)
         is_unaliased = isinstance(kernel, UnaliasedKernel)
-        is_composite = kernel is self.kernels.get(_IMPLICIT)
+        is_composite = not self._is_recorded(kernel)
         return (
             kernel.function if isinstance(kernel, UnaliasedKernel) else kernel,
             None if is_composite else recorder_of(self),
@@ -196,6 +194,10 @@ class CustomOperator(_C._DefinedOperator):
             f"Autocast{device.upper()}" in self.kernels or device in self.casts,
             f"Autograd{device.upper()}" in self.kernels or "Autograd" in self.kernels,
         )
+
+    def _is_recorded(self, kernel: Function) -> bool:
+        is_composite = kernel is self.kernels.get(_IMPLICIT)
+        return not is_composite and (self.is_opaque or self.backward is not None)
 
     def _kernel(self, device: str) -> Function:
         if device == "meta":

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import flambeau
 from flambeau._C import Tensor
-from flambeau.ops import Parameter, parameters_of
+from flambeau.ops import Parameter, converted, parameters_of
 
 _NAME = re.compile(r"\s*(?:(?P<ns>\w+)::)?(?P<base>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)\Z", re.S)
 
@@ -123,9 +123,11 @@ def read(text: str, namespace: str) -> Schema:
     returns = tuple(
         part.strip().split(" ")[0] for part in re.split(r",\s*(?![^\[(]*[\])])", results) if part.strip()
     )
+    types = {p.name: p.type for p in parameters}
+    defaults = {name: converted(types[name], value) for name, value in _defaults(text).items()}
     mutates = re.findall(r"\(\w+!(?:\s*->[^)]*)?\)\??(?:\[\d*\])?\??\s+(\w+)", text[: text.rindex(") ->")])
     return Schema(
-        found["base"], found["overload"] or "", text, parameters, _defaults(text), frozenset(mutates), returns
+        found["base"], found["overload"] or "", text, parameters, defaults, frozenset(mutates), returns
     )
 
 
