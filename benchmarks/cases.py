@@ -7,6 +7,7 @@ networks in networks.py.
 """
 
 from families import FAMILIES, Case
+from layers import LAYERS
 from movement import MOVEMENT
 from networks import LSTM, RESNET, TINY
 
@@ -240,6 +241,7 @@ CASES = [
     conv(512, 512, 7, 3, 1),
     conv(64, 256, 56, 1, 1),
     *FAMILIES,
+    *LAYERS,
     *MOVEMENT,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
