@@ -8,16 +8,14 @@ Other namespaces hold what `flambeau.library` has defined.
 from __future__ import annotations
 
 import functools
-import operator
-import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from flambeau import _C
+from flambeau._schema_arguments import Parameter, _fits, _given, _is_convertible, parameters_of
 
 Function = Callable[..., Any]
 
@@ -261,182 +259,6 @@ def _overloads() -> dict[str, list[str]]:
     for base, overload in _schemas():
         found.setdefault(base, []).append(overload)
     return found
-
-
-# --- arguments -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of a schema."""
-
-    name: str
-    type: str  # without alias: "Tensor", "int[2]", "Scalar?"
-    required: bool
-    keyword_only: bool
-
-
-def parameters_of(schema: str) -> tuple[Parameter, ...]:
-    """Read the arguments of a schema.
-
-    >>> [p.name for p in parameters_of("add.Scalar(Tensor self, Scalar other, *, Scalar alpha=1) -> Tensor")]
-    ['self', 'other', 'alpha']
-    """
-    text = schema[schema.index("(") + 1 : schema.rindex(") ->")]
-    found: list[Parameter] = []
-    keyword_only = False
-    for part in re.split(r",\s*(?![^\[(]*[\])])", text) if text else ():
-        if part == "*":
-            keyword_only = True
-            continue
-        declared, _, default = part.partition("=")
-        type_, _, name = declared.rpartition(" ")
-        found.append(Parameter(name, re.sub(r"\([^)]*\)", "", type_), not default, keyword_only))
-    return tuple(found)
-
-
-def bind(
-    name: str,
-    parameters: tuple[Parameter, ...],
-    defaults: dict[str, Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the value of every parameter of a schema; RuntimeError for arguments that it does not take."""
-    given = _given(f"{name}()", parameters, args, kwargs, _is_convertible)
-    values = {name: list(value) if isinstance(value, list) else value for name, value in defaults.items()}
-    values |= given
-    return {p.name: converted(p.type, values.get(p.name)) for p in parameters}
-
-
-def converted(type_: str, value: Any) -> Any:
-    """Return the value as a kernel of Python receives it: ints as floats, tuples as lists."""
-    if value is None:
-        return None
-    type_ = type_.removesuffix("?")
-    if type_.endswith("]"):
-        element, _, size = type_[:-1].rpartition("[")
-        if isinstance(value, list | tuple):
-            return [converted(element, item) for item in value]
-        return [converted(element, value)] * int(size or 1)
-    if type_ == "Device" and isinstance(value, str):
-        return _C.device(value)
-    kind = {"float": float, "int": int, "SymInt": int, "bool": bool, "complex": complex}.get(type_)
-    return value if kind is None or type(value) is kind else kind(value)
-
-
-def _is_convertible(type_: str, value: Any) -> bool:
-    """Whether a kernel of Python takes the value, as PyTorch converts numbers."""
-    if type_.endswith("?"):
-        return value is None or _is_convertible(type_[:-1], value)
-    if type_.endswith("]"):
-        element, _, size = type_[:-1].rpartition("[")
-        if isinstance(value, list | tuple):
-            return all(_is_convertible(element, item) for item in value)
-        return bool(size) and _is_convertible(element, value)
-    is_one = isinstance(value, _C.Tensor) and value.numel() == 1 and not value.requires_grad
-    if type_ in ("int", "SymInt"):
-        is_integer = is_one and not (value.is_floating_point() or value.is_complex())
-        return is_integer or (hasattr(value, "__index__") and _fits_64_bits(value))
-    if type_ == "float":
-        return is_one or isinstance(value, bool | int | float)
-    if type_ == "bool":
-        return is_one or isinstance(value, bool | int)
-    return isinstance(value, _C.Tensor) if type_ == "Tensor" else _takes(type_, value)
-
-
-def _fits_64_bits(value: Any) -> bool:
-    return not isinstance(value, _C.Tensor) and -(2**63) <= operator.index(value) < 2**63
-
-
-def _given(
-    who: str,
-    parameters: tuple[Parameter, ...],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    takes: Callable[[str, Any], bool] | None = None,
-) -> dict[str, Any]:
-    takes = takes or _takes
-    places = [p for p in parameters if not p.keyword_only]
-    if len(args) > len(places):
-        raise RuntimeError(f"{who}: expected at most {len(places)} arguments, got {len(args)}")
-    given = {p.name: value for p, value in zip(places, args, strict=False)}
-    known = {p.name for p in parameters}
-    for name in kwargs:
-        if name not in known:
-            raise RuntimeError(
-                f"{who}: got an unknown keyword argument '{name}'; expected one of {sorted(known)}"
-            )
-        if name in given:
-            raise RuntimeError(f"{who}: got two values for argument '{name}'; expected one")
-    given |= kwargs
-    for parameter in parameters:
-        if parameter.name not in given:
-            if parameter.required:
-                raise RuntimeError(
-                    f"{who}: missing value for argument '{parameter.name}'; expected one of type "
-                    f"'{parameter.type}'"
-                )
-        elif not takes(parameter.type, given[parameter.name]):
-            raise RuntimeError(
-                f"{who}: Expected a value of type '{parameter.type}' for argument '{parameter.name}', got "
-                f"type '{type(given[parameter.name]).__name__}'"
-            )
-    return given
-
-
-def _fits(
-    parameters: tuple[Parameter, ...],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    takes: Callable[[str, Any], bool] | None = None,
-) -> bool:
-    takes = takes or _takes
-    places = [p for p in parameters if not p.keyword_only]
-    given = {p.name: value for p, value in zip(places, args, strict=False)} | kwargs
-    required = {p.name for p in parameters if p.required}
-    return (
-        len(args) <= len(places)
-        and required <= given.keys() <= {p.name for p in parameters}
-        and all(p.name not in given or takes(p.type, given[p.name]) for p in parameters)
-    )
-
-
-_NUMBER = (bool, int, float, complex)
-_TAKES: dict[str, tuple[type, ...]] = {
-    "Tensor": (_C.Tensor, *_NUMBER),  # a number stands for a tensor of no dimension
-    "Scalar": _NUMBER,
-    "int": (int,),
-    "SymInt": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "str": (str,),
-    "ScalarType": (_C.dtype,),
-    "Layout": (_C.layout,),
-    "MemoryFormat": (_C.memory_format,),
-    "Generator": (_C.Generator,),
-    "Device": (_C.device, str),
-    "complex": (int, float, complex),
-}
-
-
-def classes_of(type_: str) -> tuple[type, ...]:
-    """Return the classes of the values of a type, or of the items of a list."""
-    base = re.sub(r"\?|\[.*", "", type_)
-    return (_C.device,) if base == "Device" else _TAKES.get(base, (object,))
-
-
-def _takes(type_: str, value: Any) -> bool:
-    if type_.endswith("?"):
-        return value is None or _takes(type_[:-1], value)
-    if type_.endswith("]"):
-        element, _, size = type_[:-1].rpartition("[")
-        if isinstance(value, list | tuple):
-            return all(_takes(element, item) for item in value)
-        return bool(size) and _takes(element, value)
-    if type_ in ("int", "SymInt", "float") and isinstance(value, bool):
-        return False
-    return isinstance(value, _TAKES.get(type_, object))
 
 
 # --- names ---------------------------------------------------------------------------------------

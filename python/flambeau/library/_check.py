@@ -7,8 +7,8 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
+from flambeau._schema_arguments import bind
 from flambeau.library._operators import CustomOperator, find, tensors_in
-from flambeau.ops import bind
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import _C
+from flambeau._schema_arguments import bind
 from flambeau.library import _operators
 from flambeau.library._schemas import Schema, read
-from flambeau.ops import CUSTOM, bind
+from flambeau.ops import CUSTOM
 
 _OF_THE_CALL = 0  # the keys of the arguments and the thread
 _seen = 0

@@ -10,8 +10,9 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._schema_arguments import bind, classes_of
 from flambeau.library._schemas import Schema
-from flambeau.ops import CUSTOM, Overload, OverloadPacket, bind, classes_of
+from flambeau.ops import CUSTOM, Overload, OverloadPacket
 
 Function = Callable[..., Any]
 

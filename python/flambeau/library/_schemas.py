@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import flambeau
 from flambeau._C import Tensor
-from flambeau.ops import Parameter, converted, parameters_of
+from flambeau._schema_arguments import Parameter, converted, parameters_of
 
 _NAME = re.compile(r"\s*(?:(?P<ns>\w+)::)?(?P<base>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)\Z", re.S)
 
