@@ -3,6 +3,7 @@
 // instantiate once for each signature. Others include signature.h.
 #include <tuple>
 
+#include "aten/dispatch/recording.h"
 #include "aten/dispatch/signature.h"
 #include "aten/dispatch/stack.h"
 
@@ -172,9 +173,51 @@ void Signature<R (*)(DispatchKeySet, Args...)>::call(void* kernel, DispatchKeySe
   call_with(reinterpret_cast<Kernel>(kernel), keys, stack, std::index_sequence_for<Args...>());
 }
 
+// The log of a call that is to be recorded, if that needs no boxes: results are not recorded.
+inline recording::Log* log_of_call(const OperatorEntry& op, DispatchKeySet keys) {
+  if (keys.highest() != static_cast<int>(DispatchKey::Tracing)) return nullptr;
+  recording::Log* const log = recording::current;
+  const bool is_plain =
+      log && !log->options.results &&
+      !__atomic_load_n(&op.boxed[static_cast<int>(DispatchKey::Tracing)], __ATOMIC_ACQUIRE);
+  return is_plain ? log : nullptr;
+}
+
+template <typename T>
+bool holds_tensor(const T&) {
+  return false;
+}
+inline bool holds_tensor(const Tensor& tensor) { return tensor.defined(); }
+inline bool holds_tensor(TensorList) { return true; }
+inline bool holds_tensor(const std::vector<Tensor>&) { return true; }
+template <typename T>
+bool holds_tensor(const std::optional<T>& value) {
+  return value && holds_tensor(*value);
+}
+
+template <typename P, typename T>
+void note_argument(recording::Log& log, const T& value) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    log.note(value);
+  } else if constexpr (std::is_same_v<T, TensorList>) {
+    log.note(value);
+  } else {
+    log.note(BoxOf<P>::box(value));
+  }
+}
+
 template <typename R, typename... Args>
 R Signature<R (*)(DispatchKeySet, Args...)>::boxed(DispatchKeySet keys, Args... args) {
   const OperatorEntry& op = *adapted;
+  if (recording::Log* const log = log_of_call(op, keys)) {
+    const int32_t event = log->begin(op, (holds_tensor(args) || ...));
+    if (log->options.shapes) (note_argument<Args>(*log, args), ...);
+    const DispatchKeySet rest = keys - recording::kKey;
+    void* const kernel = op.lookup(rest);
+    const recording::Scope scope(log, event);
+    log->launch();
+    return reinterpret_cast<Kernel>(kernel)(rest, static_cast<Args&&>(args)...);
+  }
   Stack stack;
   (push_boxed<Boxed<Args>>(stack, args), ...);
   run_boxed(op, keys, stack);

@@ -4,7 +4,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
 
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/operator_traits.h"
@@ -41,24 +46,6 @@ struct AtThreadEnd {
 };
 thread_local AtThreadEnd at_thread_end;
 
-void describe(const Tensor& t, Argument& out) {
-  if (!t.defined()) return;
-  out.tensors.push_back({DimVector(t.sizes()), DimVector(t.strides()), t.dtype()});
-}
-
-Argument described(const IValue& value) {
-  Argument out;
-  if (value.is_tensor()) {
-    describe(value.tensor(), out);
-  } else if (const auto* list = std::get_if<std::vector<Tensor>>(&value.payload())) {
-    out.is_list = true;
-    for (const Tensor& t : *list) describe(t, out);
-  } else {
-    out.value = value;
-  }
-  return out;
-}
-
 bool takes_tensors(const Stack& stack) {
   for (size_t i = 0; i < stack.size(); ++i) {
     if (stack[i].is_tensor()) return true;
@@ -67,18 +54,18 @@ bool takes_tensors(const Stack& stack) {
   return false;
 }
 
-// The node that the operator may make has this number. Without gradients it makes none.
-int64_t sequence_of(const Stack& stack) {
-  const bool records = thread_state.grad_enabled &&
-                       !(thread_state.excluded & DispatchKeySet(DispatchKey::Autograd).bits());
-  return records && next_sequence && takes_tensors(stack) ? next_sequence() : -1;
-}
-
 void record_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const DispatchKeySet rest = keys - kKey;
-  if (!current) return redispatch_boxed(op, rest, stack);
-  const Scope scope(current, current->begin(op, stack));
+  Log* const log = current;
+  if (!log) return redispatch_boxed(op, rest, stack);
+  const int32_t event = log->begin(op, takes_tensors(stack));
+  if (log->options.shapes) {
+    for (size_t i = 0; i < stack.size(); ++i) log->note(stack[i]);
+  }
+  log->launch();
+  const Scope scope(log, event);
   redispatch_boxed(op, rest, stack);
+  if (log->options.results && log == log_of_thread()) log->note_results(event, stack);
 }
 
 void record_memory(const void* block, int64_t bytes) noexcept {
@@ -90,7 +77,39 @@ void record_memory(const void* block, int64_t bytes) noexcept {
   }
 }
 
+thread_local constinit Log* paused = nullptr;
+
+#if defined(__x86_64__)
+// Bit 8 of edx: the counter runs at one rate in all states of the processor (AMD and Intel manuals,
+// CPUID leaf 0x80000007).
+bool has_steady_counter() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1U << 8));
+}
+const bool kHasSteadyCounter = has_steady_counter();
+#endif
+
+// Both clocks at one moment, when the library was loaded: the longer ago, the better the rate.
+struct Anchor {
+  int64_t ns = now(), ticks = recording::ticks();
+};
+const Anchor kAnchor;
+
 }  // namespace
+
+int64_t ticks() {
+#if defined(__x86_64__)
+  if (kHasSteadyCounter) [[likely]]
+    return static_cast<int64_t>(__rdtsc());
+#endif
+  return now();
+}
+
+int64_t sequence_of(bool takes_tensors) {
+  const bool records = thread_state.grad_enabled &&
+                       !(thread_state.excluded & DispatchKeySet(DispatchKey::Autograd).bits());
+  return records && next_sequence && takes_tensors ? next_sequence() : -1;
+}
 
 int64_t now() {
   timespec time;
@@ -99,6 +118,7 @@ int64_t now() {
 }
 
 Log::Log(Options given) : options(given), serial(next_serial()), start_time(now()) {
+  start_ticks_ = ticks();
   events.reserve(kFirstEvents);
   first_bytes = total_bytes_ = cpu_allocator()->stats().allocated_bytes;
   enter_thread();
@@ -126,38 +146,79 @@ int32_t Log::push(Kind kind, int32_t name, int64_t sequence) {
 
 int32_t Log::begin(Kind kind, int32_t name, int64_t sequence) {
   const int32_t index = push(kind, name, sequence);
-  events.back().start = now();
+  launch();
   return index;
 }
 
-int32_t Log::begin(const OperatorEntry& op, const Stack& stack) {
-  const int32_t index = push(Kind::Operator, -1, sequence_of(stack));
+int32_t Log::begin(const OperatorEntry& op, bool takes_tensors) {
+  const int32_t index = push(Kind::Operator, -1, sequence_of(takes_tensors));
   Event& event = events.back();
   event.op = &op;
-  if (options.shapes) {
-    event.arguments = static_cast<int32_t>(arguments.size());
-    std::vector<Argument>& kept = arguments.emplace_back();
-    kept.reserve(stack.size());
-    for (size_t i = 0; i < stack.size(); ++i) kept.push_back(described(stack[i]));
-  }
-  event.start = now();
+  if (options.shapes) event.arguments = static_cast<int64_t>(arguments.size());
   return index;
 }
 
-int32_t Log::begin(Kind kind, const Note& note) {
-  const int32_t index = push(kind, intern(note.name), note.sequence);
+int32_t Log::begin(Kind kind, const Note& given) {
+  const int32_t index = push(kind, intern(given.name), given.sequence);
   if (options.shapes && kind == Kind::Node) {
-    events.back().arguments = static_cast<int32_t>(arguments.size());
-    std::vector<Argument>& kept = arguments.emplace_back();
-    for (const Tensor& t : note.tensors) describe(t, kept.emplace_back());
+    events.back().arguments = static_cast<int64_t>(arguments.size());
+    for (const Tensor& t : given.tensors) note(t);
   }
-  events.back().start = now();
+  launch();
   return index;
+}
+
+Argument& Log::next_argument() {
+  ++events.back().argument_count;
+  Argument& out = arguments.emplace_back();
+  out.first = tensors.size();
+  return out;
+}
+
+void Log::describe(const Tensor& t, Argument& out) {
+  if (!t.defined()) return;
+  Described& described = tensors.emplace_back();
+  described.sizes = numbers.size();
+  described.dim = static_cast<uint32_t>(t.dim());
+  described.dtype = t.dtype();
+  numbers.insert(numbers.end(), t.sizes().begin(), t.sizes().end());
+  numbers.insert(numbers.end(), t.strides().begin(), t.strides().end());
+  if (options.results) {
+    described.tensor = reinterpret_cast<uintptr_t>(t.impl());
+    described.storage = reinterpret_cast<uintptr_t>(t.storage().get());
+    described.offset = t.storage_offset();
+  }
+  ++out.count;
+}
+
+void Log::note(const Tensor& tensor) { describe(tensor, next_argument()); }
+
+void Log::note(TensorList list) {
+  Argument& out = next_argument();
+  out.is_list = true;
+  for (const Tensor& t : list) describe(t, out);
+}
+
+void Log::note(const IValue& value) {
+  if (value.is_tensor()) return note(value.tensor());
+  if (const auto* list = std::get_if<std::vector<Tensor>>(&value.payload()))
+    return note(TensorList(*list));
+  next_argument().value = value;
+}
+
+void Log::note_results(int32_t event, const Stack& stack) {
+  Event& noted = events[event];
+  noted.results = static_cast<int64_t>(arguments.size());
+  for (size_t i = 0; i < stack.size(); ++i) {
+    note(stack[i]);  // counts for the last event
+    --events.back().argument_count;
+    ++noted.result_count;
+  }
 }
 
 void Log::end(int32_t event) noexcept {
   if (event < 0 || static_cast<size_t>(event) >= events.size()) return;
-  if (events[event].end < 0) events[event].end = now();
+  if (events[event].end < 0) events[event].end = ticks();
   for (int32_t at = open_; at >= 0; at = events[at].parent) {
     if (at != event) continue;
     open_ = events[event].parent;
@@ -173,14 +234,24 @@ void Log::note_memory(const void* block, int64_t bytes) {
   }
   total_bytes_ += bytes;
   memory.push_back(
-      {now(), bytes, total_bytes_, reinterpret_cast<uintptr_t>(block), open_, thread_});
+      {ticks(), bytes, total_bytes_, reinterpret_cast<uintptr_t>(block), open_, thread_});
 }
 
 void Log::finish() {
   end_time = now();
+  const int64_t end_ticks = ticks();
+  const double rate = static_cast<double>(end_time - kAnchor.ns) /
+                      static_cast<double>(std::max<int64_t>(end_ticks - kAnchor.ticks, 1));
+  // In order, because equal ticks must stay equal and later ones must not become earlier.
+  const auto to_ns = [&](int64_t at) {
+    const auto since = static_cast<int64_t>(static_cast<double>(at - start_ticks_) * rate);
+    return std::min(start_time + since, end_time);
+  };
   for (Event& event : events) {
-    if (event.end < 0) event.end = end_time;
+    event.start = to_ns(event.start);
+    event.end = event.end < 0 ? end_time : to_ns(event.end);
   }
+  for (MemoryEvent& event : memory) event.time = to_ns(event.time);
 }
 
 int32_t Log::intern(std::string_view name) {
@@ -203,11 +274,25 @@ void start(Options options) {
 }
 
 std::unique_ptr<Log> stop() {
+  set_collecting(true);
   thread_state.included &= ~kKey.bits();
   std::unique_ptr<Log> log(std::exchange(current, nullptr));
   if (log) log->finish();
   return log;
 }
+
+void set_collecting(bool is_collecting) {
+  Log*& from = is_collecting ? paused : current;
+  if (!from) return;
+  (is_collecting ? current : paused) = std::exchange(from, nullptr);
+  if (is_collecting) {
+    thread_state.included |= kKey.bits();
+  } else {
+    thread_state.included &= ~kKey.bits();
+  }
+}
+
+Log* log_of_thread() { return current ? current : paused; }
 
 Log* exchange(Log* log) {
   if (log) log->enter_thread();

@@ -18,6 +18,10 @@ struct OperatorEntry;
 
 namespace flambeau::recording {
 
+int64_t now();  // ns of the system's clock
+// Ticks of the processor's counter where it runs at one rate, else ns: half the cost of `now`.
+int64_t ticks();
+
 inline constexpr DispatchKeySet kKey(DispatchKey::Tracing);
 
 enum class Kind : uint8_t {
@@ -33,26 +37,36 @@ enum class Kind : uint8_t {
 struct Options {
   bool shapes = false;  // sizes, strides and dtypes of tensors, and the other arguments
   bool memory = false;
+  bool results = false;  // those of operators, and which tensor is which
 };
 
-// One argument of an operator: its tensors are described, not kept.
+// A tensor that an event has seen; it is not kept.
+struct Described {
+  size_t sizes;  // the first of `dim` sizes in Log::numbers; `dim` strides follow them
+  uint32_t dim;
+  ScalarType dtype;
+  // For graphs of execution: numbers that stay the same while tensor and storage live.
+  uintptr_t tensor = 0, storage = 0;
+  int64_t offset = 0;
+};
+
+// An argument or a result of an operator.
 struct Argument {
-  struct Described {
-    DimVector sizes, strides;
-    ScalarType dtype;
-  };
   bool is_list = false;
-  std::vector<Described> tensors;
-  IValue value;  // of other arguments
+  uint32_t count = 0;  // of the tensors
+  size_t first = 0;    // of them, in Log::tensors
+  IValue value;        // of other arguments
 };
 
 struct Event {
-  int64_t start = 0, end = -1;  // ns of the system's clock; -1: it has not ended
+  int64_t start = 0, end = -1;  // ticks; in Log's results ns of the system's clock. -1: not ended
   int64_t sequence = -1;        // of the node that an operator makes, or that is run; -1: none
   const OperatorEntry* op = nullptr;
   int32_t name = -1;  // in Log::names, for events that are not operators
   int32_t parent = -1;
-  int32_t arguments = -1;  // in Log::arguments
+  int64_t arguments = -1;  // the first one in Log::arguments
+  int64_t results = -1;    // the same
+  uint16_t argument_count = 0, result_count = 0;
   uint32_t thread = 0;
   Kind kind = Kind::Operator;
 };
@@ -75,7 +89,13 @@ class Log {
  public:
   explicit Log(Options options);
   int32_t begin(Kind kind, int32_t name, int64_t sequence = -1);
-  int32_t begin(const OperatorEntry& op, const Stack& stack);
+  // Without arguments, which `note` adds before `launch`.
+  int32_t begin(const OperatorEntry& op, bool takes_tensors);
+  void note(const Tensor& tensor);
+  void note(TensorList list);
+  void note(const IValue& value);
+  void launch() { events.back().start = ticks(); }
+  void note_results(int32_t event, const Stack& stack);
   int32_t begin(Kind kind, const Note& note);
   // Ends the event. Events inside that are still open stay so, but hold no further ones.
   void end(int32_t event) noexcept;
@@ -88,7 +108,9 @@ class Log {
   const uint32_t serial;  // no other log of the process has it
   std::vector<Event> events;
   std::vector<MemoryEvent> memory;
-  std::vector<std::vector<Argument>> arguments;
+  std::vector<Argument> arguments;
+  std::vector<Described> tensors;
+  std::vector<int64_t> numbers;
   std::vector<std::string> names;
   std::vector<std::pair<uint32_t, int64_t>> threads;  // numbers and the system's numbers
   int64_t start_time, end_time = -1;
@@ -98,7 +120,10 @@ class Log {
   friend Log* exchange(Log* log);
   void enter_thread();
   int32_t push(Kind kind, int32_t name, int64_t sequence);
+  Argument& next_argument();
+  void describe(const Tensor& tensor, Argument& out);
 
+  int64_t start_ticks_ = 0;
   int32_t open_ = -1;  // innermost event that is running
   uint32_t thread_ = 0;
   int64_t total_bytes_ = 0;
@@ -111,11 +136,16 @@ extern thread_local constinit Log* current;
 extern int64_t (*next_sequence)();
 
 inline bool is_on() { return thread_state.included & kKey.bits(); }
-int64_t now();
+// The number of the node that an operator may make; -1 without gradients.
+int64_t sequence_of(bool takes_tensors);
 // Starts recording this thread, in place of a log that it may have.
 void start(Options options);
 // The finished log, or null if the thread is not recorded.
 std::unique_ptr<Log> stop();
+// Stops recording this thread for a while, or goes on, in the same log. No effect without one.
+void set_collecting(bool is_collecting);
+// The log of this thread, also while it is not collecting.
+Log* log_of_thread();
 // Gives the thread another log, which may be null, and returns the one it had.
 Log* exchange(Log* log);
 
@@ -131,7 +161,7 @@ class Scope {
   }
   Scope(Log* log, int32_t event) : log_(log), event_(event) {}
   ~Scope() {
-    if (log_ && log_ == current) [[unlikely]]
+    if (log_ && log_ == log_of_thread()) [[unlikely]]
       log_->end(event_);
   }
   Scope(const Scope&) = delete;

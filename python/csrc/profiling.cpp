@@ -9,6 +9,11 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/boxed_schema.h"
 
+// Callgrind collects while a function of this name runs (Timer.collect_callgrind).
+extern "C" [[gnu::noinline, gnu::visibility("default")]] PyObject* flambeau_counted_call(
+    PyObject* function);
+PyObject* flambeau_counted_call(PyObject* function) { return PyObject_CallNoArgs(function); }
+
 namespace flambeau::python {
 namespace {
 
@@ -146,17 +151,26 @@ Ref list_of(const Items& items, const Convert& convert) {
 
 Ref carried_tuple(PyObject* tuple) { return Ref::checked(tuple); }
 
-// (sizes, strides, dtype) of a tensor; ([these], ) of a list; another value itself.
-Ref argument_of(const recording::Argument& argument) {
-  const auto described = [](const recording::Argument::Described& t) {
-    const Ref dtype = Ref::checked(wrap(t.dtype));
-    return carried_tuple(
-        PyTuple_Pack(3, sizes_of(t.sizes).get(), sizes_of(t.strides).get(), dtype.get()));
-  };
-  if (!argument.is_list && argument.tensors.empty())
+// (sizes, strides, dtype), and (tensor, storage, offset) where results are recorded.
+Ref described(const Log& log, const recording::Described& t) {
+  const int64_t* const first = log.numbers.data() + t.sizes;
+  const Ref sizes = sizes_of({first, t.dim}), strides = sizes_of({first + t.dim, t.dim});
+  const Ref dtype = Ref::checked(wrap(t.dtype));
+  if (!log.options.results)
+    return carried_tuple(PyTuple_Pack(3, sizes.get(), strides.get(), dtype.get()));
+  return Ref::checked(Py_BuildValue("(OOO(KKL))", sizes.get(), strides.get(), dtype.get(),
+                                    static_cast<unsigned long long>(t.tensor),
+                                    static_cast<unsigned long long>(t.storage),
+                                    static_cast<long long>(t.offset)));
+}
+
+// ("tensor", [one]), ("tensors", [several]) or ("value", another value).
+Ref argument_of(const Log& log, const recording::Argument& argument) {
+  if (!argument.is_list && argument.count == 0)
     return Ref::checked(
         Py_BuildValue("(sN)", "value", Ref::checked(wrap_value(argument.value)).release()));
-  const Ref tensors = list_of(argument.tensors, described);
+  const ArrayRef<recording::Described> found(log.tensors.data() + argument.first, argument.count);
+  const Ref tensors = list_of(found, [&](const auto& t) { return described(log, t); });
   return Ref::checked(
       Py_BuildValue("(sO)", argument.is_list ? "tensors" : "tensor", tensors.get()));
 }
@@ -167,15 +181,17 @@ class Conversion {
     for (const std::string& name : log.names) names_.push_back(string_of(name));
   }
 
-  // (kind, name, overload, start, end, sequence, parent, thread, arguments)
+  // (kind, name, overload, start, end, sequence, parent, thread, arguments), and where results
+  // are recorded (results, schema) behind them.
   Ref event(const recording::Event& e) {
     const auto& [name, overload] = e.op ? names_of(*e.op) : std::pair(names_[e.name], Ref());
-    const Ref arguments =
-        e.arguments < 0 ? Ref::share(Py_None) : list_of(log_.arguments[e.arguments], argument_of);
+    const Ref arguments = arguments_of(e.arguments, e.argument_count);
+    const Ref results = arguments_of(e.results, e.result_count);
     return Ref::checked(Py_BuildValue(
-        "(iOOLLLiIO)", static_cast<int>(e.kind), name.get(), overload ? overload.get() : Py_None,
-        static_cast<long long>(e.start), static_cast<long long>(e.end),
-        static_cast<long long>(e.sequence), e.parent, e.thread, arguments.get()));
+        log_.options.results ? "(iOOLLLiIOOs)" : "(iOOLLLiIO)", static_cast<int>(e.kind),
+        name.get(), overload ? overload.get() : Py_None, static_cast<long long>(e.start),
+        static_cast<long long>(e.end), static_cast<long long>(e.sequence), e.parent, e.thread,
+        arguments.get(), results.get(), e.op ? e.op->schema : ""));
   }
   // (time, bytes, total, address, event, thread)
   static Ref memory(const recording::MemoryEvent& m) {
@@ -189,13 +205,19 @@ class Conversion {
   }
 
  private:
+  Ref arguments_of(int64_t first, size_t count) {
+    if (first < 0) return Ref::share(Py_None);
+    const ArrayRef<recording::Argument> found(log_.arguments.data() + first, count);
+    return list_of(found, [&](const auto& one) { return argument_of(log_, one); });
+  }
   const std::pair<Ref, Ref>& names_of(const OperatorEntry& op) {
     const auto [at, is_new] = ops_.try_emplace(&op);
     if (is_new) {
       const std::string_view full = op.name;
       const size_t dot = full.find('.');
       const bool has_overload = dot != std::string_view::npos;
-      at->second = {string_of(text_of("aten::", full.substr(0, dot))),
+      const bool is_qualified = full.find("::") != std::string_view::npos;
+      at->second = {string_of(text_of(is_qualified ? "" : "aten::", full.substr(0, dot))),
                     string_of(has_overload ? full.substr(dot + 1) : std::string_view())};
     }
     return at->second;
@@ -208,13 +230,13 @@ class Conversion {
 
 // --- functions of _C -----------------------------------------------------------------------------
 
-// _profiler_start(shapes, memory, stack): in place of what this thread records.
+// _profiler_start(shapes, memory, stack, results): in place of what this thread records.
 PyObject* start(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    int shapes, memory, stack;
-    if (!PyArg_ParseTuple(args, "ppp", &shapes, &memory, &stack)) return nullptr;
+    int shapes, memory, stack, results = 0;
+    if (!PyArg_ParseTuple(args, "ppp|p", &shapes, &memory, &stack, &results)) return nullptr;
     stop_tracing();
-    recording::start({.shapes = shapes != 0, .memory = memory != 0});
+    recording::start({.shapes = shapes != 0, .memory = memory != 0, .results = results != 0});
     if (stack) start_tracing(*recording::current);
     return wrap_none();
   });
@@ -253,19 +275,32 @@ PyObject* enter(PyObject*, PyObject* name) {
 PyObject* leave(PyObject*, PyObject* handle) {
   return guarded([&]() -> PyObject* {
     const int64_t value = integer_from(handle);
-    Log* const log = recording::current;
+    Log* const log = recording::log_of_thread();
     if (log && value >= 0 && value >> 32 == log->serial)
       log->end(static_cast<int32_t>(value & 0x7FFFFFFF));
     return wrap_none();
   });
 }
 PyObject* is_recording(PyObject*, PyObject*) { return wrap(recording::current != nullptr); }
+// _profiler_collect(flag): goes on or pauses, in the same log.
+PyObject* collect(PyObject*, PyObject* flag) {
+  return guarded([&]() -> PyObject* {
+    const int is_collecting = PyObject_IsTrue(flag);
+    if (is_collecting < 0) return nullptr;
+    recording::set_collecting(is_collecting != 0);
+    return wrap_none();
+  });
+}
+// _profiler_counted_call(function): what the function returns.
+PyObject* counted_call(PyObject*, PyObject* function) { return flambeau_counted_call(function); }
 
 PyMethodDef functions[] = {{"_profiler_start", start, METH_VARARGS, nullptr},
                            {"_profiler_stop", stop, METH_NOARGS, nullptr},
                            {"_profiler_enter", enter, METH_O, nullptr},
                            {"_profiler_exit", leave, METH_O, nullptr},
                            {"_profiler_enabled", is_recording, METH_NOARGS, nullptr},
+                           {"_profiler_collect", collect, METH_O, nullptr},
+                           {"_profiler_counted_call", counted_call, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
