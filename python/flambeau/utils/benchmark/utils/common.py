@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,10 @@ _UNITS = {
     "ms": (1e-3, "millisecond"),
     "s": (1.0, "second"),
 }
+
+_MOST_DIGITS = 4
+_SMALLEST_INTERVAL = 25e-9  # seconds
+_SPREAD = 0.1  # of the median, from which times are called unsteady
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,12 @@ class TaskSpec:
 
     @property
     def title(self) -> str:
-        """The label, with the line below it; the statement if there is none."""
-        if self.label is not None:
-            return self.label + (f": {self.sub_label}" if self.sub_label else "")
-        return self.sub_label or self.stmt.replace("\n", "\\n")
+        """The label and the sub-label; without a label, the statement takes its place."""
+        if self.label:
+            head = self.label
+        else:
+            head = f"stmt:\n{_indented(self.stmt)}" if "\n" in self.stmt else self.stmt
+        return head + (f": {self.sub_label}" if self.sub_label else "")
 
     def setup_str(self) -> str:
         """Return the setup for a report."""
@@ -69,10 +76,9 @@ class TaskSpec:
         return f"setup:\n{_indented(self.setup)}" if "\n" in self.setup else f"setup: {self.setup}"
 
     def summarize(self) -> str:
-        """Return title, description, threads and setup for a report."""
-        threads = f"{self.num_threads} thread{'s' if self.num_threads > 1 else ''}"
-        parts = [self.title, self.description or "", self.setup_str(), threads]
-        return "\n".join(part for part in parts if part)
+        """Return title, description and setup for a report; an empty line follows parts of several lines."""
+        parts = (self.title, self.description or "", self.setup_str())
+        return "\n".join(part + ("\n" if "\n" in part else "") for part in parts if part)
 
 
 def _indented(text: str) -> str:
@@ -107,7 +113,7 @@ class Measurement:
 
     def _checked(self) -> list[float]:
         if not self.raw_times:
-            raise RuntimeError("Measurement: there are no times")
+            raise RuntimeError("Measurement: expected one time or more, got none")
         return sorted(self.times)
 
     @property
@@ -128,17 +134,26 @@ class Measurement:
 
     @property
     def significant_figures(self) -> int:
-        """The digits that are beyond the 90% interval of a normal distribution of the same spread."""
-        from math import ceil, log10, sqrt
+        """Digits of the median outside the 90% interval of its error, from 1 to 4.
 
-        spread = max(self.iqr / 1.349, self.median * 1e-9) / sqrt(len(self.raw_times))
-        digits = ceil(log10(max(self.median / (1.645 * spread), 1.0)))
-        return max(1, min(digits, 3))
+        The interval is 1.645 standard errors of the middle half of the times, and 25 ns at least, because a
+        clock reads no finer.
+        """
+        times = self._checked()
+        middle = times[len(times) // 4 : math.ceil(3 * len(times) / 4)]
+        error = statistics.pstdev(middle) / math.sqrt(len(middle))
+        interval = max(1.645 * error, _SMALLEST_INTERVAL)
+        ratio = self.median / interval
+        return max(1, min(math.floor(math.log10(ratio)) if ratio > 0 else 1, _MOST_DIGITS))
+
+    def meets_confidence(self, threshold: float = _SPREAD) -> bool:
+        """Return whether the times spread by less than `threshold` of their median."""
+        return self.iqr / self.median < threshold
 
     @property
     def has_warnings(self) -> bool:
         """Whether the times spread by more than a tenth of their median."""
-        return self.iqr > 0.1 * self.median
+        return not self.meets_confidence()
 
     @property
     def num_threads(self) -> int:
@@ -173,7 +188,7 @@ class Measurement:
     @property
     def env(self) -> str:
         """Which of several environments it was measured in."""
-        return self.task_spec.env or "Unspecified env"
+        return "Unspecified env" if self.task_spec.env is None else self.task_spec.env
 
     @property
     def title(self) -> str:
@@ -187,16 +202,23 @@ class Measurement:
 
     def __repr__(self) -> str:
         unit, scale = select_unit(self.median)
-        spread = f"  IQR:    {self.iqr / scale:.2f} {unit}" if len(self.raw_times) > 1 else ""
-        runs = f"  {len(self.raw_times)} measurement{'s' if len(self.raw_times) > 1 else ''}, "
-        lines = [
-            super().__repr__(),
-            self.task_spec.summarize(),
-            f"  Median: {self.median / scale:.2f} {unit}",
-        ]
-        return "\n".join(
-            [*lines, *([spread] if spread else []), runs + f"{self.number_per_run} runs per measurement"]
-        )
+        count, runs = len(self.raw_times), self.number_per_run
+        threads = f"{self.num_threads} thread{'s' if self.num_threads > 1 else ''}"
+        lines = [super().__repr__(), self.task_spec.summarize()]
+        if count == 1:
+            lines += [f"  {self.median / scale:.2f} {unit}", f"  1 measurement, {runs} runs , {threads}"]
+            return "\n".join(lines)
+        lines.append(f"  Median: {self.median / scale:.2f} {unit}")
+        if count > 3:
+            times = self._checked()
+            low, high = (_quantile(times, share) / scale for share in (0.25, 0.75))
+            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({low:.2f} to {high:.2f})")
+        lines.append(f"  {count} measurements, {runs} runs per measurement, {threads}")
+        if self.has_warnings:
+            share = 100 * self.iqr / self.median
+            cause = "other work disturbs the machine" if share > 25 else "the machine is not at rest"
+            lines.append(f"  WARNING: IQR / median = {share:.1f}%: {cause}")
+        return "\n".join(lines)
 
     @staticmethod
     def merge(measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -229,17 +251,40 @@ def select_unit(t: float) -> tuple[str, float]:
         >>> select_unit(0.002)
         ('ms', 0.001)
     """
-    fitting = [(unit, scale) for unit, (scale, _) in _UNITS.items() if scale <= t]
+    fitting = [(unit, scale) for unit, (scale, _) in _UNITS.items() if scale <= t * (1 + 1e-9)]
     return fitting[-1] if fitting else ("ns", 1e-9)
 
 
 def unit_to_english(u: str) -> str:
-    """Return the word for a unit."""
+    """Return the word for a unit.
+
+    Args:
+        u: "ns", "us", "ms" or "s".
+    Returns: the word, in the singular.
+    Raises: KeyError for another unit.
+
+    Example:
+        >>> flambeau.utils.benchmark.unit_to_english("us")
+        'microsecond'
+    """
     return _UNITS[u][1]
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """Return `x` with `n` significant digits."""
+    """Return a number rounded to significant digits.
+
+    Args:
+        x: the number.
+        n: the number of digits, 1 or more.
+    Returns: the rounded number.
+    Raises: ValueError if `n` is not an integer from 1 on.
+
+    Example:
+        >>> flambeau.utils.benchmark.trim_sigfig(1234.0, 2)
+        1200.0
+    """
+    if n != int(n) or n < 1:
+        raise ValueError(f"trim_sigfig: expected a number of digits from 1 on, got {n!r}")
     return float(f"{x:.{n - 1}e}")
 
 
@@ -260,7 +305,19 @@ def ordered_unique(elements: Iterable[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
-    """Compute with `n` threads within the block."""
+    """Set the number of threads within a `with` block.
+
+    Args:
+        n: the number of threads, 1 or more.
+    Returns: the context manager, which sets the earlier number back at its end.
+    Raises: RuntimeError if `n` is not positive.
+
+    Example:
+        >>> from flambeau.utils.benchmark import set_torch_threads
+        >>> with set_torch_threads(1):
+        ...     flambeau.get_num_threads()
+        1
+    """
     import flambeau
 
     before = flambeau.get_num_threads()

@@ -6,16 +6,25 @@ import enum
 import textwrap
 import timeit
 from collections.abc import Callable
-from time import perf_counter as timer
+from time import perf_counter
 from typing import Any
 
+from flambeau.utils.benchmark.utils._cpp_statement import CppTimer
 from flambeau.utils.benchmark.utils.common import Measurement, TaskSpec, set_torch_threads
+from flambeau.utils.benchmark.utils.valgrind_wrapper.timer_interface import (
+    CallgrindStats,
+    CopyIfCallgrind,
+    collect,
+)
 
 __all__ = ["Language", "Timer", "timer"]
 
+timer = perf_counter
+_LONGEST_BLOCK = 10**7  # runs; more would not end with a clock that stands still
+
 
 class Language(enum.Enum):
-    """Languages of statements; `Timer` runs Python only.
+    """Languages of statements.
 
     Example:
         >>> from flambeau.utils.benchmark import Language
@@ -27,24 +36,35 @@ class Language(enum.Enum):
     CPP = 1
 
 
+_LANGUAGES: dict[Any, Language] = {
+    **{name: Language.PYTHON for name in (Language.PYTHON, "py", "python")},
+    **{name: Language.CPP for name in (Language.CPP, "c++", "cpp")},
+}
+
+
+def _dedented(code: str) -> str:
+    return textwrap.dedent(code).strip("\n").rstrip()
+
+
 class Timer:
     """Timer of a statement.
 
     Other than `timeit.Timer` it uses one thread by default, warms up, and returns a `Measurement`.
 
     Args:
-        stmt: the statement, Python code.
+        stmt: the statement.
         setup: the code that runs once before each measurement.
-        global_setup: code in C++; not supported.
-        timer: the clock, a function that returns seconds.
-        globals: the names that the code may use.
+        global_setup: code in C++ at namespace scope, such as includes; only for statements in C++.
+        timer: the clock, a function that returns seconds. Statements in C++ have their own.
+        globals: the names that the code may use, besides `torch` and `flambeau`; only for Python.
         label: the table in `Compare`.
         sub_label: the row there. None means the statement.
         description: the column there.
         env: the name of the environment, where several are compared.
         num_threads: the number of threads that operators may use.
-        language: the language of the statement, which must be Python.
-    Raises: ValueError for another language or a `global_setup`.
+        language: a `Language`, "python" or "py", "c++" or "cpp". C++ is compiled by
+            `utils.cpp_extension.load_inline` at the first measurement.
+    Raises: ValueError for another language, `global_setup` for Python, and `globals` or a clock for C++.
 
     Example:
         >>> from flambeau.utils.benchmark import Timer
@@ -67,18 +87,30 @@ class Timer:
         num_threads: int = 1,
         language: Language | str = Language.PYTHON,
     ) -> None:
-        if language not in (Language.PYTHON, "py", "python"):
+        if language not in _LANGUAGES:
             raise ValueError(
-                f"Timer: expected a statement in Python, got {language!r}; flambeau compiles no C++ "
-                "statements"
+                f"Timer: expected a Language, 'py', 'python', 'c++' or 'cpp' as language, got {language!r}"
             )
-        if global_setup:
-            raise ValueError(
-                f"Timer: expected global_setup only for C++ statements, got {global_setup!r}; use setup"
-            )
-        stmt, setup = (textwrap.dedent(text).strip("\n") for text in (stmt, setup))
-        self._timer = timeit.Timer(stmt, setup, timer, dict(globals or {}))
-        self._task_spec = TaskSpec(stmt, setup, "", label, sub_label, description, env, num_threads)
+        stmt, setup, global_setup = (_dedented(text) for text in (stmt, setup, global_setup))
+        self._language = _LANGUAGES[language]
+        self._globals = dict(globals or {})
+        self._timer: Any
+        if self._language is Language.CPP:
+            if self._globals or timer is not perf_counter:
+                raise ValueError("Timer: expected no globals and no timer for statements in C++, got some")
+            self._timer = CppTimer(stmt, setup, global_setup, timer)
+        else:
+            if global_setup:
+                raise ValueError(
+                    f"Timer: expected global_setup only for C++ statements, got {global_setup!r}; use setup"
+                )
+            self._timer = timeit.Timer(stmt, setup, timer, self._names())
+        self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
+
+    def _names(self) -> dict[str, Any]:
+        import flambeau
+
+        return {"torch": flambeau, "flambeau": flambeau, **CopyIfCallgrind.unwrap_all(self._globals)}
 
     def _timeit(self, number: int) -> float:
         return max(self._timer.timeit(number), 1e-9)  # a clock may stand still
@@ -105,12 +137,12 @@ class Timer:
             taken = self._timeit(number)
             if overhead <= 1e-3 * taken and taken >= min_run_time / 1000:
                 return number
-            if taken > min_run_time:
+            if taken > min_run_time or number >= _LONGEST_BLOCK:
                 return number
             number *= 10
 
     def _timer_overhead(self) -> float:
-        return timeit.Timer("pass", timer=self._timer.timer).timeit(1)  # type: ignore[attr-defined]
+        return timeit.Timer("pass", timer=self._timer.timer).timeit(1)
 
     def blocked_autorange(
         self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
@@ -157,3 +189,32 @@ class Timer:
                 if len(times) > 3 and sum(times) > min_run_time and found.iqr < threshold * found.median:
                     break
         return Measurement(number, times, self._task_spec)
+
+    def collect_callgrind(
+        self,
+        number: int = 100,
+        *,
+        repeats: int | None = None,
+        collect_baseline: bool = True,
+        retain_out_file: bool = False,
+    ) -> CallgrindStats | tuple[CallgrindStats, ...]:
+        """Count the instructions of the statement in a process of its own, under Callgrind.
+
+        Counts differ less from run to run than times do. The process cannot share memory with this one, so
+        `globals` may only have numbers, strings and modules, or values in `CopyIfCallgrind`.
+
+        Args:
+            number: the number of executions.
+            repeats: the number of processes. None means one, and the result is no tuple.
+            collect_baseline: whether the instructions of an empty statement are counted too.
+            retain_out_file: whether the result keeps the file of Callgrind, as `stmt_callgrind_out`.
+        Returns: the counts, or a tuple of them with `repeats`.
+        Raises: RuntimeError if valgrind is not installed or the process fails, ValueError for other globals.
+        """
+        if number < 1 or (repeats is not None and repeats < 1):
+            raise ValueError(
+                f"Timer.collect_callgrind: expected number and repeats from 1 on, got {number} and {repeats}"
+            )
+        code = (self._language is Language.CPP, self._task_spec, self._globals)
+        counts = collect(code, number, repeats or 1, collect_baseline, retain_out_file)
+        return counts[0] if repeats is None else counts
