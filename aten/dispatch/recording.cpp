@@ -152,68 +152,76 @@ int32_t Log::begin(Kind kind, int32_t name, int64_t sequence) {
 
 int32_t Log::begin(const OperatorEntry& op, bool takes_tensors) {
   const int32_t index = push(Kind::Operator, -1, sequence_of(takes_tensors));
-  Event& event = events.back();
-  event.op = &op;
-  if (options.shapes) event.arguments = static_cast<int64_t>(arguments.size());
+  events.back().op = &op;
+  if (options.shapes) events.back().arguments = begin_arguments();
+  return index;
+}
+
+int32_t Log::begin(std::string_view qualified_name, bool takes_tensors) {
+  const int32_t index = push(Kind::Operator, intern(qualified_name), sequence_of(takes_tensors));
+  if (options.shapes) events.back().arguments = begin_arguments();
   return index;
 }
 
 int32_t Log::begin(Kind kind, const Note& given) {
   const int32_t index = push(kind, intern(given.name), given.sequence);
   if (options.shapes && kind == Kind::Node) {
-    events.back().arguments = static_cast<int64_t>(arguments.size());
+    events.back().arguments = begin_arguments();
     for (const Tensor& t : given.tensors) note(t);
   }
   launch();
   return index;
 }
 
-Argument& Log::next_argument() {
-  ++events.back().argument_count;
-  Argument& out = arguments.emplace_back();
-  out.first = tensors.size();
-  return out;
+int64_t Log::begin_arguments() {
+  noted_ = static_cast<int64_t>(words.size());
+  words.push_back(0);
+  return noted_;
 }
 
-void Log::describe(const Tensor& t, Argument& out) {
-  if (!t.defined()) return;
-  Described& described = tensors.emplace_back();
-  described.sizes = numbers.size();
-  described.dim = static_cast<uint32_t>(t.dim());
-  described.dtype = t.dtype();
-  numbers.insert(numbers.end(), t.sizes().begin(), t.sizes().end());
-  numbers.insert(numbers.end(), t.strides().begin(), t.strides().end());
-  if (options.results) {
-    described.tensor = reinterpret_cast<uintptr_t>(t.impl());
-    described.storage = reinterpret_cast<uintptr_t>(t.storage().get());
-    described.offset = t.storage_offset();
-  }
-  ++out.count;
+void Log::add_word(Word kind, size_t number) {
+  ++words[noted_];
+  words.push_back(static_cast<int64_t>(number << 8) | static_cast<int64_t>(kind));
 }
 
-void Log::note(const Tensor& tensor) { describe(tensor, next_argument()); }
+void Log::describe(const Tensor& t) {
+  words.push_back(t.dim() | static_cast<int64_t>(t.dtype()) << 32);
+  words.insert(words.end(), t.sizes().begin(), t.sizes().end());
+  words.insert(words.end(), t.strides().begin(), t.strides().end());
+  if (!options.results) return;
+  const void* const storage = t.storage() ? t.storage().get() : nullptr;
+  words.push_back(reinterpret_cast<intptr_t>(t.impl()));
+  words.push_back(reinterpret_cast<intptr_t>(storage));
+  words.push_back(t.storage_offset());
+  words.push_back(static_cast<int64_t>(t.device().type) | int64_t{t.device().index} << 32);
+}
+
+void Log::note(const Tensor& tensor) {
+  add_word(tensor.defined() ? Word::Tensor : Word::None, tensor.defined());
+  if (tensor.defined()) describe(tensor);
+}
 
 void Log::note(TensorList list) {
-  Argument& out = next_argument();
-  out.is_list = true;
-  for (const Tensor& t : list) describe(t, out);
+  size_t count = 0;
+  for (const Tensor& t : list) count += t.defined();
+  add_word(Word::Tensors, count);
+  for (const Tensor& t : list) {
+    if (t.defined()) describe(t);
+  }
 }
 
 void Log::note(const IValue& value) {
   if (value.is_tensor()) return note(value.tensor());
   if (const auto* list = std::get_if<std::vector<Tensor>>(&value.payload()))
     return note(TensorList(*list));
-  next_argument().value = value;
+  if (value.is_none()) return add_word(Word::None, 0);
+  add_word(Word::Value, values.size());
+  values.push_back(value);
 }
 
 void Log::note_results(int32_t event, const Stack& stack) {
-  Event& noted = events[event];
-  noted.results = static_cast<int64_t>(arguments.size());
-  for (size_t i = 0; i < stack.size(); ++i) {
-    note(stack[i]);  // counts for the last event
-    --events.back().argument_count;
-    ++noted.result_count;
-  }
+  results[event] = begin_arguments();
+  for (size_t i = 0; i < stack.size(); ++i) note(stack[i]);
 }
 
 void Log::end(int32_t event) noexcept {

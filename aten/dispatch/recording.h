@@ -40,23 +40,13 @@ struct Options {
   bool results = false;  // those of operators, and which tensor is which
 };
 
-// A tensor that an event has seen; it is not kept.
-struct Described {
-  size_t sizes;  // the first of `dim` sizes in Log::numbers; `dim` strides follow them
-  uint32_t dim;
-  ScalarType dtype;
-  // For graphs of execution: numbers that stay the same while tensor and storage live.
-  uintptr_t tensor = 0, storage = 0;
-  int64_t offset = 0;
-};
-
-// An argument or a result of an operator.
-struct Argument {
-  bool is_list = false;
-  uint32_t count = 0;  // of the tensors
-  size_t first = 0;    // of them, in Log::tensors
-  IValue value;        // of other arguments
-};
+// What a word in Log::words begins. Arguments of an event are the number of them, then for each a
+// word of the kind and, from bit 8 on, a number: Tensor and Tensors have so many tensors behind
+// them, Value the index in Log::values. A tensor is a word of dim and, from bit 32 on, dtype, then
+// the sizes and the strides. With Options::results, the addresses of the tensor and its storage,
+// the offset and the device (its type, and its index from bit 32 on) follow: graphs of execution
+// tell tensors apart by them.
+enum class Word : uint8_t { None, Value, Tensor, Tensors };
 
 struct Event {
   int64_t start = 0, end = -1;  // ticks; in Log's results ns of the system's clock. -1: not ended
@@ -64,9 +54,7 @@ struct Event {
   const OperatorEntry* op = nullptr;
   int32_t name = -1;  // in Log::names, for events that are not operators
   int32_t parent = -1;
-  int64_t arguments = -1;  // the first one in Log::arguments
-  int64_t results = -1;    // the same
-  uint16_t argument_count = 0, result_count = 0;
+  int64_t arguments = -1;  // where they begin in Log::words
   uint32_t thread = 0;
   Kind kind = Kind::Operator;
 };
@@ -91,6 +79,7 @@ class Log {
   int32_t begin(Kind kind, int32_t name, int64_t sequence = -1);
   // Without arguments, which `note` adds before `launch`.
   int32_t begin(const OperatorEntry& op, bool takes_tensors);
+  int32_t begin(std::string_view qualified_name, bool takes_tensors);  // of a program's operator
   void note(const Tensor& tensor);
   void note(TensorList list);
   void note(const IValue& value);
@@ -108,9 +97,9 @@ class Log {
   const uint32_t serial;  // no other log of the process has it
   std::vector<Event> events;
   std::vector<MemoryEvent> memory;
-  std::vector<Argument> arguments;
-  std::vector<Described> tensors;
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> words;
+  std::vector<IValue> values;
+  std::unordered_map<int32_t, int64_t> results;  // event -> where they begin in `words`
   std::vector<std::string> names;
   std::vector<std::pair<uint32_t, int64_t>> threads;  // numbers and the system's numbers
   int64_t start_time, end_time = -1;
@@ -120,9 +109,11 @@ class Log {
   friend Log* exchange(Log* log);
   void enter_thread();
   int32_t push(Kind kind, int32_t name, int64_t sequence);
-  Argument& next_argument();
-  void describe(const Tensor& tensor, Argument& out);
+  int64_t begin_arguments();
+  void add_word(Word kind, size_t number);
+  void describe(const Tensor& tensor);
 
+  int64_t noted_ = 0;  // the word that counts the arguments which are being noted
   int64_t start_ticks_ = 0;
   int32_t open_ = -1;  // innermost event that is running
   uint32_t thread_ = 0;

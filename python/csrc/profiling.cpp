@@ -142,38 +142,82 @@ Ref sizes_of(IntArrayRef sizes) {
 }
 
 template <typename Items, typename Convert>
-Ref list_of(const Items& items, const Convert& convert) {
+Ref list_of(const Items& items, Convert&& convert) {
   Ref out = Ref::checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
   for (size_t i = 0; i < items.size(); ++i)
     PyList_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Ref(convert(items[i])).release());
   return out;
 }
 
-Ref carried_tuple(PyObject* tuple) { return Ref::checked(tuple); }
+// Reads what Log::words describes.
+class WordReader {
+ public:
+  WordReader(const Log& log, int64_t at) : log_(log), next_(log.words.data() + at) {}
 
-// (sizes, strides, dtype), and (tensor, storage, offset) where results are recorded.
-Ref described(const Log& log, const recording::Described& t) {
-  const int64_t* const first = log.numbers.data() + t.sizes;
-  const Ref sizes = sizes_of({first, t.dim}), strides = sizes_of({first + t.dim, t.dim});
-  const Ref dtype = Ref::checked(wrap(t.dtype));
-  if (!log.options.results)
-    return carried_tuple(PyTuple_Pack(3, sizes.get(), strides.get(), dtype.get()));
-  return Ref::checked(Py_BuildValue("(OOO(KKL))", sizes.get(), strides.get(), dtype.get(),
-                                    static_cast<unsigned long long>(t.tensor),
-                                    static_cast<unsigned long long>(t.storage),
-                                    static_cast<long long>(t.offset)));
-}
+  Ref arguments() {
+    const auto count = static_cast<Py_ssize_t>(*next_++);
+    Ref out = Ref::checked(PyList_New(count));
+    for (Py_ssize_t i = 0; i < count; ++i) PyList_SET_ITEM(out.get(), i, argument().release());
+    return out;
+  }
 
-// ("tensor", [one]), ("tensors", [several]) or ("value", another value).
-Ref argument_of(const Log& log, const recording::Argument& argument) {
-  if (!argument.is_list && argument.count == 0)
-    return Ref::checked(
-        Py_BuildValue("(sN)", "value", Ref::checked(wrap_value(argument.value)).release()));
-  const ArrayRef<recording::Described> found(log.tensors.data() + argument.first, argument.count);
-  const Ref tensors = list_of(found, [&](const auto& t) { return described(log, t); });
-  return Ref::checked(
-      Py_BuildValue("(sO)", argument.is_list ? "tensors" : "tensor", tensors.get()));
-}
+ private:
+  // ("tensor", [one]), ("tensors", [several]) or ("value", another value).
+  Ref argument() {
+    const int64_t word = *next_++, number = word >> 8;
+    switch (static_cast<recording::Word>(word & 0xFF)) {
+      case recording::Word::Tensor:
+        return Ref::checked(Py_BuildValue("(sN)", "tensor", tensors(number).release()));
+      case recording::Word::Tensors:
+        return Ref::checked(Py_BuildValue("(sN)", "tensors", tensors(number).release()));
+      case recording::Word::Value:
+        return Ref::checked(Py_BuildValue("(sN)", "value",
+                                          Ref::checked(wrap_value(log_.values[number])).release()));
+      default:
+        return Ref::checked(Py_BuildValue("(sO)", "value", Py_None));
+    }
+  }
+  Ref tensors(Py_ssize_t count) {
+    Ref out = Ref::checked(PyList_New(count));
+    for (Py_ssize_t i = 0; i < count; ++i) PyList_SET_ITEM(out.get(), i, tensor().release());
+    return out;
+  }
+  // (sizes, strides, dtype), and (tensor, storage, offset, device) where results are recorded.
+  Ref tensor() {
+    const int64_t word = *next_++;
+    const auto dim = static_cast<size_t>(word & 0xFFFFFFFF);
+    const Ref sizes = sizes_of({next_, dim}), strides = sizes_of({next_ + dim, dim});
+    const Ref dtype = Ref::checked(wrap(static_cast<ScalarType>(word >> 32)));
+    next_ += 2 * dim;
+    if (!log_.options.results)
+      return Ref::checked(PyTuple_Pack(3, sizes.get(), strides.get(), dtype.get()));
+    const int64_t* const identity = std::exchange(next_, next_ + 4);
+    const Device device{static_cast<DeviceType>(identity[3] & 0xFF),
+                        static_cast<int8_t>(identity[3] >> 32)};
+    return Ref::checked(Py_BuildValue(
+        "(OOO(LLLN))", sizes.get(), strides.get(), dtype.get(), static_cast<long long>(identity[0]),
+        static_cast<long long>(identity[1]), static_cast<long long>(identity[2]),
+        Ref::checked(wrap_value(IValue(device))).release()));
+  }
+
+  const Log& log_;
+  const int64_t* next_;
+};
+
+// Building many containers makes Python collect garbage again and again, though none of them can
+// be garbage.
+class WithoutCollection {
+ public:
+  WithoutCollection() : was_enabled_(PyGC_Disable()) {}
+  ~WithoutCollection() {
+    if (was_enabled_) PyGC_Enable();
+  }
+  WithoutCollection(const WithoutCollection&) = delete;
+  WithoutCollection& operator=(const WithoutCollection&) = delete;
+
+ private:
+  int was_enabled_;
+};
 
 class Conversion {
  public:
@@ -183,10 +227,14 @@ class Conversion {
 
   // (kind, name, overload, start, end, sequence, parent, thread, arguments), and where results
   // are recorded (results, schema) behind them.
-  Ref event(const recording::Event& e) {
-    const auto& [name, overload] = e.op ? names_of(*e.op) : std::pair(names_[e.name], Ref());
-    const Ref arguments = arguments_of(e.arguments, e.argument_count);
-    const Ref results = arguments_of(e.results, e.result_count);
+  Ref event(int32_t index) {
+    const recording::Event& e = log_.events[index];
+    const auto [name, overload] = e.op                       ? names_of(*e.op)
+                                  : e.kind == Kind::Operator ? split(log_.names[e.name])
+                                                             : std::pair(names_[e.name], Ref());
+    const auto found = log_.results.find(index);
+    const Ref arguments = arguments_at(e.arguments);
+    const Ref results = arguments_at(found == log_.results.end() ? -1 : found->second);
     return Ref::checked(Py_BuildValue(
         log_.options.results ? "(iOOLLLiIOOs)" : "(iOOLLLiIO)", static_cast<int>(e.kind),
         name.get(), overload ? overload.get() : Py_None, static_cast<long long>(e.start),
@@ -205,22 +253,21 @@ class Conversion {
   }
 
  private:
-  Ref arguments_of(int64_t first, size_t count) {
-    if (first < 0) return Ref::share(Py_None);
-    const ArrayRef<recording::Argument> found(log_.arguments.data() + first, count);
-    return list_of(found, [&](const auto& one) { return argument_of(log_, one); });
+  Ref arguments_at(int64_t at) {
+    return at < 0 ? Ref::share(Py_None) : WordReader(log_, at).arguments();
   }
   const std::pair<Ref, Ref>& names_of(const OperatorEntry& op) {
     const auto [at, is_new] = ops_.try_emplace(&op);
-    if (is_new) {
-      const std::string_view full = op.name;
-      const size_t dot = full.find('.');
-      const bool has_overload = dot != std::string_view::npos;
-      const bool is_qualified = full.find("::") != std::string_view::npos;
-      at->second = {string_of(text_of(is_qualified ? "" : "aten::", full.substr(0, dot))),
-                    string_of(has_overload ? full.substr(dot + 1) : std::string_view())};
-    }
+    if (is_new) at->second = split(op.name);
     return at->second;
+  }
+  // The qualified name, and the overload. Operators of the specification are named without "aten".
+  static std::pair<Ref, Ref> split(std::string_view full) {
+    const size_t dot = full.find('.');
+    const bool has_overload = dot != std::string_view::npos;
+    const bool is_qualified = full.find("::") != std::string_view::npos;
+    return {string_of(text_of(is_qualified ? "" : "aten::", full.substr(0, dot))),
+            string_of(has_overload ? full.substr(dot + 1) : std::string_view())};
   }
 
   const Log& log_;
@@ -249,14 +296,79 @@ PyObject* stop(PyObject*, PyObject*) {
     stop_tracing();
     const std::unique_ptr<Log> log = recording::stop();
     if (!log) return wrap_none();
+    const WithoutCollection all_alive;
     Conversion conversion(*log);
-    const Ref events = list_of(log->events, [&](const auto& e) { return conversion.event(e); });
+    const Ref events =
+        list_of(log->events, [&, i = 0](const auto&) mutable { return conversion.event(i++); });
     const Ref memory = list_of(log->memory, Conversion::memory);
     const Ref threads = list_of(log->threads, Conversion::thread);
     return Py_BuildValue("(OOOLLL)", events.get(), memory.get(), threads.get(),
                          static_cast<long long>(log->start_time),
                          static_cast<long long>(log->end_time),
                          static_cast<long long>(log->first_bytes));
+  });
+}
+
+// The values of a call of an operator in Python. Others than tensors, lists of them, numbers and
+// texts are noted as None.
+IValue value_of(PyObject* o) {
+  if (is_tensor(o)) return IValue(tensor_of(o));
+  if (PyBool_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o))
+    return IValue(scalar_from(o));
+  if (PyUnicode_Check(o)) return IValue(utf8(o));
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return IValue();
+  std::vector<Tensor> tensors;
+  std::vector<Scalar> numbers;
+  const Ref items = Ref::checked(PySequence_Tuple(o));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+    const IValue item = value_of(PyTuple_GET_ITEM(items.get(), i));
+    if (item.is_tensor()) tensors.push_back(item.tensor());
+    if (const auto* number = std::get_if<Scalar>(&item.payload())) numbers.push_back(*number);
+  }
+  return tensors.empty() ? IValue(std::move(numbers)) : IValue(std::move(tensors));
+}
+int64_t handle_of(const Log& log, int32_t event) { return (int64_t{log.serial} << 32) | event; }
+
+// _profiler_enter_operator(name, values): the same for an operator whose kernels are in Python.
+PyObject* enter_operator(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *name, *values;
+    if (!PyArg_ParseTuple(args, "UO!", &name, &PyTuple_Type, &values)) return nullptr;
+    Log* const log = recording::current;
+    if (!log) return PyLong_FromLong(-1);
+    std::vector<IValue> noted;
+    bool takes_tensors = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); ++i) {
+      noted.push_back(value_of(PyTuple_GET_ITEM(values, i)));
+      takes_tensors |= noted.back().is_tensor() ||
+                       std::holds_alternative<std::vector<Tensor>>(noted.back().payload());
+    }
+    const int32_t event = log->begin(utf8(name), takes_tensors);
+    if (log->options.shapes) {
+      for (const IValue& value : noted) log->note(value);
+    }
+    log->launch();
+    return PyLong_FromLongLong(handle_of(*log, event));
+  });
+}
+// _profiler_exit_operator(handle, result)
+PyObject* leave_operator(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    long long handle;
+    PyObject* result;
+    if (!PyArg_ParseTuple(args, "LO", &handle, &result)) return nullptr;
+    Log* const log = recording::log_of_thread();
+    if (!log || handle < 0 || handle >> 32 != log->serial) return wrap_none();
+    const auto event = static_cast<int32_t>(handle & 0x7FFFFFFF);
+    log->end(event);
+    if (!log->options.results) return wrap_none();
+    Stack results;
+    const Ref all =
+        PyTuple_Check(result) ? Ref::share(result) : Ref::checked(PyTuple_Pack(1, result));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all.get()); ++i)
+      results.push(value_of(PyTuple_GET_ITEM(all.get(), i)));
+    log->note_results(event, results);
+    return wrap_none();
   });
 }
 
@@ -268,7 +380,7 @@ PyObject* enter(PyObject*, PyObject* name) {
     Log* const log = recording::current;
     if (!log) return PyLong_FromLong(-1);
     const int32_t event = log->begin(Kind::Range, log->intern(utf8(name)));
-    return PyLong_FromLongLong((int64_t{log->serial} << 32) | event);
+    return PyLong_FromLongLong(handle_of(*log, event));
   });
 }
 // _profiler_exit(handle): no effect for a range of another log, or of another thread's.
@@ -281,7 +393,10 @@ PyObject* leave(PyObject*, PyObject* handle) {
     return wrap_none();
   });
 }
-PyObject* is_recording(PyObject*, PyObject*) { return wrap(recording::current != nullptr); }
+// _profiler_enabled(): the number of the log that this thread has, from 1 on; 0 if it has none.
+PyObject* is_recording(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLong(recording::current ? recording::current->serial : 0);
+}
 // _profiler_collect(flag): goes on or pauses, in the same log.
 PyObject* collect(PyObject*, PyObject* flag) {
   return guarded([&]() -> PyObject* {
@@ -299,6 +414,8 @@ PyMethodDef functions[] = {{"_profiler_start", start, METH_VARARGS, nullptr},
                            {"_profiler_enter", enter, METH_O, nullptr},
                            {"_profiler_exit", leave, METH_O, nullptr},
                            {"_profiler_enabled", is_recording, METH_NOARGS, nullptr},
+                           {"_profiler_enter_operator", enter_operator, METH_VARARGS, nullptr},
+                           {"_profiler_exit_operator", leave_operator, METH_VARARGS, nullptr},
                            {"_profiler_collect", collect, METH_O, nullptr},
                            {"_profiler_counted_call", counted_call, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};

@@ -50,6 +50,8 @@ class RecordedEvent:
     parent: int
     thread: int
     arguments: list[tuple[str, Any]] | None
+    results: list[tuple[str, Any]] | None = None
+    schema: str = ""
 
     @property
     def shapes(self) -> list[Any]:

@@ -139,6 +139,7 @@ class profile:
         self.custom_trace_id_callback = custom_trace_id_callback
         self.trace_id = ""
         self.profiling_start_time_ns = self.profiling_end_time_ns = 0
+        self._keeps_results = False  # for a graph of execution
         self._recording: Recording | None = None
         self._function_events: EventList | None = None
         self._earlier: list[Any] = []
@@ -192,13 +193,25 @@ class profile:
         self.profiling_start_time_ns = perf_counter_ns()
         if self.acc_events:
             self._ensure_function_events()
-        _C._profiler_start(self.record_shapes, self.profile_memory, self.with_stack)
+        shapes = self.record_shapes or self._keeps_results
+        _C._profiler_start(shapes, self.profile_memory, self.with_stack, self._keeps_results)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Any) -> None:
-        """Refuse: recording cannot be interrupted within a block."""
-        raise NotImplementedError(
-            "toggle_collection_dynamic: expected a profile that ends where recording should; use two blocks"
-        )
+        """Pause recording within the block, or go on; a range that ends meanwhile keeps its times.
+
+        Args:
+            enabled: whether to record.
+            activities: those that are meant; no effect without `ProfilerActivity.CPU`.
+        Raises: TypeError if `activities` is no collection of `ProfilerActivity`.
+        """
+        wanted = set(activities)
+        for one in wanted:
+            if not isinstance(one, ProfilerActivity):
+                raise TypeError(
+                    f"toggle_collection_dynamic: expected ProfilerActivity objects, got {type(one).__name__}"
+                )
+        if ProfilerActivity.CPU in wanted:
+            _C._profiler_collect(bool(enabled))
 
     def _ensure_function_events(self) -> EventList:
         if self._function_events is None:

@@ -145,7 +145,14 @@ class CustomOperator(_C._DefinedOperator):
         values = bind(self.name, self.schema.parameters, self.schema.defaults, args, kwargs)
         tensors = list(tensors_in(values))
         device = tensors[0].device.type if tensors else "cpu"
-        return self._cast(values, device, tensors)
+        if not _C._profiler_enabled():
+            return self._cast(values, device, tensors)
+        handle, result = _C._profiler_enter_operator(self.name, tuple(values.values())), None
+        try:
+            result = self._cast(values, device, tensors)
+        finally:
+            _C._profiler_exit_operator(handle, result)
+        return result
 
     def _cast(self, values: dict[str, Any], device: str, tensors: list[Tensor]) -> Any:
         kernel = self.kernels.get(f"Autocast{device.upper()}")

@@ -12,6 +12,7 @@ from flambeau._state.profiling import record_function
 from flambeau.autograd import profiler as prof
 from flambeau.autograd.profiler import KinetoStepTracker, ProfilerActivity, kineto_available
 from flambeau.autograd.profiler_util import EventList
+from flambeau.profiler._execution_trace import ExecutionTraceObserver
 from flambeau.profiler._steps import (
     ProfilerAction,
     _default_schedule_fn,
@@ -35,27 +36,6 @@ __all__ = [
 
 PROFILER_STEP_NAME = "ProfilerStep"
 _cleared_events_told = False
-
-
-class ExecutionTraceObserver:
-    """Refuses: graphs of execution are not recorded here, but traces are (`export_chrome_trace`).
-
-    Raises: NotImplementedError where one is made.
-
-    Example:
-        >>> from flambeau.profiler import ExecutionTraceObserver
-        >>> try:
-        ...     ExecutionTraceObserver()
-        ... except NotImplementedError:
-        ...     print("not available")
-        not available
-    """
-
-    def __init__(self) -> None:
-        raise NotImplementedError(
-            "ExecutionTraceObserver: flambeau records no execution graphs; "
-            "profile.export_chrome_trace writes the operators with their inputs"
-        )
 
 
 def _parsed_activities(activities: Iterable[Any] | None) -> set[ProfilerActivity]:
@@ -83,7 +63,7 @@ class _KinetoProfile:
         with_flops: whether floating-point operations are counted.
         with_modules: accepted; calls of modules are recorded by `with_stack`.
         experimental_config: accepted.
-        execution_trace_observer: None, because there are no execution traces.
+        execution_trace_observer: an `ExecutionTraceObserver`, which records as long as the profile does.
         acc_events: whether the events of earlier cycles are kept.
         custom_trace_id_callback: returns the name of a trace.
         post_processing_timeout_s: accepted.
@@ -109,7 +89,9 @@ class _KinetoProfile:
         self.record_shapes, self.with_flops = record_shapes, with_flops
         self.profile_memory, self.with_stack = profile_memory, with_stack
         self.with_modules, self.experimental_config = with_modules, experimental_config
-        self.execution_trace_observer = execution_trace_observer
+        self.execution_trace_observer = (
+            execution_trace_observer or ExecutionTraceObserver.build_execution_trace_obs_from_env()
+        )
         self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
         self.profiler: prof.profile | None = None
         self.preset_metadata: dict[str, str] = {}
@@ -163,12 +145,19 @@ class _KinetoProfile:
 
     def start_trace(self) -> None:
         """Begin to record, after `prepare_trace`."""
-        self._made("starting trace")._start_trace()
+        profiler, observer = self._made("starting trace"), self.execution_trace_observer
+        profiler._keeps_results = observer is not None and observer.is_registered
+        profiler._start_trace()
+        if observer is not None and observer.is_registered:
+            observer._begun()
         self._metadata |= self.preset_metadata
 
     def stop_trace(self) -> None:
         """End recording."""
-        self._made("stopping trace").__exit__(None, None, None)
+        profiler = self._made("stopping trace")
+        profiler.__exit__(None, None, None)
+        if profiler._keeps_results and self.execution_trace_observer is not None:
+            self.execution_trace_observer._finished(profiler._recording)
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the trace for chrome://tracing and Perfetto; compressed if `path` ends in ``.gz``."""
@@ -195,7 +184,7 @@ class _KinetoProfile:
         self._made("exporting stacks").export_stacks(path, metric)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Refuse: recording cannot be interrupted within a profile."""
+        """Pause recording, or go on; see `autograd.profiler.profile`."""
         self._made("toggling collection").toggle_collection_dynamic(enable, activities)
 
     def key_averages(
@@ -245,7 +234,7 @@ class profile(_KinetoProfile):
         with_flops: whether floating-point operations are counted.
         with_modules: accepted; calls of modules are recorded by `with_stack`.
         experimental_config: accepted.
-        execution_trace_observer: None.
+        execution_trace_observer: an `ExecutionTraceObserver`, which records as long as the profile does.
         acc_events: whether the events of earlier cycles are kept.
         use_cuda: accepted.
         custom_trace_id_callback: returns the name of a trace.
