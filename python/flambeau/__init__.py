@@ -7,6 +7,7 @@ tensor([1, 2, 3])
 
 from __future__ import annotations
 
+import os as _os
 import typing as _typing
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
@@ -138,3 +139,7 @@ def __getattr__(name: str) -> _typing.Any:
         if name in classes:
             return classes[name]
     return _attribute(name)
+
+
+if _os.environ.get("TORCH_LOGS"):
+    _import_module("flambeau._logging")
