@@ -124,3 +124,18 @@ def test_the_oldest_compiler_is_that_of_load():
     text = (Path(cmake_prefix_path) / "flambeau" / "flambeauConfig.cmake").read_text()
     (version,) = re.findall(r"set\(FLAMBEAU_MINIMUM_GCC ([\d.]+)\)", text)
     assert tuple(map(int, version.split("."))) == _compilers.MINIMUM_GCC
+
+
+def test_the_example_trains_both_networks(cmake, build_root, run_python, tmp_path):
+    pytest.importorskip("sklearn")
+    example = Path(__file__).parents[2] / "examples" / "cpp"
+    options = [f"-DCMAKE_PREFIX_PATH={cmake_prefix_path}"]
+    for command in (("-S", example, "-B", tmp_path, *options), ("--build", tmp_path)):
+        status, text = cmake(*command)
+        assert status == 0, text
+    run_python(example / "write_digits.py", tmp_path / "digits.txt")
+    arguments = [tmp_path / "digits", tmp_path / "digits.txt"]
+    text = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    accuracy = dict(re.findall(r"^(mlp|convolutional) ([\d.]+)$", text, re.M))
+    assert float(accuracy["mlp"]) >= 0.95
+    assert float(accuracy["convolutional"]) >= 0.97  # what examples/digits.py asks for

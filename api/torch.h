@@ -1,0 +1,18 @@
+#pragma once
+// torch/torch.h: the whole of the C++ interface, with modules, optimizers and data.
+#include "api/containers.h"
+#include "api/data.h"
+#include "api/optim.h"
+
+namespace flambeau::api {
+
+// Restarts the default generator.
+void manual_seed(uint64_t seed);
+
+namespace cuda {
+// False: libflambeau computes on the CPU.
+inline bool is_available() { return false; }
+inline size_t device_count() { return 0; }
+}  // namespace cuda
+
+}  // namespace flambeau::api
