@@ -125,9 +125,10 @@ struct Operands {
   }
 };
 
+// Python code makes the event of a profiled call.
 bool thread_is_plain() {
   constexpr DispatchKeySet kHarmless =
-      DispatchKeySet(DispatchKey::Autocast) | DispatchKey::Tracing | DispatchKey::Autograd;
+      DispatchKeySet(DispatchKey::Autocast) | DispatchKey::Autograd;
   return (DispatchKeySet(thread_state.included) - kHarmless).empty();
 }
 

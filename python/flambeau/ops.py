@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from flambeau import _C
-from flambeau._schema_arguments import Parameter, _fits, _given, _is_convertible, parameters_of
+from flambeau._arguments.schemas import Parameter, _fits, _given, _is_convertible, parameters_of
 
 Function = Callable[..., Any]
 

@@ -47,6 +47,7 @@ def test_files_of_addresses(tmp_path):
 
 
 def test_the_cache_lies_where_variables_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(fb.hub, "_chosen", None)  # what set_dir has set in this process
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     assert fb.hub.get_dir() == str(tmp_path / "hub")
     monkeypatch.delenv("TORCH_HOME")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau
+from flambeau._arguments.schemas import bind
 from flambeau._C import Tensor
-from flambeau._schema_arguments import bind
 from flambeau.library._operators import CustomOperator, find, tensors_in
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import _C
-from flambeau._schema_arguments import bind
+from flambeau._arguments.schemas import bind
 from flambeau.library import _operators
 from flambeau.library._schemas import Schema, read
 from flambeau.ops import CUSTOM

@@ -9,8 +9,8 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
+from flambeau._arguments.schemas import bind, classes_of
 from flambeau._C import Tensor
-from flambeau._schema_arguments import bind, classes_of
 from flambeau.library._schemas import Schema
 from flambeau.ops import CUSTOM, Overload, OverloadPacket
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 import flambeau
+from flambeau._arguments.schemas import Parameter, converted, parameters_of
 from flambeau._C import Tensor
-from flambeau._schema_arguments import Parameter, converted, parameters_of
 
 _NAME = re.compile(r"\s*(?:(?P<ns>\w+)::)?(?P<base>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)\Z", re.S)
 
