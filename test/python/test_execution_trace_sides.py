@@ -34,7 +34,7 @@ def facts(torch, tmp_path):
     nodes = traced(torch, tmp_path / f"{torch.__name__}.json", lambda: program(torch))["nodes"]
     by_id = {n["id"]: n for n in nodes}
     assert len(by_id) == len(nodes)
-    shown, numbers = [], {}
+    shown, numbers, sequences = [], {}, {}  # numbers of tensors and nodes go on from what ran before
 
     def renumbered(value):
         if isinstance(value, list) and len(value) == 6 and value[-1] == "cpu":
@@ -52,7 +52,11 @@ def facts(torch, tmp_path):
             if "Tensor" in kind
         ]
         parent = by_id[n["ctrl_deps"]]["name"]
-        shown.append((n["name"], parent, tensors, attrs["scope"], attrs["seq_id"], sorted(attrs), sorted(n)))
+        kind, sequence = attrs["seq_id"]
+        if sequence >= 0:
+            sequence = sequences.setdefault(sequence, len(sequences))
+        more = attrs["scope"], (kind, sequence), sorted(attrs), sorted(n)
+        shown.append((n["name"], parent, tensors, *more))
     return shown
 
 
