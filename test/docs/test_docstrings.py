@@ -40,12 +40,12 @@ PACKAGES = (
 VERBS = frozenset(
     """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Collect Combine
     Compare Compile Compute Convert Copy Count Create Decorate Define Delete Divide Draw Drop Encode
-    Enter Evaluate Exchange Extend Fill Find Flatten Fuse Gather Give Infer Interpolate Invert Join
+    Enter Evaluate Exchange Extend Fill Find Flatten Free Fuse Gather Give Infer Interpolate Invert Join
     Keep Leave Limit Load Look Make Mark Measure Move Multiply Normalize Override Pack Pad
-    Place Pool Project Prune Put Read Rearrange Refuse Register Remove Replace Replicate Report
+    Place Pool Project Prune Put Raise Read Rearrange Refuse Register Release Remove Replace Replicate Report
     Resize Restore Return Run Sample Say Scale Scatter Select Set Shift Shrink Shuffle Skip Slide
     Split Square Stack Start Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack
-    Unpad Upsample Use Visit Warn Wrap Write Yield Zero""".split()
+    Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
 )
 # Of these every name that computes something has a formula.
 WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
@@ -70,6 +70,8 @@ FROM_PAPERS = frozenset(
 # PyTorch runs these on devices other than the CPU alone, asks on the terminal, or needs a file.
 NOT_IN_PYTORCH = (
     "nn.parallel.",
+    "accelerator.",  # its examples show the errors of a build without devices
+    "cuda.",
     "hub.",
     "profiler.ExecutionTraceObserver",
     "autograd.profiler.load_nvprof",
@@ -113,6 +115,9 @@ OTHER_PACKAGES = (
     "utils.weak",
     "masked",
     "signal.windows",
+    "accelerator",
+    "cpu",
+    "cuda",
     "sparse",
     "multiprocessing",
     "monitor",
@@ -220,7 +225,7 @@ def raised(function: object) -> Iterator[str]:
     """Yield the names of the exceptions that a function raises itself; "" where the name is computed."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))  # type: ignore[arg-type]
-    except (TypeError, OSError):
+    except (TypeError, OSError, SyntaxError):  # the last: a lambda in a table of functions
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and node.exc is not None:

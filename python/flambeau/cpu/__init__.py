@@ -23,7 +23,15 @@ __all__ = [
 
 
 class Stream:
-    """The only queue of work, which is always empty."""
+    """Queue of work of the CPU, which is always empty: each call returns when its work is done.
+
+    Args:
+        priority: accepted for compatibility.
+
+    Example:
+        >>> stream = flambeau.cpu.Stream()
+        >>> stream.wait_stream(flambeau.cpu.current_stream())
+    """
 
     def __init__(self, priority: int = -1) -> None:
         self.priority = priority
@@ -40,7 +48,12 @@ class Stream:
 
 
 class Event:
-    """A mark in a queue of work. On the CPU it is always reached."""
+    """Marker in a queue of work, which is always reached on the CPU.
+
+    Example:
+        >>> flambeau.cpu.Event().query()
+        True
+    """
 
     def query(self) -> bool:
         """Return True: the event is always reached."""
@@ -61,7 +74,17 @@ _current = _DEFAULT
 
 
 class StreamContext:
-    """A block in which a stream is the current one."""
+    """Block in which a stream is the current one.
+
+    Args:
+        stream: the stream; None has no effect.
+
+    Example:
+        >>> stream = flambeau.cpu.Stream()
+        >>> with flambeau.cpu.StreamContext(stream):
+        ...     flambeau.cpu.current_stream() is stream
+        True
+    """
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -78,45 +101,118 @@ class StreamContext:
 
 
 def stream(stream: Stream) -> StreamContext:
-    """Return a block in which a stream is the current one."""
+    """Return a block in which a stream is the current one.
+
+    Args:
+        stream: the stream; None has no effect.
+    Returns: a `StreamContext`.
+
+    Example:
+        >>> stream = flambeau.cpu.Stream()
+        >>> with flambeau.cpu.stream(stream):
+        ...     flambeau.cpu.current_stream() is stream
+        True
+    """
     return StreamContext(stream)
 
 
 def current_stream(device: Any = None) -> Stream:
-    """Return the current stream."""
+    """Return the current stream.
+
+    Args:
+        device: accepted for compatibility; there is one CPU device.
+    Returns: a `Stream`.
+
+    Example:
+        >>> flambeau.cpu.current_stream() is flambeau.cpu.current_stream()
+        True
+    """
     return _current
 
 
 def is_available() -> bool:
-    """Return True: there is always a CPU."""
+    """Return True: there is always a CPU.
+
+    Returns: True.
+
+    Example:
+        >>> flambeau.cpu.is_available()
+        True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """Return True: the CPU needs no initialisation."""
+    """Return True: the CPU needs no initialisation.
+
+    Returns: True.
+
+    Example:
+        >>> flambeau.cpu.is_initialized()
+        True
+    """
     return True
 
 
 def synchronize(device: Any = None) -> None:
-    """Do nothing: all work on the CPU is finished when its call returns."""
+    """Return at once: all work on the CPU is finished when its call returns.
+
+    Args:
+        device: accepted for compatibility; there is one CPU device.
+    Returns: None.
+
+    Example:
+        >>> flambeau.cpu.synchronize()
+    """
 
 
 def device_count() -> int:
-    """Return 1, the number of CPU devices."""
+    """Return 1, the number of CPU devices.
+
+    Returns: 1.
+
+    Example:
+        >>> flambeau.cpu.device_count()
+        1
+    """
     return 1
 
 
 def set_device(device: Any) -> None:
-    """Do nothing: there is one CPU device."""
+    """Keep the only CPU device as the current one.
+
+    Args:
+        device: accepted for compatibility; there is one CPU device.
+    Returns: None.
+
+    Example:
+        >>> flambeau.cpu.set_device("cpu")
+        >>> flambeau.cpu.current_device()
+        'cpu'
+    """
 
 
 def current_device() -> str:
-    """Return the device."""
+    """Return the name of the current device.
+
+    Returns: "cpu".
+
+    Example:
+        >>> flambeau.cpu.current_device()
+        'cpu'
+    """
     return "cpu"
 
 
 def get_capabilities() -> dict[str, Any]:
-    """Return the instruction sets of the processor, and its architecture."""
+    """Return the architecture of the processor and its instruction sets.
+
+    Returns: a dict with the key "architecture", and a bool for each instruction set, such as "avx2".
+
+    Example:
+        >>> flambeau.cpu.get_capabilities()["architecture"] in ("x86_64", "AMD64", "aarch64", "arm64")
+        True
+    """
     import platform
     from pathlib import Path
 

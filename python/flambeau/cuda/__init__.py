@@ -5,127 +5,95 @@ What counts or seeds devices does so for none of them; what needs one raises Ass
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from flambeau import _C
 from flambeau._loading.absence import absent_class
 from flambeau._loading.lazy import attributes
 from flambeau._types.errors import OutOfMemoryError as OutOfMemoryError
+from flambeau.cuda._absent import names as _absent_names
 
 
 def is_available() -> bool:
-    """Whether there is a device: never."""
+    """Return False: this build has no CUDA device.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.cuda.is_available()
+        False
+    """
     return False
 
 
 def is_initialized() -> bool:
-    """Whether a device is in use: never."""
+    """Return False: no device has been used.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.cuda.is_initialized()
+        False
+    """
     return False
 
 
 def device_count() -> int:
-    """Return the number of devices: 0."""
+    """Return 0, the number of CUDA devices.
+
+    Returns: 0.
+
+    Example:
+        >>> flambeau.cuda.device_count()
+        0
+    """
     return 0
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether there is a device that computes in bfloat16: never."""
+    """Return False: there is no device that computes in bfloat16.
+
+    Args:
+        including_emulation: whether devices count that compute in float32 and round.
+    Returns: False.
+
+    Example:
+        >>> flambeau.cuda.is_bf16_supported(including_emulation=False)
+        False
+    """
     return False
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether a graph is being captured: never."""
+    """Return False: no graph is being captured.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.cuda.is_current_stream_capturing()
+        False
+    """
     return False
 
 
-def get_arch_list() -> list[str]:
-    """Return the architectures that were compiled for: none."""
-    return []
-
-
-def _for_no_device(name: str) -> Callable[..., None]:
-    def function(*args: Any, **kwargs: Any) -> None:
-        return None
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{name}` of every device: there is none."
-    return function
-
-
-def _zero(name: str) -> Callable[..., int]:
-    def function(device: Any = None) -> int:
-        return 0
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Return a number of bytes: 0."
-    return function
-
-
-def _needing_one(name: str) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise AssertionError(f"{name}: flambeau is not compiled with CUDA enabled")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{name}` of a device. Raises: AssertionError, as there is none."
-    return function
-
-
-_DONE_FOR_NONE = (
-    "manual_seed manual_seed_all seed seed_all empty_cache ipc_collect reset_peak_memory_stats "
-    "reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats set_rng_state_all "
-    "reset_accumulated_host_memory_stats reset_peak_host_memory_stats caching_allocator_enable"
-)
-_BYTES = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved"
-_NEEDING = (
-    "init current_device set_device get_device_name get_device_capability get_device_properties synchronize "
-    "current_stream default_stream mem_get_info get_rng_state set_rng_state initial_seed utilization cudart "
-    "current_blas_handle can_device_access_peer get_per_process_memory_fraction "
-    "set_per_process_memory_fraction set_stream get_stream_from_external get_sync_debug_mode "
-    "set_sync_debug_mode graph_pool_handle "
-    "make_graphed_callables memory_usage power_draw clock_rate temperature device_memory_used "
-    "caching_allocator_alloc caching_allocator_delete change_current_allocator memory_snapshot "
-    "use_mem_pool list_gpu_processes check_error current_solver_handle get_allocator_backend "
-    "memory_summary"
-)
-globals().update({name: _for_no_device(name) for name in _DONE_FOR_NONE.split()})
-globals().update({name: _zero(name) for name in [*_BYTES.split(), "memory_cached", "max_memory_cached"]})
-globals().update({name: _needing_one(name) for name in _NEEDING.split()})
+_MISSING = "flambeau is not compiled with CUDA enabled"
+globals().update(_absent_names(_MISSING))
 
 has_half, has_magma = True, False
 default_generators: tuple[Any, ...] = ()
-_MISSING = "flambeau is not compiled with CUDA enabled"
 
 
 def is_tf32_supported() -> bool:
-    """Return False: there is no device that computes in TF32."""
+    """Return False: there is no device that computes in TF32.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.cuda.is_tf32_supported()
+        False
+    """
     return False
-
-
-def get_gencode_flags() -> str:
-    """Return an empty string: no architecture needs compiler flags."""
-    return ""
-
-
-def get_rng_state_all() -> list[Any]:
-    """Return an empty list: there is no device with a generator."""
-    return []
-
-
-def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
-    """Return an empty dict: there is no device with an allocator."""
-    return OrderedDict()
-
-
-def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Return an empty dict: there is no device with an allocator."""
-    return {}
-
-
-def host_memory_stats() -> OrderedDict[str, Any]:
-    """Return an empty dict: there is no allocator of pinned memory."""
-    return OrderedDict()
 
 
 def _is_in_bad_fork() -> bool:
@@ -151,21 +119,41 @@ def _absent(name: str) -> Any:
     return absent_class(name, __name__, _MISSING)
 
 
-Stream, Event, ExternalStream, CUDAGraph, MemPool, CUDAPluggableAllocator = map(
-    _absent, "Stream Event ExternalStream CUDAGraph MemPool CUDAPluggableAllocator".split()
-)
-
-
 class CudaError(RuntimeError):
-    """An error that CUDA reports."""
+    """An error code of a function of the CUDA runtime.
+
+    Args:
+        code: the runtime's number of the error.
+
+    Example:
+        >>> issubclass(flambeau.cuda.CudaError, RuntimeError)
+        True
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"cuda: expected success, got error {code} of the runtime")
 
 
 class DeferredCudaCallError(Exception):
-    """An error of a function that was to be called when a device is first used."""
+    """Error of a function that is called at the first use of a device.
+
+    Example:
+        >>> issubclass(flambeau.cuda.DeferredCudaCallError, Exception)
+        True
+    """
 
 
 class device:
-    """A block in which a device is the current one; with None or a negative index it does nothing."""
+    """Block in which a device is the current one.
+
+    Args:
+        device: the device, as an index or a `flambeau.device`; None or a negative index has no effect.
+
+    Example:
+        >>> with flambeau.cuda.device(None):
+        ...     flambeau.cuda.device_count()
+        0
+    """
 
     def __init__(self, device: Any) -> None:
         self.index = device.index if isinstance(device, _C.device) else device
@@ -179,14 +167,32 @@ class device:
 
 
 class device_of(device):
-    """A block in which the device of a tensor is the current one; it does nothing for the CPU."""
+    """Block in which the device of a tensor is the current one.
+
+    Args:
+        obj: the tensor; one of the CPU has no effect.
+
+    Example:
+        >>> with flambeau.cuda.device_of(flambeau.ones(2)):
+        ...     flambeau.cuda.device_count()
+        0
+    """
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
 class StreamContext:
-    """A block in which a stream is the current one; with None it does nothing."""
+    """Block in which a stream is the current one.
+
+    Args:
+        stream: the stream; None has no effect.
+
+    Example:
+        >>> with flambeau.cuda.StreamContext(None):
+        ...     flambeau.cuda.device_count()
+        0
+    """
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -200,12 +206,36 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """Return a block in which a stream is the current one."""
+    """Return a block in which a stream is the current one.
+
+    Args:
+        stream: the stream; None has no effect.
+    Returns: a `StreamContext`.
+
+    Example:
+        >>> with flambeau.cuda.stream(None):
+        ...     flambeau.cuda.device_count()
+        0
+    """
     return StreamContext(stream)
 
 
 class graph:
-    """A block whose work is captured. Raises: RuntimeError, as there is no device."""
+    """Block whose work on the device a `CUDAGraph` captures.
+
+    Args:
+        cuda_graph: the graph that the work becomes.
+        pool: the pool of memory that the graph uses; None: one of its own.
+        stream: the stream that captures; None: one of its own.
+        capture_error_mode: which forbidden calls are errors: "global" those of all threads, "thread_local"
+            those of this thread, "relaxed" none.
+    Raises: RuntimeError, as this build has no device.
+
+    Example:
+        >>> flambeau.cuda.graph(None)
+        Traceback (most recent call last):
+        RuntimeError: cuda.graph: flambeau is not compiled with CUDA enabled
+    """
 
     def __init__(
         self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"
