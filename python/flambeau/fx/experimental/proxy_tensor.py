@@ -1,14 +1,19 @@
-"""make_fx records operators below autograd; that needs tracing at the dispatcher, which is not built yet."""
+"""`make_fx`: a graph of the operators that a program calls, below autograd and autocast."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 from flambeau.fx._symbolic_trace import Tracer
+from flambeau.fx.experimental import _operator_trace
+from flambeau.fx.experimental._operator_trace import PythonKeyTracer
+from flambeau.fx.experimental._operator_trace import RecordingMode as ProxyTorchDispatchMode
 from flambeau.fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
+from flambeau.fx.graph import Graph
 from flambeau.fx.interpreter import Interpreter
+from flambeau.utils._python_dispatch import TorchDispatchModeKey, _get_dispatch_mode, _pop_mode_temporarily
 
 __all__ = [
     "DecompositionInterpreter",
@@ -26,13 +31,6 @@ __all__ = [
 py_sym_types = (SymInt, SymFloat, SymBool)
 
 
-def _missing(name: str) -> NoReturn:
-    raise NotImplementedError(
-        f"{name}: flambeau does not record operators at the dispatcher; use fx.symbolic_trace, "
-        "which records Python calls"
-    )
-
-
 def make_fx(
     f: Callable[..., Any],
     decomposition_table: Any = None,
@@ -44,40 +42,106 @@ def make_fx(
     _allow_fake_constant: bool = False,
     _error_on_data_dependent_ops: bool = True,
     **_options: Any,
-) -> Any:
-    """Record operators below autograd. Raises NotImplementedError: this is not built yet."""
-    _missing("make_fx")
+) -> Callable[..., Any]:
+    """Return a function that runs a program on examples and returns the graph of the operators that it called.
+
+    The graph holds overloads such as ``ops.aten.add.Tensor``, those of backward passes too. Sizes, numbers and
+    branches are those of the examples. Tensors that are no arguments become attributes of the graph's module.
+
+    Args:
+        f: the program, a function of tensors, numbers and containers of them, or a Module.
+        decomposition_table: overload -> function; the operators of the function are recorded in its place.
+        tracing_mode: "real": the operators run on the examples.
+        pre_dispatch: must be False.
+        record_module_stack, _allow_non_fake_inputs, _allow_fake_constant, _error_on_data_dependent_ops: accepted.
+    Returns: a function of example arguments that returns a `fx.GraphModule`.
+    Raises: ValueError for another tracing mode or `pre_dispatch`. The returned function raises RuntimeError
+        where the program reads elements of a recorded tensor (``item()``, a branch).
+
+    Example:
+        >>> import flambeau
+        >>> def slope(x):
+        ...     x = x.detach().requires_grad_()
+        ...     return flambeau.autograd.grad(x.sin().sum(), x)[0]
+        >>> graph = make_fx(slope)(flambeau.ones(2))
+        >>> [node.name for node in graph.graph.nodes]  # doctest: +ELLIPSIS
+        ['x_1', 'detach', 'sin', 'sum_1', ...
+        >>> graph(flambeau.zeros(2))
+        tensor([1., 1.])
+    """
+    if tracing_mode != "real":
+        raise ValueError(f"make_fx: expected tracing_mode='real', got {tracing_mode!r}")
+    if pre_dispatch:
+        raise ValueError("make_fx: expected pre_dispatch=False, got True: operators are recorded below autograd")
+
+    def traced(*args: Any) -> Any:
+        return _operator_trace.trace(f, args, decomposition_table)
+
+    return traced
 
 
-def dispatch_trace(*args: Any, **kwargs: Any) -> Any:
-    """Record operators below autograd. Raises NotImplementedError: this is not built yet."""
-    _missing("dispatch_trace")
+def dispatch_trace(root: Any, tracer: Tracer, concrete_args: tuple[Any, ...] | None = None) -> Any:
+    """Record a program's Python calls with a tracer of the caller's, and return the graph's module.
 
+    Args:
+        root: a function or Module.
+        tracer: what records.
+        concrete_args: arguments that are no inputs of the graph.
+    """
+    from flambeau.fx.graph_module import GraphModule
 
-class PythonKeyTracer(Tracer):
-    """The class of tracers of operators, for `isinstance`."""
-
-
-class ProxyTorchDispatchMode:
-    """The mode of `make_fx`, for `isinstance`. No object of it exists yet."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _missing("ProxyTorchDispatchMode")
+    graph: Graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
+    name = getattr(root, "__name__", type(root).__name__)
+    return GraphModule(tracer.root, graph, name)
 
 
 class DecompositionInterpreter(Interpreter):
-    """Runs a graph with decompositions; there are no recorded operators to decompose yet."""
+    """Runs a graph of overloads and records it again with decompositions.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _missing("DecompositionInterpreter")
+    Args:
+        module: the graph's module.
+        new_graph: receives the nodes.
+        decomposition_table: overload -> function that is recorded in its place.
+    """
+
+    def __init__(
+        self, module: Any, new_graph: Graph, decomposition_table: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(module, **kwargs)
+        self.tracer = _operator_trace.OperatorTracer()
+        self.tracer.root, self.tracer.graph = module, new_graph
+        self.mode = ProxyTorchDispatchMode(self.tracer, decomposition_table)
+
+    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Add an input."""
+        value = super().placeholder(target, args, kwargs)
+        self.tracer.assign(value, self.tracer.graph.placeholder(target))
+        return value
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Add an attribute."""
+        value = super().get_attr(target, args, kwargs)
+        self.tracer.assign(value, self.tracer.graph.get_attr(target))
+        return value
+
+    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """Add the output."""
+        value = super().output(target, args, kwargs)
+        self.tracer.graph.output(_operator_trace.pytree.tree_map(self.tracer.create_arg, value))
+        return value
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph on examples and record it."""
+        with self.mode:
+            return super().run(*args, **kwargs)
 
 
-def get_innermost_proxy_mode() -> None:
-    """Return None: no mode records operators yet."""
+def get_innermost_proxy_mode() -> Any:
+    """Return the mode that records operators in this thread, or None."""
+    return _get_dispatch_mode(TorchDispatchModeKey.PROXY)
 
 
-def get_proxy_mode() -> None:
-    """Return None: no mode records operators yet."""
+get_proxy_mode = get_innermost_proxy_mode
 
 
 @contextmanager
@@ -87,11 +151,19 @@ def maybe_disable_fake_tensor_mode() -> Iterator[None]:
 
 
 @contextmanager
-def disable_proxy_modes_tracing(enable_current: bool = False) -> Iterator[None]:
-    """Do nothing: no mode records operators yet."""
-    yield
+def disable_proxy_modes_tracing(enable_current: bool = False) -> Iterator[Any]:
+    """A region in which operators are not recorded.
+
+    Args:
+        enable_current: accepted.
+    """
+    if get_innermost_proxy_mode() is None:
+        yield None
+        return
+    with _pop_mode_temporarily(TorchDispatchModeKey.PROXY) as mode:
+        yield mode
 
 
 def is_sym_node(node: Any) -> bool:
-    """Return False: no node holds a symbolic number."""
+    """Return whether a node holds a symbolic number; none does yet."""
     return isinstance(getattr(node, "meta", {}).get("val"), py_sym_types)

@@ -1,0 +1,166 @@
+"""Records the operators that a program calls at the dispatcher, below autograd, as nodes of a graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flambeau
+from flambeau.fx._symbolic_trace import Tracer
+from flambeau.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+from flambeau.fx.node import Node
+from flambeau.utils import _pytree as pytree
+from flambeau.utils._python_dispatch import TorchDispatchMode, TorchDispatchModeKey
+
+Decompositions = Mapping[Any, Callable[..., Any]]
+
+
+class DataDependent(RuntimeError):
+    """A program read elements of a tensor into Python while it was recorded."""
+
+
+class PythonKeyTracer(Tracer):
+    """The class of tracers of operators, for `isinstance`."""
+
+
+class OperatorTracer(PythonKeyTracer):
+    """Knows which node each tensor is the value of.
+
+    A tensor that is neither an input nor a result becomes an attribute of the graph's module.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = flambeau.nn.Module()
+        self.graph = flambeau.fx.Graph(tracer_cls=PythonKeyTracer)
+        self._known: dict[int, tuple[Node, Any]] = {}  # holds the tensors, so that an id stays one tensor's
+        self._constants = 0
+
+    def remember(self, tensor: Any, node: Node) -> None:
+        """Note that a tensor is the value of a node."""
+        self._known[id(tensor)] = (node, tensor)
+
+    def node_of(self, tensor: Any) -> Node:
+        """Return the node of a tensor; an attribute if the tensor was made elsewhere."""
+        found = self._known.get(id(tensor))
+        if found is not None:
+            return found[0]
+        kind = "param" if isinstance(tensor, flambeau.nn.Parameter) else "tensor"
+        name = f"_{kind}_constant{self._constants}"
+        self._constants += 1
+        setattr(self.root, name, tensor)
+        node = self.graph.get_attr(name)
+        self.remember(tensor, node)
+        return node
+
+    def is_known(self, tensor: Any) -> bool:
+        """Whether a tensor is an input or a result."""
+        return id(tensor) in self._known
+
+    def create_arg(self, a: Any) -> Any:
+        """Return a value as an argument of a node."""
+        return self.node_of(a) if isinstance(a, flambeau.Tensor) else super().create_arg(a)
+
+    def assign(self, result: Any, node: Node) -> None:
+        """Give the tensors of a result their nodes."""
+        if isinstance(result, flambeau.Tensor):
+            self.remember(result, node)
+            node.meta.setdefault("val", result if result.is_meta else None)
+        elif isinstance(result, list | tuple):
+            for i, item in enumerate(result):
+                if isinstance(item, flambeau.Tensor):
+                    self.assign(item, self.graph.create_node("call_function", operator.getitem, (node, i)))
+
+
+class RecordingMode(TorchDispatchMode):
+    """The region in which operators become nodes of a tracer's graph.
+
+    Args:
+        tracer: what holds the graph.
+        decompositions: functions that are recorded in the place of overloads.
+        adapt: changes the arguments that an operator runs with, not those that are recorded.
+    """
+
+    _mode_key = TorchDispatchModeKey.PROXY
+
+    def __init__(
+        self,
+        tracer: OperatorTracer,
+        decompositions: Decompositions | None = None,
+        adapt: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.tracer = tracer
+        self.decompositions = decompositions or {}
+        self.adapt = adapt
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operator and add its node."""
+        kwargs = kwargs or {}
+        if func in self.decompositions:
+            with self:
+                return self.decompositions[func](*args, **kwargs)
+        given = self.adapt(func, args, kwargs) if self.adapt else (args, kwargs)
+        result = func(*given[0], **given[1])
+        return self.record(func, args, kwargs, result)
+
+    def record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        """Add the node of a call whose result is known."""
+        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, flambeau.Tensor)]
+        if not tensors and result is not None:
+            given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, flambeau.Tensor)]
+            if any(map(self.tracer.is_known, given)):
+                raise DataDependent(
+                    f"make_fx: expected operators whose results are tensors, got {func}, which reads elements: "
+                    "what the program does with them cannot be in the graph"
+                )
+            return result
+        tracer = self.tracer
+        given = tracer.create_arg(args), tracer.create_arg(kwargs)
+        node = tracer.create_node("call_function", func, *given, name=func.overloadpacket.__name__)
+        tracer.assign(result, node)
+        return result
+
+
+def trace(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    decompositions: Decompositions | None = None,
+    adapt: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None,
+) -> flambeau.fx.GraphModule:
+    """Run a function on arguments and return the graph of the operators that it called.
+
+    The graph takes one argument for each leaf of `args` and returns what the function returned.
+    """
+    tracer = OperatorTracer()
+    leaves, structure = pytree.tree_flatten(args)
+    is_flat = len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True))
+    for i, leaf in enumerate(leaves):
+        node = tracer.graph.placeholder(_name_of(function, i) if is_flat else f"arg{i}_1")
+        if isinstance(leaf, flambeau.Tensor):
+            tracer.assign(leaf, node)
+    with RecordingMode(tracer, decompositions, adapt):
+        result = function(*args)
+    if is_flat:
+        tracer.graph.output(pytree.tree_map(tracer.create_arg, result))
+    else:
+        _keep_structure(tracer, structure, result)
+    return flambeau.fx.GraphModule(tracer.root, tracer.graph, getattr(function, "__name__", "traced"))
+
+
+def _keep_structure(tracer: OperatorTracer, structure: Any, result: Any) -> None:
+    """Make the graph take and return containers as the function does."""
+    results, returned = pytree.tree_flatten(result)
+    names = [f"arg{i}" for i in range(structure.num_children)]
+    tracer.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names, structure, returned))
+    tracer.graph.output([tracer.create_arg(leaf) for leaf in results])
+
+
+def _name_of(function: Callable[..., Any], place: int) -> str:
+    code = getattr(function, "__code__", None)
+    if code is None or place >= code.co_argcount:
+        return f"arg{place}_1"
+    return f"{code.co_varnames[place]}_1"
