@@ -11,22 +11,30 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/cast.h"
+#include "aten/cpu/fused_plan.h"
 #include "aten/cpu/parallel.h"
 
 namespace flambeau {
-namespace {
 
-struct Params {
-  alignas(16) char slots[16 * kMaxParams];
-};
+thread_local constinit FusedRecorder* fused_recorder = nullptr;
 
 // `dtype`: the compute type, or one that the operator's loops take as it lies in memory.
-PointwiseLoop loop_of(const PointwiseOp& op, ScalarType dtype) {
+PointwiseLoop pointwise_loop(const PointwiseOp& op, ScalarType dtype) {
   const PointwiseLoop loop = op.loops[cpu_isa()][index_of(dtype)];
   if (!loop) [[unlikely]]
     fail_dtype(op.name, dtype);
   return loop;
 }
+
+void check_loop_errors(uint32_t errors) {
+  check(!(errors & kIntegerDivisionByZero), "ZeroDivisionError");
+}
+
+namespace {
+
+struct Params {
+  alignas(16) char slots[16 * kMaxParams];
+};
 
 // Whether a loop reads and writes `dtype`, which it does not compute in, as it lies in memory.
 bool has_stored_loop(const PointwiseOp& op, ScalarType dtype) {
@@ -38,10 +46,6 @@ bool is_exact_bfloat16(const Scalar& number) {
   uint32_t bits;
   number.store(ScalarType::Float32, &bits);
   return (bits & 0xffffu) == 0;
-}
-
-void check_errors(uint32_t errors) {
-  check(!(errors & kIntegerDivisionByZero), "ZeroDivisionError");
 }
 
 // --- the uniform case ------------------------------------------------------------------------
@@ -152,7 +156,7 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
   Params values;
   if (!params.empty()) store_params(op.name, params, u.types.compute, values.slots);
   const int64_t n = out.numel();
-  DenseRun run(loop_of(op, u.stored), values.slots, static_cast<int>(operands.size()) + 1);
+  DenseRun run(pointwise_loop(op, u.stored), values.slots, static_cast<int>(operands.size()) + 1);
   const int64_t width = static_cast<int64_t>(element_size(u.stored));
   run.data[0] = static_cast<char*>(out.data());
   run.bytes[0] = static_cast<int64_t>(element_size(out.dtype()));
@@ -171,7 +175,7 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
     splat(buffer, width, n < kBlock ? n : kBlock, buffer);
   }
   if (n == 0) return;
-  check_errors(n <= kSmall ? run.range(0, n) : run_parallel(run, n));
+  check_loop_errors(n <= kSmall ? run.range(0, n) : run_parallel(run, n));
 }
 
 // --- the general case ------------------------------------------------------------------------
@@ -181,7 +185,7 @@ class StridedRun {
   // `types`: those of the loop, which takes params of `param_type`.
   StridedRun(const PointwiseOp& op, const PointwiseDTypes& types, ScalarType param_type,
              const Tensor& out, ArrayRef<Operand> operands, ArrayRef<Scalar> params)
-      : loop_(loop_of(op, types.compute)) {
+      : loop_(pointwise_loop(op, types.compute)) {
     store_params(op.name, params, param_type, params_.slots);
     nest_.set_sizes(out.sizes());
     add(out, cast_loop(types.loop_out, out.dtype()), types.loop_out);
@@ -299,13 +303,17 @@ class StridedRun {
   Side sides_[kMaxOperands + 1];
 };
 
+}  // namespace
+
 // Whether the result and all operands are of one dtype that has a loop over stored elements.
-bool runs_as_stored(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operands) {
-  if (!has_stored_loop(op, out.dtype())) return false;
+bool runs_as_stored(const PointwiseOp& op, ScalarType result, ArrayRef<Operand> operands) {
+  if (!has_stored_loop(op, result)) return false;
   return std::all_of(operands.begin(), operands.end(), [&](const Operand& o) {
-    return o.tensor ? o.tensor->dtype() == out.dtype() : is_exact_bfloat16(*o.scalar);
+    return o.tensor ? o.tensor->dtype() == result : is_exact_bfloat16(*o.scalar);
   });
 }
+
+namespace {
 
 void run_strided(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operands,
                  ArrayRef<Scalar> params) {
@@ -316,9 +324,9 @@ void run_strided(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> ope
     store_params(op.name, params, types.compute, unused.slots);
     return;
   }
-  if (runs_as_stored(op, out, operands)) types.compute = types.loop_out = out.dtype();
+  if (runs_as_stored(op, out.dtype(), operands)) types.compute = types.loop_out = out.dtype();
   StridedRun run(op, types, param_type, out, operands, params);
-  check_errors(run.run());
+  check_loop_errors(run.run());
 }
 
 // Operands that overlap `out` out of step are read from a copy.
@@ -344,9 +352,17 @@ void run_over(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operan
   run_strided(op, out, own, params);
 }
 
+void refuse_recording(const PointwiseOp& op) {
+  check(!fused_recorder, op.name,
+        ": expected an operator with a new result in a fused group, got one that "
+        "writes to an argument");
+}
+
 }  // namespace
 
 Tensor pointwise(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Scalar> params) {
+  if (fused_recorder) [[unlikely]]
+    return fused_recorder->record(op, operands, params);
   if (Uniform u; uniform_case(op, operands, u)) {
     Tensor out = empty_tensor(u.first->sizes(), u.types.result);
     run_uniform(op, u, out, operands, params);
@@ -359,6 +375,7 @@ Tensor pointwise(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Sca
 
 Tensor& pointwise_inplace(const PointwiseOp& op, Tensor& self, ArrayRef<Operand> operands,
                           ArrayRef<Scalar> params) {
+  refuse_recording(op);
   if (Uniform u; uniform_case(op, operands, u) && u.types.result == self.dtype() &&
                  self.sizes() == u.first->sizes()) {
     // Row-major tensors of one size over one storage coincide or are out of step.
@@ -379,6 +396,7 @@ Tensor& pointwise_inplace(const PointwiseOp& op, Tensor& self, ArrayRef<Operand>
 
 Tensor& pointwise_out(const PointwiseOp& op, Tensor& out, ArrayRef<Operand> operands,
                       ArrayRef<Scalar> params) {
+  refuse_recording(op);
   const OutSpec spec = pointwise_spec(op, operands);
   SmallVector<const Tensor*, kMaxOperands> inputs;
   for (const Operand& o : operands) {

@@ -6,7 +6,7 @@
 namespace flambeau {
 
 inline constexpr int kMaxDims = 64;
-inline constexpr int kMaxArrays = 10;
+inline constexpr int kMaxArrays = 16;
 
 // Dimensions innermost first; strides in bytes.
 struct StridedLoop {

@@ -4,6 +4,7 @@
 #include "python/csrc/checksum.h"
 #include "python/csrc/data.h"
 #include "python/csrc/extension_access.h"
+#include "python/csrc/fused.h"
 #include "python/csrc/gradient_lists.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/operator_call.h"
@@ -62,6 +63,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_module_slots(module.get());
     add_profiling(module.get());
     add_gradient_lists(module.get());
+    add_fused(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
     add_checksum(module.get());

@@ -1,0 +1,46 @@
+"""Tensors without memory that stand for a graph's inputs while it is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau
+
+_META = flambeau.device("meta")
+
+
+class Unsupported(Exception):
+    """A graph that is not recorded ahead of time; its message says why."""
+
+
+def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
+    """Return a leaf on the device "meta" with the sizes, strides, offset and autograd state of a tensor."""
+    if type(tensor) not in (flambeau.Tensor, flambeau.nn.Parameter):
+        raise Unsupported(f"an input of the class {type(tensor).__name__}")
+    if tensor.layout is not flambeau.strided or tensor.is_conj() or tensor.is_neg():
+        raise Unsupported("a sparse input or a conjugate view")
+    if tensor.device.type != "cpu":
+        raise Unsupported(f"an input on {tensor.device}")
+    sizes, strides, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
+    reach = 1 + offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if n)
+    base = flambeau.empty(reach, dtype=tensor.dtype, device=_META)
+    made: flambeau.Tensor = base.as_strided(sizes, strides, offset)
+    return made.requires_grad_() if tensor.requires_grad else made
+
+
+def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return a call's arguments with the device "meta" in the place of the CPU.
+
+    An operator that makes a tensor from sizes has an argument for the device.
+    """
+    parameters = func._schema.arguments
+    names = [p.name for p in parameters]
+    if "device" not in names:
+        return args, kwargs
+    place = names.index("device")
+    if place < len(args):
+        return (*args[:place], _META, *args[place + 1 :]), kwargs
+    takes_tensors = any(isinstance(a, flambeau.Tensor) for a in args)
+    if takes_tensors and kwargs.get("device") is None:
+        return args, kwargs
+    return args, {**kwargs, "device": _META}

@@ -1,0 +1,139 @@
+"""One graph of forward and backward operators, recorded without computing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import flambeau
+from flambeau.compiler.aot.examples import Unsupported, on_meta, without_memory
+from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
+from flambeau.fx.graph import Graph
+from flambeau.fx.node import Node
+
+
+@dataclass
+class Joint:
+    """What was recorded.
+
+    Args:
+        graph: inputs, forward operators, then backward operators.
+        inputs: the placeholders of the captured graph's inputs.
+        outputs: what the captured graph returns.
+        tangents: placeholders of the gradients of those outputs that have one.
+        gradients: for each input its gradient, or None.
+        differentiable: places of the outputs that have a gradient.
+        forward: the number of nodes that belong to forward, placeholders among them.
+        constants: tensors that are neither inputs nor results, by the names of their nodes.
+    """
+
+    graph: Graph
+    inputs: list[Node]
+    outputs: list[Node]
+    tangents: list[Node] = field(default_factory=list)
+    gradients: list[Node | None] = field(default_factory=list)
+    differentiable: list[int] = field(default_factory=list)
+    forward: int = 0
+    constants: dict[str, Any] = field(default_factory=dict)
+
+
+class _Recorder:
+    def __init__(self, module: Any, examples: list[Any]) -> None:
+        self.module = module
+        self.tracer = OperatorTracer()
+        self.mode = RecordingMode(self.tracer, adapt=on_meta)
+        self.inputs = [without_memory(example) for example in examples]
+        self.nodes = [self._placeholder(f"in_{i}", tensor) for i, tensor in enumerate(self.inputs)]
+
+    def _placeholder(self, name: str, tensor: Any) -> Node:
+        graph = self.tracer.graph
+        last = [node for node in graph.nodes if node.op == "placeholder"]
+        with graph.inserting_after(last[-1]) if last else graph.inserting_before(None):
+            node = graph.placeholder(name)
+        self.tracer.assign(tensor, node)
+        return node
+
+    def forward(self) -> list[Any]:
+        state = _state()
+        try:
+            with self.mode:
+                outputs = list(self.module.forward(*self.inputs))
+            is_changed = _state() != state
+        finally:
+            _restore(state)
+        if is_changed:
+            raise Unsupported("a graph that changes the state of the thread")
+        if not all(isinstance(output, flambeau.Tensor) for output in outputs):
+            raise Unsupported("a result that is no tensor")
+        return outputs
+
+    def backward(self, joint: Joint, outputs: list[Any]) -> None:
+        ends = [outputs[i] for i in joint.differentiable]
+        with flambeau.no_grad():
+            tangents = [flambeau.empty_strided(end.size(), end.stride(), dtype=end.dtype, device="meta") for end in ends]
+        joint.tangents = [self._placeholder(f"tangent_{i}", t) for i, t in enumerate(tangents)]
+        starts = [tensor for tensor in self.inputs if tensor.requires_grad]
+        with self.mode:
+            found = flambeau.autograd.grad(ends, starts, tangents, allow_unused=True)
+        by_start = {id(start): gradient for start, gradient in zip(starts, found, strict=True)}
+        gradients = [by_start.get(id(tensor)) for tensor in self.inputs]
+        joint.gradients = [None if g is None else self.tracer.node_of(g) for g in gradients]
+
+
+def record(module: Any, examples: list[Any]) -> Joint:
+    """Record a captured graph and, where a result requires a gradient, its backward pass.
+
+    Args:
+        module: the captured `fx.GraphModule`; its forward returns a tuple of tensors.
+        examples: its inputs.
+    Raises: `Unsupported` for what is not recorded; any error of an operator that cannot run without memory.
+    """
+    recorder = _Recorder(module, examples)
+    versions = [tensor._version for tensor in recorder.inputs]
+    was_differentiable = [tensor.requires_grad for tensor in recorder.inputs]
+    outputs = recorder.forward()
+    tracer = recorder.tracer
+    joint = Joint(tracer.graph, recorder.nodes, [tracer.node_of(output) for output in outputs])
+    joint.forward = sum(1 for _ in tracer.graph.nodes)
+    joint.differentiable = [i for i, output in enumerate(outputs) if output.requires_grad]
+    if joint.differentiable:
+        _check_sharing(joint, recorder.inputs, outputs)
+    for tensor, version, before in zip(recorder.inputs, versions, was_differentiable, strict=True):
+        if tensor._version != version and (before or tensor.requires_grad):
+            raise Unsupported("a write to an input that requires a gradient")
+    if joint.differentiable:
+        recorder.backward(joint, outputs)
+    joint.constants = _constants(tracer)
+    return joint
+
+
+def _constants(tracer: OperatorTracer) -> dict[str, Any]:
+    found = {n.target: getattr(tracer.root, str(n.target)) for n in tracer.graph.nodes if n.op == "get_attr"}
+    if any(isinstance(value, flambeau.Tensor) and value.is_meta for value in found.values()):
+        raise Unsupported("a tensor that was made while the graph was recorded")
+    return found
+
+
+def _check_sharing(joint: Joint, inputs: list[Any], outputs: list[Any]) -> None:
+    """A result with a gradient must have memory of its own: autograd would have to know what it is a view of."""
+    storages = [tensor.untyped_storage() for tensor in inputs]
+    for place, output in enumerate(outputs):
+        storage = output.untyped_storage()
+        if any(storage is other for other in storages):
+            raise Unsupported("a result that shares memory with an input or another result")
+        storages.append(storage)
+
+
+def _state() -> tuple[Any, ...]:
+    return (
+        flambeau.is_grad_enabled(),
+        flambeau.is_autocast_enabled("cpu"),
+        flambeau.get_autocast_dtype("cpu"),
+        flambeau.is_inference_mode_enabled(),
+    )
+
+
+def _restore(state: tuple[Any, ...]) -> None:
+    flambeau._C._set_grad_enabled(state[0])
+    flambeau.set_autocast_enabled("cpu", state[1])
+    flambeau.set_autocast_dtype("cpu", state[2])

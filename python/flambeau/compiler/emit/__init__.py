@@ -1,0 +1,1 @@
+"""Programs in Python and C++ that run graphs of operators."""

@@ -1,0 +1,167 @@
+"""A Python function for a graph of operators: fused groups and single operators in a valid order."""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau.compiler.ir.dependences import Dependences, overload_of
+from flambeau.compiler.passes.fusion import Group, groups_of
+from flambeau.fx.graph import Graph
+from flambeau.fx.node import Node, map_arg
+
+Step = Node | Group
+
+
+def schedule(graph: Graph, dependences: Dependences, groups: list[Group]) -> list[Step]:
+    """Return the calls in an order in which each has what it needs, otherwise as they were recorded."""
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    step_of: dict[Node, Step] = {node: group for group in groups for node in group.nodes}
+    steps: dict[int, Step] = {}
+    missing: dict[int, set[int]] = {}
+    for node in graph.nodes:
+        if node.op == "call_function":
+            step = step_of.setdefault(node, node)
+            steps[id(step)] = step
+            missing.setdefault(id(step), set())
+    for node, step in step_of.items():
+        needs = {id(step_of[n]) for n in dependences.before[node] if n in step_of}
+        missing[id(step)] |= needs - {id(step)}
+    after: dict[int, list[int]] = {}
+    for key, needs in missing.items():
+        for need in needs:
+            after.setdefault(need, []).append(key)
+
+    def rank(step: Step) -> int:
+        return place[step.nodes[-1] if isinstance(step, Group) else step]
+
+    ready = [(rank(steps[key]), key) for key, needs in missing.items() if not needs]
+    heapq.heapify(ready)
+    order: list[Step] = []
+    while ready:
+        _, key = heapq.heappop(ready)
+        order.append(steps[key])
+        for user in after.get(key, ()):
+            missing[user].discard(key)
+            if not missing[user]:
+                heapq.heappush(ready, (rank(steps[user]), user))
+    if len(order) != len(steps):
+        raise AssertionError("schedule: expected groups that do not need each other in a circle")
+    return order
+
+
+def fused(group: Group) -> Any:
+    """Return the loop of a group: a function of its inputs that returns a list of its outputs."""
+    values: dict[Node, Any] = {}
+    for node in group.inputs:
+        like = node.meta["val"]
+        values[node] = flambeau.empty_strided(like.size(), like.stride(), dtype=like.dtype, device="cpu")
+    recorder = flambeau._C._FusedRecorder([values[node] for node in group.inputs])
+    with flambeau.no_grad(), recorder:
+        for node in group.nodes:
+            args = map_arg(node.args, values.__getitem__)
+            values[node] = node.target(*args, **map_arg(node.kwargs, values.__getitem__))
+    if recorder.steps != len(group.nodes):
+        raise RuntimeError("fused group: expected one step for each node")
+    return recorder.group([values[node] for node in group.outputs])
+
+
+class Writer:
+    """Writes the program of a graph.
+
+    Args:
+        graph: the graph; its output is a list or tuple of nodes and None.
+        constants: tensors of its ``get_attr`` nodes, by target.
+    """
+
+    def __init__(self, graph: Graph, constants: dict[str, Any]) -> None:
+        self.graph = graph
+        self.names: dict[str, Any] = {}  # the globals of the program
+        self.lines: list[str] = []
+        self.groups: list[Group] = []
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                self.names[node.name] = constants[str(node.target)]
+
+    def write(self) -> str:
+        """Return the program's text."""
+        dependences = Dependences(self.graph)
+        self.groups = groups_of(self.graph, dependences)
+        order = schedule(self.graph, dependences, self.groups)
+        ending = self._ending()
+        last: dict[Node, int] = {}
+        for i, step in enumerate(order):
+            nodes = step.inputs if isinstance(step, Group) else step.all_input_nodes
+            last.update(dict.fromkeys(nodes, i))
+        kept = set(self._output().all_input_nodes)
+        made: set[Node] = {n for n in self.graph.nodes if n.op == "placeholder"}
+        for i, step in enumerate(order):
+            results = step.outputs if isinstance(step, Group) else [step]
+            self._call(i, step)
+            made.update(results)
+            done = [n.name for n, j in last.items() if j == i and n in made and n not in kept]
+            unused = [n.name for n in results if n not in last and n not in kept]
+            if done or unused:
+                self.lines.append(f"del {', '.join([*done, *unused])}")
+        inputs = [node.name for node in self.graph.nodes if node.op == "placeholder"]
+        body = "".join(f"    {line}\n" for line in [*self.lines, ending])
+        return f"def program({', '.join(inputs)}):\n{body}"
+
+    def _output(self) -> Node:
+        return next(node for node in reversed(self.graph.nodes) if node.op == "output")
+
+    def _ending(self) -> str:
+        values = self._output().args[0]
+        return f"return [{', '.join(n.name if isinstance(n, Node) else 'None' for n in values)}]"  # type: ignore[union-attr]
+
+    def _call(self, place: int, step: Step) -> None:
+        if isinstance(step, Group):
+            name = f"group_{place}"
+            self.names[name] = fused(step)
+            outputs = ", ".join(node.name for node in step.outputs)
+            self.lines.append(f"{outputs}, = {name}({', '.join(node.name for node in step.inputs)})")
+            return
+        args = [self._text(a) for a in step.args]
+        args += [f"{key}={self._text(value)}" for key, value in step.kwargs.items()]
+        if step.target is operator.getitem:
+            self.lines.append(f"{step.name} = {args[0]}[{args[1]}]")
+            return
+        name = f"op_{place}"
+        self.names[name] = direct(step)
+        self.lines.append(f"{step.name} = {name}({', '.join(args)})")
+
+    def _text(self, value: Any) -> str:
+        if isinstance(value, Node):
+            return value.name
+        if type(value) in (list, tuple):
+            inner = ", ".join(map(self._text, value))
+            return f"[{inner}]" if type(value) is list else f"({inner}{',' if len(value) == 1 else ''})"
+        if value is None or type(value) in (int, bool, str):
+            return repr(value)
+        name = f"k_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+
+def direct(node: Node) -> Callable[..., Any]:
+    """Return the quickest function that calls a node's overload."""
+    overload = overload_of(node)
+    if overload is None:
+        target: Callable[..., Any] = node.target  # type: ignore[assignment]
+        return target
+    found = getattr(flambeau._C._functions, overload._entry.partition(".")[0], None)
+    return found if found is not None and not overload._schema.is_mutable else overload
+
+
+def program(graph: Graph, constants: dict[str, Any]) -> tuple[Callable[..., list[Any]], Writer]:
+    """Return the function of a graph and what wrote it."""
+    writer = Writer(graph, constants)
+    text = writer.write()
+    names = dict(writer.names)
+    exec(compile(text, "<program of a graph>", "exec"), names)
+    run: Callable[..., list[Any]] = names["program"]
+    run.__dict__["source"] = text
+    return run, writer

@@ -1,0 +1,1 @@
+"""Graphs of operators below autograd, and what their nodes need from each other."""

@@ -1,0 +1,103 @@
+"""Which nodes must run before which: results, memory that is written, and the order of random numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import flambeau
+from flambeau.fx.graph import Graph
+from flambeau.fx.node import Node
+from flambeau.utils import _pytree as pytree
+
+_INPUTS = -1  # inputs may share memory with each other
+
+
+def overload_of(node: Node) -> Any:
+    """Return the overload that a node calls; None for other nodes."""
+    is_call = node.op == "call_function" and hasattr(node.target, "_schema")
+    return node.target if is_call else None
+
+
+def is_random(node: Node) -> bool:
+    """Whether a node draws random numbers."""
+    facts = flambeau._C._operator_facts(overload_of(node)._entry) if overload_of(node) else None
+    return facts is not None and bool(facts[1])
+
+
+def written(node: Node) -> list[Node]:
+    """Return the arguments that a node writes to."""
+    overload = overload_of(node)
+    if overload is None or not overload._schema.is_mutable:
+        return []
+    found: list[Any] = []
+    for place, argument in enumerate(overload._schema.arguments):
+        if not argument.is_write:
+            continue
+        given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
+        found += [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Node)]
+    return found
+
+
+class Dependences:
+    """Edges between the nodes of a graph of operators.
+
+    Args:
+        graph: its nodes have tensors without memory in ``meta["val"]``, from which the shared memory is known.
+
+    `before[node]` is the set of nodes that must run before a node.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.before: dict[Node, set[Node]] = {}
+        self._storages: dict[Node, int] = {}
+        self._kept: list[Any] = []
+        writers: dict[int, Node] = {}
+        readers: dict[int, list[Node]] = defaultdict(list)
+        last_random: Node | None = None
+        for node in graph.nodes:
+            needs = self.before[node] = set(node.all_input_nodes)
+            self._storages[node] = self._storage_of(node)
+            if node.op in ("placeholder", "output"):
+                continue
+            stores = {self._storages[n] for n in written(node)}
+            for storage in {self._storages[n] for n in node.all_input_nodes} | stores:
+                if storage in writers:
+                    needs.add(writers[storage])
+                if storage in stores:
+                    needs.update(readers.pop(storage, ()))
+                    writers[storage] = node
+                readers[storage].append(node)
+            if is_random(node):
+                needs.update({last_random} if last_random is not None else ())
+                last_random = node
+            needs.discard(node)
+
+    def _storage_of(self, node: Node) -> int:
+        if node.op in ("placeholder", "get_attr"):
+            value = node.meta.get("val")
+            if value is not None:
+                self._kept.append(value.untyped_storage())
+                self._inputs = getattr(self, "_inputs", set()) | {id(self._kept[-1])}
+            return _INPUTS
+        value = node.meta.get("val")
+        if value is None:
+            return id(node)  # several results: each is a node of its own
+        self._kept.append(value.untyped_storage())
+        place = id(self._kept[-1])
+        return _INPUTS if place in getattr(self, "_inputs", ()) else place
+
+    def shares_inputs(self, node: Node) -> bool:
+        """Whether a node's result is in the memory of an input."""
+        return self._storages[node] == _INPUTS
+
+    def storage(self, node: Node) -> int:
+        """Return the number of the memory that a node's result is in."""
+        return self._storages[node]
+
+
+def part_of(node: Node) -> Iterator[Node]:
+    """Yield the nodes that take single results out of a node's tuple."""
+    return (user for user in node.users if user.target is operator.getitem)
