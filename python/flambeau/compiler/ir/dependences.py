@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import flambeau
@@ -53,7 +51,8 @@ class Dependences:
     def __init__(self, graph: Graph) -> None:
         self.before: dict[Node, set[Node]] = {}
         self._storages: dict[Node, int] = {}
-        self._kept: list[Any] = []
+        self._kept: list[Any] = []  # so that an id stays one storage's
+        self._inputs: set[int] = set()
         writers: dict[int, Node] = {}
         readers: dict[int, list[Node]] = defaultdict(list)
         last_random: Node | None = None
@@ -80,24 +79,11 @@ class Dependences:
             value = node.meta.get("val")
             if value is not None:
                 self._kept.append(value.untyped_storage())
-                self._inputs = getattr(self, "_inputs", set()) | {id(self._kept[-1])}
+                self._inputs.add(id(self._kept[-1]))
             return _INPUTS
         value = node.meta.get("val")
         if value is None:
             return id(node)  # several results: each is a node of its own
         self._kept.append(value.untyped_storage())
         place = id(self._kept[-1])
-        return _INPUTS if place in getattr(self, "_inputs", ()) else place
-
-    def shares_inputs(self, node: Node) -> bool:
-        """Whether a node's result is in the memory of an input."""
-        return self._storages[node] == _INPUTS
-
-    def storage(self, node: Node) -> int:
-        """Return the number of the memory that a node's result is in."""
-        return self._storages[node]
-
-
-def part_of(node: Node) -> Iterator[Node]:
-    """Yield the nodes that take single results out of a node's tuple."""
-    return (user for user in node.users if user.target is operator.getitem)
+        return _INPUTS if place in self._inputs else place

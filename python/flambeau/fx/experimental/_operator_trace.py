@@ -35,17 +35,26 @@ class OperatorTracer(PythonKeyTracer):
         self.root = flambeau.nn.Module()
         self.graph = flambeau.fx.Graph(tracer_cls=PythonKeyTracer)
         self._known: dict[int, tuple[Node, Any]] = {}  # holds the tensors, so that an id stays one tensor's
+        # Autograd gives a result that it saved back as another tensor in the same memory.
+        self._places: dict[Any, Node] = {}
+        self._storages: list[Any] = []
         self._constants = 0
 
     def remember(self, tensor: Any, node: Node) -> None:
         """Note that a tensor is the value of a node."""
         self._known[id(tensor)] = (node, tensor)
+        if tensor.is_meta:
+            self._storages.append(tensor.untyped_storage())  # so that an id stays one storage's
+            self._places[_place(tensor)] = node
 
     def node_of(self, tensor: Any) -> Node:
         """Return the node of a tensor; an attribute if the tensor was made elsewhere."""
         found = self._known.get(id(tensor))
         if found is not None:
             return found[0]
+        node = self._places.get(_place(tensor)) if tensor.is_meta else None
+        if node is not None:
+            return node
         kind = "param" if isinstance(tensor, flambeau.nn.Parameter) else "tensor"
         name = f"_{kind}_constant{self._constants}"
         self._constants += 1
@@ -71,6 +80,12 @@ class OperatorTracer(PythonKeyTracer):
             for i, item in enumerate(result):
                 if isinstance(item, flambeau.Tensor):
                     self.assign(item, self.graph.create_node("call_function", operator.getitem, (node, i)))
+
+
+def _place(tensor: Any) -> tuple[Any, ...]:
+    """What tells tensors without memory apart: their storage and geometry."""
+    storage = id(tensor.untyped_storage())
+    return storage, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
 
 
 class RecordingMode(TorchDispatchMode):

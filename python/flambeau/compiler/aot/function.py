@@ -1,0 +1,59 @@
+"""Compiled forward and backward programs as one node of autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau.autograd.function import once_differentiable
+from flambeau.compiler.aot.joint import Joint
+from flambeau.compiler.aot.partition import Parts
+
+Program = Callable[..., list[Any]]
+
+
+def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Program) -> Callable[..., Any]:
+    """Return a function of the captured graph's inputs that returns its outputs, with gradients.
+
+    Args:
+        joint: what was recorded.
+        parts: its two graphs.
+        forward, backward: their programs.
+    """
+    count = len(joint.outputs)
+    plain = [i for i in range(count) if i not in joint.differentiable]
+    places = joint.differentiable
+    saved_inputs = parts.saved_inputs
+
+    class CompiledFunction(flambeau.autograd.Function):
+        """The node of one compiled graph."""
+
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            results = forward(*inputs)
+            outputs = results[:count]
+            ctx.save_for_backward(*[inputs[i] for i in saved_inputs], *results[count:])
+            if plain:
+                ctx.mark_non_differentiable(*[outputs[i] for i in plain])
+            return tuple(outputs)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return tuple(backward(*ctx.saved_tensors, *[gradients[i] for i in places]))
+
+    apply: Callable[..., Any] = CompiledFunction.apply
+    return apply
+
+
+def without_gradients(forward: Program, needs_guard: bool) -> Callable[..., Any]:
+    """Return a function of the captured graph's inputs whose outputs have no gradient."""
+    if not needs_guard:
+        return forward
+
+    def run(*inputs: Any) -> Any:
+        with flambeau.no_grad():
+            return forward(*inputs)
+
+    return run
