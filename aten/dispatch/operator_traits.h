@@ -72,6 +72,7 @@ struct OperatorTraits {
   bool is_factory;                   // only makes a tensor, of given sizes or like another one
   bool is_dynamic;                   // shapes or values of results are read from data
   bool passes_lazy;                  // takes conjugate and negative views as they are
+  bool has_effect;                   // writes to a tensor, which its schema does not say
   // Of an overload for numbers: the one that Python code is asked for, where a number is a tensor.
   const OperatorEntry* tensor_form;
 };

@@ -61,7 +61,7 @@ def _flags(op: Operator, form: Form) -> tuple[bool, ...]:
     draws = batching.is_random(op) and not composite
     factory = batching.is_factory(op)
     passes_lazy = composite or factory or op.kind is Kind.VIEW or "lazy" in op.tags
-    return composite, draws, factory, batching.is_dynamic(op), passes_lazy
+    return composite, draws, factory, batching.is_dynamic(op), passes_lazy, "effect" in op.tags
 
 
 def _tensor_form(op: Operator, form: Form) -> str:

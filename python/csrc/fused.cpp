@@ -141,7 +141,7 @@ PyObject* steps(PyObject* self, void*) {
   return PyLong_FromSize_t(recorder_of(self)->recorder->num_steps());
 }
 
-// _operator_facts("add.Tensor"): (is pointwise, draws random numbers); None for an unknown
+// _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes unseen); None for an unknown
 // operator.
 PyObject* operator_facts(PyObject*, PyObject* name) {
   return guarded([&]() -> PyObject* {
@@ -153,8 +153,9 @@ PyObject* operator_facts(PyObject*, PyObject* name) {
     bool is_pointwise = false;
     for (const BatchRule& rule : entry->traits->rules)
       is_pointwise |= rule.method == BatchMethod::Pointwise;
-    return Py_BuildValue("(OO)", is_pointwise ? Py_True : Py_False,
-                         entry->traits->is_random ? Py_True : Py_False);
+    const auto flag = [](bool value) { return value ? Py_True : Py_False; };
+    return Py_BuildValue("(OOO)", flag(is_pointwise), flag(entry->traits->is_random),
+                         flag(entry->traits->has_effect));
   });
 }
 

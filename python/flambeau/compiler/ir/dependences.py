@@ -28,7 +28,12 @@ def is_random(node: Node) -> bool:
 def written(node: Node) -> list[Node]:
     """Return the arguments that a node writes to."""
     overload = overload_of(node)
-    if overload is None or not overload._schema.is_mutable:
+    if overload is None:
+        return []
+    facts = flambeau._C._operator_facts(overload._entry)
+    if facts is not None and facts[2]:
+        return list(node.all_input_nodes)
+    if not overload._schema.is_mutable:
         return []
     found: list[Any] = []
     for place, argument in enumerate(overload._schema.arguments):
