@@ -6,6 +6,7 @@
 #include "python/csrc/extension_access.h"
 #include "python/csrc/fused.h"
 #include "python/csrc/gradient_lists.h"
+#include "python/csrc/guards.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/operator_call.h"
 #include "python/csrc/profiling.h"
@@ -61,6 +62,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_operator_call(module.get());
     add_overridable_function(module.get());
     add_module_slots(module.get());
+    add_guards(module.get());
     add_profiling(module.get());
     add_gradient_lists(module.get());
     add_fused(module.get());

@@ -178,6 +178,8 @@ PyObject* call_as_given(PyObject* args, PyObject* kwargs) {
   return PyObject_Call(function, positional.get(), named);
 }
 
+size_t mode_count() { return modes ? modes->size() : 0; }
+
 bool mode_sees_calls() {
   return modes && !modes->empty() && overriding_state != Overriding::AllDisabled;
 }
@@ -298,9 +300,7 @@ PyObject* pop_mode(PyObject*, PyObject*) {
     return mode;
   });
 }
-PyObject* stack_length(PyObject*, PyObject*) {
-  return PyLong_FromSize_t(modes ? modes->size() : 0);
-}
+PyObject* stack_length(PyObject*, PyObject*) { return PyLong_FromSize_t(mode_count()); }
 PyObject* stack_at(PyObject*, PyObject* index) {
   return guarded([&] {
     const int64_t i = integer_from(index);

@@ -20,6 +20,9 @@ bool any_overrides(PyObject* const* args, Py_ssize_t count);
 // that `redispatch_function` wants to reach the function itself.
 bool is_handed_over();
 
+// How many modes this thread has.
+size_t mode_count();
+
 // Shared by __torch_function__ and __torch_dispatch__.
 // Adds `o` unless an object of its class is there: subclasses before their bases, else in order.
 void add_by_class(PyObject* o, std::vector<PyObject*>& objects);

@@ -360,6 +360,12 @@ _unpack_dual: Any
 _unwrap: Any
 _unwrap_dead: Any
 _use_module_slots: Any
+_Guards: Any
+_TensorGuard: Any
+_ThreadGuard: Any
+_enter_compiled: Any
+_leave_compiled: Any
+_is_in_compiled: Any
 _with_gradients: Any
 _weak_storage: Any
 _weak_storage_expired: Any

@@ -30,7 +30,7 @@ _NATIVE = (
 )  # fmt: skip
 
 
-class _Mismatch(Exception):
+class _Mismatch(TypeError):
     """The arguments do not fit the parameters."""
 
 

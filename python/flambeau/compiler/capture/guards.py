@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import flambeau
+from flambeau._state import determinism
 from flambeau.compiler.capture.origins import Origin
 
 
@@ -85,7 +86,19 @@ def nth(values: Any, index: int) -> Any:
 
 
 def tensor_check(tensor: flambeau.Tensor) -> Callable[[Any], bool]:
-    """Return a function that tells whether a tensor has the type, metadata and autograd state of this one."""
+    """Return what tells whether a tensor has the type, metadata and autograd state of this one now.
+
+    It has the attribute ``description`` and holds no tensor.
+    """
+    is_own = type(tensor) in (flambeau.Tensor, flambeau.nn.Parameter)
+    check: Any = flambeau._C._TensorGuard(tensor) if is_own else _check_by_attributes(tensor)
+    check.description = describe_tensor(tensor)
+    own: Callable[[Any], bool] = check
+    return own
+
+
+def _check_by_attributes(tensor: flambeau.Tensor) -> Callable[[Any], bool]:
+    """The same for a class of a program, which may answer for attributes with properties of its own."""
     kind, dtype, device, layout = type(tensor), tensor.dtype, tensor.device, tensor.layout
     shape = tensor.shape
     strides = tensor.stride() if layout is flambeau.strided else None
@@ -118,14 +131,7 @@ def describe_tensor(tensor: flambeau.Tensor) -> str:
     )
 
 
-def thread_state() -> tuple[Any, ...]:
-    """The state of the thread that operators read: gradient modes, autocast, defaults."""
-    return (
-        flambeau.is_grad_enabled(),
-        flambeau.is_inference_mode_enabled(),
-        flambeau.is_autocast_enabled("cpu"),
-        flambeau.get_autocast_dtype("cpu"),
-        flambeau.get_default_dtype(),
-        flambeau.get_default_device(),
-        flambeau.are_deterministic_algorithms_enabled(),
-    )
+def thread_check() -> Callable[[], bool]:
+    """Return what tells whether gradient modes, autocast, defaults and determinism are as they are now."""
+    check: Callable[[], bool] = flambeau._C._ThreadGuard(determinism._state)
+    return check

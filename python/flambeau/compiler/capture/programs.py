@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau._C import _enter_compiled, _leave_compiled
 from flambeau._dynamo import config
 from flambeau._dynamo.eval_frame import is_dynamo_supported
 from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, Unsupported
 from flambeau._dynamo.utils import counters
 from flambeau.compiler import set_stance
 from flambeau.compiler.capture import calls
+from flambeau.compiler.capture.binders import binder, signature_of
 from flambeau.compiler.capture.frames import Frame, variables
 from flambeau.compiler.capture.guards import Check
 from flambeau.compiler.capture.instructions import has_known_instructions
@@ -25,8 +26,8 @@ from flambeau.compiler.capture.tracker import NotRebuilt
 
 Key = tuple[tuple[types.CodeType, int], ...]
 
+_CHANGED = 2  # an answer of _enter_compiled
 _SUSPENDED = 0x20 | 0x80 | 0x100 | 0x200  # generators and coroutines
-_active = threading.local()
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
@@ -59,42 +60,77 @@ class Program:
         self.unrecorded: set[Key] = set()  # states whose next instruction ends a graph at once
         self.is_given_up = "" if self._is_known() else "its code has instructions that are not interpreted"
         self.log: list[str] = []
+        self._read_signature()
+
+    def _read_signature(self) -> None:
+        """Note the function's code and defaults, which programs may replace."""
+        function = self.function
+        self._signature = signature_of(function)
+        self._entry: Key = ((function.__code__, 0),)
+        self._bind = binder(function) or self._bind_slowly
+        self._at_entry: list[Callable[[list[Any]], Any]] = []
+        self._note_entries()
+
+    def _bind_slowly(self, *args: Any, **kwargs: Any) -> list[Any]:
+        return variables(self.function, calls.bind(self.function, args, kwargs))
+
+    def _note_entries(self) -> None:
+        """Collect what runs at the beginning of the function without a frame."""
+        runs = [segment.run_at_entry for segment in self.segments.get(self._entry, ())]
+        self._at_entry = [run for run in runs if run is not None]
 
     def _is_known(self) -> bool:
         code = self.function.__code__
         is_plain = not code.co_flags & _SUSPENDED
         return is_dynamo_supported() and is_plain and has_known_instructions(code)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
-        if self.is_given_up or set_stance.current == "force_eager" or not can_record():
-            return self.function(*args, **kwargs)
+        function = self.function
+        if self.is_given_up or config.disable or set_stance.current == "force_eager":
+            return function(*args, **kwargs)
+        entered = _enter_compiled(function, self._signature)
+        if not entered:
+            return function(*args, **kwargs)
         try:
-            bound = calls.bind(self.function, args, kwargs)
-        except calls._Mismatch:
-            return self.function(*args, **kwargs)  # raises TypeError
-        frames = [Frame(self.function, variables(self.function, bound))]
-        _active.depth = getattr(_active, "depth", 0) + 1
-        try:
-            return self._run(frames)
+            if entered == _CHANGED:
+                self._read_signature()
+            try:
+                slots = self._bind(*args, **kwargs)
+            except TypeError:
+                slots = None
+            if slots is not None:
+                for run in self._at_entry:
+                    result = run(slots)
+                    if result is not MISS:
+                        return result[1] if result[0] is Outcome.FINISHED else self._go_on(result[1])
+                return self._run([Frame(function, slots)])
         finally:
-            _active.depth -= 1
+            _leave_compiled()
+        return function(*args, **kwargs)  # raises TypeError
 
     def _run(self, frames: list[Frame]) -> Any:
+        outcome, value = self._segment(tuple((frame.code, frame.ip) for frame in frames), frames)
+        return value if outcome is Outcome.FINISHED else self._go_on(value)
+
+    def _go_on(self, frames: list[Frame]) -> Any:
+        """Run from the end of a segment."""
         while True:
-            key = tuple((frame.code, frame.ip) for frame in frames)
-            outcome, value = self._known(key, frames)
-            if outcome is None:
-                outcome, value = self._record(key, frames)
-            if outcome is Outcome.FINISHED:
-                return value
-            frames = value
             outcome, value = step(frames)
             if outcome is Outcome.FINISHED:
                 return value
-            frames = value
             if self.is_given_up:
-                return run_to_the_end(frames)
+                return run_to_the_end(value)
+            key = tuple((frame.code, frame.ip) for frame in value)
+            outcome, value = self._segment(key, value)
+            if outcome is Outcome.FINISHED:
+                return value
+            frames = value
+
+    def _segment(self, key: Key, frames: list[Frame]) -> tuple[Outcome, Any]:
+        """Run a segment that is known, or record one."""
+        outcome, value = self._known(key, frames)
+        return self._record(key, frames) if outcome is None else (outcome, value)
 
     def _known(self, key: Key, frames: list[Frame]) -> tuple[Outcome | None, Any]:
         if key in self.unrecorded:
@@ -131,17 +167,20 @@ class Program:
         if machine.is_spoiled:
             self._note_break(machine)
         else:
-            self._keep(recorded, machine, outcome, where)
+            self._keep(key, machine, outcome, where)
         return outcome, machine.result if outcome is Outcome.FINISHED else machine.frames
 
-    def _keep(self, recorded: list[Segment], machine: Machine, outcome: Outcome, where: str) -> None:
+    def _keep(self, key: Key, machine: Machine, outcome: Outcome, where: str) -> None:
         try:
-            segment = build(machine, outcome, self._compile, where)
+            segment = build(
+                machine, outcome, self._compile, where, self.function if key == self._entry else None
+            )
         except NotRebuilt as error:
             self.give_up(f"{error} at {where}")
             return
         count("stats", "unique_graphs" if segment.graph is not None else "segments_without_graph")
-        recorded.append(segment)
+        self.segments.setdefault(key, []).append(segment)
+        self._note_entries()
 
     def _compile(self, graph: Any, examples: list[Any]) -> Callable[..., Any]:
         try:
@@ -199,23 +238,14 @@ class Program:
         """Forget all segments."""
         for table in (self.segments, self.breaks, self.changing, self.unrecorded):
             table.clear()
+        self._at_entry = []
         self.is_given_up = ""
 
 
 def is_recording() -> bool:
     """Whether a compiled function is running in this thread."""
-    return getattr(_active, "depth", 0) > 0
-
-
-def can_record() -> bool:
-    """Whether calls may be recorded: not inside of another record or of modes that see each operator."""
-    from flambeau.overrides import _get_current_function_mode_stack
-    from flambeau.utils._python_dispatch import _get_current_dispatch_mode_stack
-
-    return not (
-        config.disable or is_recording() or _get_current_function_mode_stack()
-        or _get_current_dispatch_mode_stack() or flambeau._C._transform_depth()
-    )  # fmt: skip
+    is_running: bool = flambeau._C._is_in_compiled()
+    return is_running
 
 
 def reset() -> None:

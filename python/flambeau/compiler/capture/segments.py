@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +17,15 @@ from flambeau.compiler.capture.guards import (
     describe_tensor,
     nth,
     same_value,
-    thread_state,
 )
 from flambeau.compiler.capture.machine import Machine, Outcome
 from flambeau.compiler.capture.origins import Origin
 from flambeau.compiler.capture.rebuild import Rebuilder
-from flambeau.compiler.capture.tracker import Tracker
+from flambeau.compiler.capture.steps import NotAtEntry, Steps
 from flambeau.fx.graph_module import GraphModule
 
 Backend = Callable[[Any, list[Any]], Callable[..., Any]]
 MISS = object()
-_ERRORS = "(AttributeError, LookupError, TypeError, ValueError)"
 
 
 @dataclass
@@ -33,7 +33,8 @@ class Segment:
     """A recorded stretch of a program.
 
     `run` takes the frames and returns `MISS`, or the outcome and its value: the result of the outermost
-    function, or the frames at the instruction that follows.
+    function, or the frames at the instruction that follows. `run_at_entry` takes the variables of the
+    function instead; None if the segment does not begin where its function does.
     """
 
     run: Callable[[list[Frame]], Any]
@@ -43,10 +44,16 @@ class Segment:
     graph: GraphModule | None
     reason: str  # why it ended; "" if its function returned
     where: str = ""
+    run_at_entry: Callable[[list[Any]], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.run_at_entry is not None:
+            run = self.run_at_entry
+            self.run = lambda frames: run(frames[0].slots)
 
     def explain_miss(self, frames: list[Frame]) -> tuple[str, Guard | None]:
         """Return the first condition that the frames do not fulfil."""
-        if thread_state() != self.constants[0]:
+        if not self.constants[0]():
             return "the state of the thread (gradients, autocast, defaults) differs", None
         for guard in self.guards:
             names: dict[str, Any] = {"F": frames, "K": self.constants, "same_value": same_value, "nth": nth}
@@ -75,85 +82,65 @@ def _expression(origin: Origin) -> str:
     return origin.text(_expression(parent) if parent else "")
 
 
-class _Writer:
-    """Writes the function of a segment."""
+def build(
+    machine: Machine, outcome: Outcome, backend: Backend, where: str, function: types.FunctionType | None
+) -> Segment:
+    """Return the segment that a machine has recorded; `NotRebuilt` if its end cannot be rebuilt.
 
-    def __init__(self, tracker: Tracker) -> None:
-        self.tracker = tracker
-        self.lines: list[str] = []
-        self._variables: dict[Origin, str] = {}
-
-    def read(self, origin: Origin) -> str:
-        """Return the variable that holds the value at an origin."""
-        name = self._variables.get(origin)
-        if name is None:
-            parent = origin.parent
-            text = origin.text(self.read(parent) if parent else "")
-            name = self._variables[origin] = f"s{len(self._variables)}"
-            self.lines.append(f"{name} = {text}")
-        return name
-
-    def check(self, guard: Guard) -> None:
-        """Add a guard."""
-        value = self.read(guard.origin)
-        other = self.read(guard.expected) if isinstance(guard.expected, Origin) else ""
-        self.lines.append(f"if not ({condition(guard, value, other)}): return MISS")
-
-
-def build(machine: Machine, outcome: Outcome, backend: Backend, where: str) -> Segment:
-    """Return the segment that a machine has recorded; `NotRebuilt` if its end cannot be rebuilt."""
+    Args:
+        machine: holds the record.
+        outcome: how it ended.
+        backend: compiles the graph.
+        where: the segment's first position.
+        function: for a segment at the beginning of a function, this function.
+    """
+    parts = None
+    if function is not None:
+        with contextlib.suppress(NotAtEntry):
+            parts = _written(machine, outcome, Steps(machine.tracker.constants, is_entry=True))
+    if parts is None:
+        function = None
+        parts = _written(machine, outcome, Steps(machine.tracker.constants, is_entry=False))
+    steps, rebuilder, ending = parts
     tracker, recorder = machine.tracker, machine.recorder
-    _forget_tensors(tracker)
-    writer = _Writer(tracker)
-    for guard in tracker.guards:
-        writer.check(guard)
-    inputs = [writer.read(origin) for origin, _ in recorder.inputs]
-    for i, name in enumerate(inputs):  # the graph may write to one input that is another one's memory
-        writer.lines += [f"if {name} is {other}: return MISS" for other in inputs[:i]]
-    rebuilder = Rebuilder(tracker, recorder, writer.read)
-    ending = _ending(machine, outcome, rebuilder)
-    effects = rebuilder.effects()
     recorder.finish(rebuilder.outputs)
+    inputs = steps.arguments([origin for origin, _ in recorder.inputs])
     graph, compiled = None, None
-    call = [f"out = ({', '.join(inputs)},)"] if rebuilder.outputs else []
+    call = [f"out = ({inputs},)"] if rebuilder.outputs else []
     if not recorder.is_empty():
         graph = GraphModule({}, recorder.graph, "CapturedGraph")
         compiled = backend(graph, [example for _, example in recorder.inputs])
-        call = [f"out = graph({', '.join(inputs)})"]
-    source = _source(writer.lines, [*call, *rebuilder.lines, *rebuilder.late, *effects, ending])
-    run = _function(source, tracker.constants, compiled, where)
+        call = [f"out = graph({inputs})"]
+    lines = [f"s = guards({steps.roots()})", "if s is None: return MISS", *call, *ending]
+    source = f"def segment({'F' if function is None else 'S'}):\n    " + "\n    ".join(lines) + "\n"
+    run = _function(
+        source, where, K=tracker.constants, graph=compiled, guards=steps.compiled(), function=function
+    )
     reason = machine.reason if outcome is Outcome.BROKE else ""
-    return Segment(run, source, list(tracker.guards), tracker.constants, graph, reason, where)
+    at_entry = None if function is None else run
+    return Segment(run, source, list(tracker.guards), tracker.constants, graph, reason, where, at_entry)
 
 
-def _source(checks: list[str], body: list[str]) -> str:
-    lines = [
-        "if thread_state() != K[0]: return MISS",
-        "try:",
-        *(f"    {line}" for line in [*checks, "pass"]),
-        f"except {_ERRORS}: return MISS",
-        *body,
-    ]
-    return "def segment(F):\n" + "".join(f"    {line}\n" for line in lines)
-
-
-def _function(source: str, constants: list[Any], graph: Any, where: str) -> Callable[[list[Frame]], Any]:
-    names: dict[str, Any] = {
-        "K": constants, "graph": graph, "MISS": MISS, "same_value": same_value, "nth": nth,
-        "thread_state": thread_state, "FINISHED": Outcome.FINISHED, "BROKE": Outcome.BROKE,
-    }  # fmt: skip
+def _function(source: str, where: str, **names: Any) -> Callable[..., Any]:
+    names |= {"MISS": MISS, "FINISHED": Outcome.FINISHED, "BROKE": Outcome.BROKE}
     exec(compile(source, f"<segment of {where}>", "exec"), names)
-    run: Callable[[list[Frame]], Any] = names["segment"]
+    run: Callable[..., Any] = names["segment"]
     return run
 
 
-def _forget_tensors(tracker: Tracker) -> None:
-    """Guards describe tensors; they must not keep them."""
-    for value in tracker.constants:
-        about = getattr(value, "about", None) if callable(value) else None
-        if isinstance(about, flambeau.Tensor):
-            value.description = describe_tensor(about)
-            del value.about
+def _written(machine: Machine, outcome: Outcome, steps: Steps) -> tuple[Steps, Rebuilder, list[str]]:
+    """Write a segment's guards and its end; `NotAtEntry` if the steps cannot have a root that is read."""
+    tracker, recorder = machine.tracker, machine.recorder
+    for guard in tracker.guards:
+        steps.check(guard)
+    origins = [origin for origin, _ in recorder.inputs]
+    steps.check_distinct(origins)  # the graph may write to one input that is another one's memory
+    steps.arguments(origins)
+    rebuilder = Rebuilder(tracker, recorder, steps.value)
+    ending = _ending(machine, outcome, rebuilder)
+    effects = rebuilder.effects()
+    steps.roots()
+    return steps, rebuilder, [*rebuilder.lines, *rebuilder.late, *effects, ending]
 
 
 def _ending(machine: Machine, outcome: Outcome, rebuilder: Rebuilder) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import flambeau
-from flambeau.compiler.capture.guards import Check, Guard, tensor_check, thread_state
+from flambeau.compiler.capture.guards import Check, Guard, tensor_check, thread_check
 from flambeau.compiler.capture.origins import Content, Item, Keyed, Nth, Origin
 
 # Immutable values that a guard compares as a whole.
@@ -67,7 +67,7 @@ class Tracker:
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # identities stay valid while the segment is recorded
         self._expanded: set[int] = set()
-        self.constant(self.keep(thread_state()))  # the first constant
+        self.constant(thread_check())  # the first constant
 
     # --- constants and guards ---------------------------------------------------------------------
 
@@ -114,9 +114,7 @@ class Tracker:
             self.guard(origin, Check.TYPE, self.constant(type(value)))
 
     def _tensor_place(self, tensor: flambeau.Tensor) -> int:
-        check: Any = tensor_check(tensor)
-        check.about = tensor
-        return self.constant(check)
+        return self.constant(tensor_check(tensor))
 
     def expand(self, container: Any) -> None:
         """Give the elements of a list, tuple, dict or set with an origin theirs."""
