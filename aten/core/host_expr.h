@@ -229,9 +229,10 @@ inline DimVector infer_size(IntArrayRef shape, int64_t numel) {
 }
 inline bool is_dense(const Tensor& t) { return t.impl()->is_non_overlapping_and_dense(); }
 inline int64_t extent(IntArrayRef sizes, IntArrayRef strides) { return extent_of(sizes, strides); }
-// A number as a tensor of no dimensions; fails where it does not fit.
+// A number as a tensor of no dimensions; fails where it does not fit. For meta tensors it is on the
+// CPU, where it keeps its value: such a tensor joins those of other devices.
 inline Tensor number_tensor(const Scalar& number, ScalarType dtype, Device device) {
-  const Tensor made = empty_tensor({}, dtype, device);
+  const Tensor made = empty_tensor({}, dtype, device.is_meta() ? Device(DeviceType::CPU) : device);
   fill_with(made, number);
   return made;
 }

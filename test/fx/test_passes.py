@@ -284,6 +284,6 @@ def test_pictures_need_pydot(net, installed):
 def test_what_is_not_built_says_so():
     from flambeau.fx.experimental import proxy_tensor, symbolic_shapes
 
-    with pytest.raises(NotImplementedError, match="make_fx"):
-        proxy_tensor.make_fx(lambda x: x)
+    with pytest.raises(ValueError, match="tracing_mode"):
+        proxy_tensor.make_fx(lambda x: x, tracing_mode="symbolic")
     assert not isinstance(3, symbolic_shapes.SymInt) and symbolic_shapes.is_concrete_int(3)

@@ -1,6 +1,6 @@
-"""Compilation of programs: graphs are captured and given to a backend of the program's choice.
+"""Compilation of programs: graphs are captured and given to a backend.
 
-flambeau has no backend of its own yet that makes graphs faster: `compile` without one returns its argument.
+The default backend computes chains of pointwise operators in one loop over blocks that stay in the cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 F = TypeVar("F")
 
 # Names that programs use for backends that flambeau does not have.
-BACKENDS = ("inductor", "cudagraphs", "tvm", "onnxrt", "openxla")
+BACKENDS = ("cudagraphs", "tvm", "onnxrt", "openxla")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
 
@@ -55,9 +55,11 @@ def compile(
         fullgraph: whether one graph must hold the whole function.
         dynamic: whether sizes may change; accepted: graphs are recorded anew for each size.
         backend: a function of a ``fx.GraphModule`` and its example inputs that returns a function, or the
-            name of a registered backend. "eager" runs graphs as they are. For the default "inductor" and
-            other backends that flambeau does not have, the model is returned unchanged, with a warning once
-            per process.
+            name of a registered backend. The default "inductor" computes chains of pointwise operators in
+            one loop, forward and backward; a function in which nothing can be joined runs as it is after its
+            first call. "eager" runs graphs as they are. For the backends "cudagraphs", "tvm", "onnxrt"
+            and "openxla", which flambeau does not have, the model is returned unchanged, with a warning
+            once per process.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
         options: of the backend, as its keyword ``options``; only without `mode`.
         name: of the compiled function in logs; accepted.
@@ -111,8 +113,19 @@ def _run_as_captured(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
     return run
 
 
+def _fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """Run pointwise operators of graphs in fused groups."""
+    from flambeau.compiler.backend import fuse
+
+    return fuse(graph, inputs, **options)
+
+
 # Backends by name, for `compile`; `flambeau._dynamo.register_backend` adds to them.
-registered: dict[str, Callable[..., Any]] = {"eager": _run_as_captured, "aot_eager": _run_as_captured}
+registered: dict[str, Callable[..., Any]] = {
+    "inductor": _fuse,
+    "eager": _run_as_captured,
+    "aot_eager": _run_as_captured,
+}
 
 
 def _tell() -> None:
@@ -120,7 +133,8 @@ def _tell() -> None:
     if not _told:
         _told = True
         warnings.warn(
-            "compile: flambeau has no backend yet that generates code; programs run as they are", stacklevel=4
+            "compile: expected a backend that flambeau has, got another one; the program runs as it is",
+            stacklevel=4,
         )
 
 

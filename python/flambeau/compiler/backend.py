@@ -15,6 +15,10 @@ from flambeau.compiler.emit.program import Writer, program
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
 
 
+#: The place in a graph's meta of whether the backend makes it quicker, at these or other sizes.
+GAIN = "gain"
+
+
 def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
     """Return a function that runs a captured graph with its pointwise operators in fused groups.
 
@@ -27,6 +31,7 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
         options: accepted.
     """
     run: Callable[..., Any] = graph.forward
+    graph.meta[GAIN] = False
     try:
         joint = record(graph, inputs)
     except Unsupported as error:
@@ -37,6 +42,7 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
         return run
     made, writers = _programs(joint, inputs)
     groups = sum(len(writer.groups) for writer in writers)
+    graph.meta[GAIN] = any(writer.could_fuse for writer in writers)
     if groups == 0:
         counters["fusion"]["nothing to fuse"] += 1
         return run

@@ -33,6 +33,8 @@ def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[A
 
     An operator that makes a tensor from sizes has an argument for the device.
     """
+    if flambeau.is_autocast_enabled("cpu"):
+        raise Unsupported("autocast, which casts no tensors without memory")
     parameters = func._schema.arguments
     names = [p.name for p in parameters]
     if "device" not in names:

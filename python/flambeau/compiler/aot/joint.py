@@ -9,7 +9,7 @@ import flambeau
 from flambeau.compiler.aot.examples import Unsupported, on_meta, without_memory
 from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
 from flambeau.fx.graph import Graph
-from flambeau.fx.node import Node
+from flambeau.fx.node import Node, map_aggregate
 
 
 @dataclass
@@ -104,7 +104,19 @@ def record(module: Any, examples: list[Any]) -> Joint:
     if joint.differentiable:
         recorder.backward(joint, outputs)
     joint.constants = _constants(tracer)
+    _name_devices(tracer.graph)
     return joint
+
+
+def _name_devices(graph: Graph) -> None:
+    """Put the CPU in the place of the device "meta", which composites read off their arguments."""
+
+    def real(value: Any) -> Any:
+        return flambeau.device("cpu") if isinstance(value, flambeau.device) and value.type == "meta" else value
+
+    for node in graph.nodes:
+        node.args = map_aggregate(node.args, real)
+        node.kwargs = map_aggregate(node.kwargs, real)
 
 
 def _constants(tracer: OperatorTracer) -> dict[str, Any]:

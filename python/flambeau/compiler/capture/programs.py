@@ -59,6 +59,7 @@ class Program:
         self.changing: set[Origin] = set()
         self.unrecorded: set[Key] = set()  # states whose next instruction ends a graph at once
         self.is_given_up = "" if self._is_known() else "its code has instructions that are not interpreted"
+        self.is_plain = False  # the function runs as it is, since its graphs are not quicker
         self.log: list[str] = []
         self._read_signature()
 
@@ -87,7 +88,8 @@ class Program:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         function = self.function
-        if self.is_given_up or config.disable or set_stance.current == "force_eager":
+        is_plain = self.is_given_up or self.is_plain or config.disable
+        if is_plain or set_stance.current == "force_eager":
             return function(*args, **kwargs)
         entered = _enter_compiled(function, self._signature)
         if not entered:
@@ -104,10 +106,17 @@ class Program:
                     result = run(slots)
                     if result is not MISS:
                         return result[1] if result[0] is Outcome.FINISHED else self._go_on(result[1])
-                return self._run([Frame(function, slots)])
+                result = self._run([Frame(function, slots)])
+                self.is_plain = self._gains_nothing()
+                return result
         finally:
             _leave_compiled()
         return function(*args, **kwargs)  # raises TypeError
+
+    def _gains_nothing(self) -> bool:
+        """Whether the backend has said of all graphs that it makes none of them quicker."""
+        graphs = [s.graph for recorded in self.segments.values() for s in recorded if s.graph is not None]
+        return bool(graphs) and all(graph.meta.get("gain") is False for graph in graphs)
 
     def _run(self, frames: list[Frame]) -> Any:
         outcome, value = self._segment(tuple((frame.code, frame.ip) for frame in frames), frames)
@@ -239,6 +248,7 @@ class Program:
         for table in (self.segments, self.breaks, self.changing, self.unrecorded):
             table.clear()
         self._at_entry = []
+        self.is_plain = False
         self.is_given_up = ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler.ir.dependences import Dependences, overload_of
-from flambeau.compiler.passes.fusion import Group, groups_of
+from flambeau.compiler.passes.fusion import Group, groups_of, pays
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_arg
 
@@ -82,6 +82,7 @@ class Writer:
         self.names: dict[str, Any] = {}  # the globals of the program
         self.lines: list[str] = []
         self.groups: list[Group] = []
+        self.could_fuse = False  # at other sizes
         for node in graph.nodes:
             if node.op == "get_attr":
                 self.names[node.name] = constants[str(node.target)]
@@ -89,7 +90,9 @@ class Writer:
     def write(self) -> str:
         """Return the program's text."""
         dependences = Dependences(self.graph)
-        self.groups = groups_of(self.graph, dependences)
+        found = groups_of(self.graph, dependences)
+        self.could_fuse = bool(found)
+        self.groups = [group for group in found if pays(group)]
         order = schedule(self.graph, dependences, self.groups)
         ending = self._ending()
         last: dict[Node, int] = {}

@@ -12,7 +12,7 @@ from flambeau.fx.node import Node
 
 _MOST_ARRAYS = 16  # inputs and results of one group: kMaxFusedArrays in aten/cpu/fused.h
 _MOST_STEPS = 64
-_LEAST_ELEMENTS = 4096  # below, the results of single operators stay in the cache as well
+_LEAST_ELEMENTS = 4096
 
 
 @dataclass
@@ -45,7 +45,7 @@ def _is_fusable(node: Node) -> bool:
     facts = flambeau._C._operator_facts(overload._entry)
     if facts is None or not facts[0] or facts[1]:
         return False
-    return value.numel() >= _LEAST_ELEMENTS and _shares_nothing(node)
+    return value.numel() > 0 and _shares_nothing(node)
 
 
 def _shares_nothing(node: Node) -> bool:
@@ -130,3 +130,11 @@ def _divided(nodes: list[Node]) -> list[Group]:
         part.append(node)
     groups.append(boundary(part))
     return [group for group in groups if len(group.nodes) > 1]
+
+
+def pays(group: Group) -> bool:
+    """Whether one loop for a group is quicker than its operators one by one.
+
+    Below some thousand elements what single operators leave in memory is in the cache as well.
+    """
+    return bool(group.nodes[0].meta["val"].numel() >= _LEAST_ELEMENTS)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flambeau import _C
 from flambeau.fx._symbolic_trace import Tracer
 from flambeau.fx.experimental import _operator_trace
 from flambeau.fx.experimental._operator_trace import PythonKeyTracer
@@ -13,7 +14,7 @@ from flambeau.fx.experimental._operator_trace import RecordingMode as ProxyTorch
 from flambeau.fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.interpreter import Interpreter
-from flambeau.utils._python_dispatch import TorchDispatchModeKey, _get_dispatch_mode, _pop_mode_temporarily
+from flambeau.utils._python_dispatch import TorchDispatchModeKey, _pop_mode_temporarily
 
 __all__ = [
     "DecompositionInterpreter",
@@ -138,7 +139,7 @@ class DecompositionInterpreter(Interpreter):
 
 def get_innermost_proxy_mode() -> Any:
     """Return the mode that records operators in this thread, or None."""
-    return _get_dispatch_mode(TorchDispatchModeKey.PROXY)
+    return _C._get_dispatch_mode(TorchDispatchModeKey.PROXY)
 
 
 get_proxy_mode = get_innermost_proxy_mode

@@ -1,0 +1,284 @@
+"""The default backend: compiled programs and their gradients against the same programs run as they are."""
+
+import copy
+import random
+
+import flambeau as fb
+import flambeau.nn.functional as F
+import pytest
+from captured import program
+from flambeau._dynamo.utils import counters
+from flambeau.compiler import backend
+from flambeau.compiler.passes import fusion
+
+nn = fb.nn
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch):
+    """Groups of any size pay, so that small tensors test them."""
+    monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
+    counters["fusion"].clear()
+
+
+def copies(values):
+    return [v.detach().clone().requires_grad_(v.requires_grad) if isinstance(v, fb.Tensor) else v for v in values]
+
+
+def gradients(result, inputs):
+    """Gradients of all tensors with respect to the inputs, weighted unlike each other."""
+    total = sum((r * fb.arange(r.numel()).view_as(r).cos()).sum() for r in result if r.requires_grad)
+    leaves = [v for v in inputs if isinstance(v, fb.Tensor) and v.requires_grad]
+    return fb.autograd.grad(total, leaves, allow_unused=True) if leaves and isinstance(total, fb.Tensor) else ()
+
+
+def check(function, *inputs, groups=None, calls=2):
+    """Compare results bit for bit and gradients closely; returns how many groups were made."""
+    compiled = fb.compile(function)
+    for seed in range(calls):
+        ours, theirs = copies(inputs), copies(inputs)
+        fb.manual_seed(seed)
+        expected = function(*theirs)
+        fb.manual_seed(seed)
+        got = compiled(*ours)
+        one, two = ([r] if isinstance(r, fb.Tensor) else list(r) for r in (got, expected))
+        assert len(one) == len(two)
+        for x, y in zip(one, two, strict=True):
+            assert x.dtype == y.dtype and x.stride() == y.stride() and x.requires_grad == y.requires_grad
+            assert fb.equal(fb.nan_to_num(x.detach()), fb.nan_to_num(y.detach()))
+        for x, y in zip(gradients(one, ours), gradients(two, theirs), strict=True):
+            assert (x is None) == (y is None)
+            assert x is None or fb.allclose(x, y, rtol=1e-5, atol=1e-6, equal_nan=True)
+        for x, y in zip(ours, theirs, strict=True):  # what the program wrote to
+            assert not isinstance(x, fb.Tensor) or fb.equal(x.detach(), y.detach())
+    made = counters["fusion"]["groups"]
+    assert groups is None or made == groups, dict(counters["fusion"])
+    return made
+
+
+def t(*sizes, grad=True):
+    return fb.randn(sizes).requires_grad_(grad)
+
+
+UNARY = ["sin", "exp", "tanh", "sigmoid", "relu", "abs", "neg", "square", "erf", "floor", "cos", "log1p", "sign"]
+BINARY = ["add", "mul", "sub", "maximum", "minimum", "atan2", "hypot"]
+
+
+def random_program(seed):
+    """A function of three tensors: pointwise operators, broadcasting, views, reductions, products, writes."""
+    draw = random.Random(seed)
+    steps = []
+    for _ in range(draw.randint(4, 25)):
+        kind = draw.choice(["unary"] * 6 + ["binary"] * 6 + ["number"] * 3 + ["where", "view", "sum", "mm", "write", "clamp", "bf16", "compare"])
+        steps.append((kind, draw.choice(UNARY), draw.choice(BINARY), draw.random(), draw.randint(-3, -1), draw.randint(-4, -1)))
+
+    def run(x, y, row):
+        values = [x, y, x * row]
+        for kind, unary, binary, number, i, j in steps:
+            a, b = values[max(i, -len(values))], values[max(j, -len(values))]
+            if kind == "unary":
+                made = getattr(fb, unary)(a)
+            elif kind == "binary":
+                made = getattr(fb, binary)(a, b)
+            elif kind == "number":
+                made = (a + number) * 2 - 1
+            elif kind == "where":
+                made = fb.where(a > b, a, b * number)
+            elif kind == "view":
+                made = a.t().contiguous().t() + row
+            elif kind == "sum":
+                made = a - a.sum(-1, keepdim=True) * 0.1
+            elif kind == "mm":
+                made = a @ fb.tanh(b).t() @ b * 0.01
+            elif kind == "write":
+                made = a * 1
+                made[0] = number
+                made.view(-1)[3:5].mul_(2)
+            elif kind == "clamp":
+                made = a.clamp(-number, number)
+            elif kind == "compare":
+                made = (a > b) * a
+            else:
+                made = a.bfloat16().mul(2).float()
+            values.append(fb.nan_to_num(made).clamp(-1e3, 1e3))
+        return values[-1], values[-2], values[len(values) // 2].detach() * 2
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed):
+    fb.manual_seed(seed)
+    grad = seed % 3 != 0
+    check(random_program(seed), t(6, 8, grad=grad), t(6, 8, grad=seed % 2 == 0), t(8, grad=grad))
+
+
+CASES = {
+    "chain": (lambda x: ((x * 2 + 1).sigmoid() * x).tanh(), (t(3, 5),), 2),
+    "without gradients": (lambda x: ((x * 2 + 1).sigmoid() * x).tanh(), (t(3, 5, grad=False),), 1),
+    "layer": (lambda x, w, b: F.gelu(x @ w + b) * x, (t(4, 6), t(6, 6), t(6)), None),
+    "dropout": (lambda x: F.dropout(F.relu(x * 2), 0.3) * 2 + 1, (t(30, 4),), None),
+    "softmax": (lambda x: (F.softmax(x * 0.5 + 1, -1) * x).sum(-1), (t(4, 6),), None),
+    "cross entropy": (lambda x: F.cross_entropy(x * 2 + 1, fb.arange(4)), (t(4, 6),), None),
+    "autocast": (lambda x: autocast_part(x) * 2 + 1, (t(4, 4),), None),
+    "no_grad inside": (lambda x: no_grad_part(x) * x, (t(4),), None),
+    "factories": (lambda x: x * fb.ones(4) + fb.arange(4) * 2.0, (t(4),), None),
+    "two groups around a sum": (lambda x: (x * 2 + 1) / (x * x + 1).sum(), (t(5),), None),
+    "a number of another dtype": (lambda x: x.long() * 2 + x * 1.5, (t(5, grad=False),), None),
+    "integers": (lambda x: (x.long() // 3 + 2) ** 2 % 7, (t(5, grad=False),), 1),
+    "complex": (lambda x: (fb.complex(x, x * 2) * 1j + 2).abs() * 2, (t(5, grad=False),), None),
+    "channels last": (lambda x: (x.to(memory_format=fb.channels_last) * 2 + 1).relu(), (t(2, 3, 4, 4),), None),
+    "transposed": (lambda x: (x.t() * 2 + x.t()).relu(), (t(3, 4),), None),
+    "empty": (lambda x: (x * 2 + 1).relu(), (t(0, 4),), 0),
+    "0-dim": (lambda x: (x * 2 + 1).relu(), (t(),), None),
+    "one value twice": (lambda x: (x * x + x, x * x - x), (t(4),), None),
+}  # fmt: skip
+
+
+def autocast_part(x):
+    with fb.autocast("cpu", dtype=fb.bfloat16):
+        return (x @ x * 2).float()
+
+
+def no_grad_part(x):
+    with fb.no_grad():
+        return (x * 2 + 1).relu()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_programs(name):
+    function, inputs, groups = CASES[name]
+    fb.manual_seed(0)
+    check(function, *inputs, groups=groups)
+
+
+def test_writes_to_inputs_and_buffers():
+    def write(x, y):
+        x.mul_(2).add_(y)
+        z = (x + 1) * 2
+        x[0] = 5
+        return z, (x * 3 + 1).relu()
+
+    check(write, t(4, grad=False), t(4, grad=False))
+    norm = nn.BatchNorm1d(4)
+    twin = copy.deepcopy(norm)
+    compiled = fb.compile(lambda x: F.relu(twin(x) * 2) + 1)
+    x = fb.randn(8, 4)
+    for _ in range(3):
+        assert fb.equal(compiled(x), F.relu(norm(x) * 2) + 1)
+        assert all(fb.equal(a, b) for a, b in zip(norm.buffers(), twin.buffers(), strict=True))
+    assert counters["fusion"]["groups"] > 0
+
+
+def test_views_of_inputs_and_of_results_keep_their_memory():
+    def views(x):
+        y = x * 2 + 1
+        return y, y.view(-1)[1:], x.t()
+
+    compiled = fb.compile(views)
+    x = fb.ones(2, 2)
+    for _ in range(2):
+        y, part, turned = compiled(x)
+        part.fill_(7)
+        turned[0, 1] = 3
+        assert y.flatten()[1:].tolist() == [7, 7, 7] and x[1, 0] == 3
+        x.fill_(1)
+
+
+def test_a_write_between_two_aliases_is_seen():
+    def f(x, y):
+        z = x * 2 + 1
+        y.add_(10)
+        return z + x * 2 + 1
+
+    x = fb.zeros(4)
+    compiled, base, other = fb.compile(f), fb.zeros(4), fb.zeros(4)
+    assert fb.equal(compiled(fb.zeros(4), fb.zeros(4)), f(fb.zeros(4), fb.zeros(4)))
+    assert fb.equal(compiled(base, base[:]), f(other, other[:])) and fb.equal(base, other)
+    assert fb.equal(x, fb.zeros(4))
+
+
+def test_training_goes_the_same_way():
+    fb.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 3))
+    twin = copy.deepcopy(model)
+    x, target = fb.randn(16, 6), fb.randint(0, 3, (16,))
+    step = fb.compile(lambda x, target: F.cross_entropy(twin(x) * 2 + 1, target))
+    for one, loss in ((model, lambda x, y: F.cross_entropy(model(x) * 2 + 1, y)), (twin, step)):
+        optimizer = fb.optim.AdamW(one.parameters(), lr=0.01)
+        fb.manual_seed(1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss(x, target).backward()
+            optimizer.step()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        assert fb.allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert counters["fusion"]["groups"] > 0
+
+
+def test_another_size_is_computed_anew():
+    compiled = fb.compile(lambda x: (x * 2 + 1).relu())
+    for n in (3, 5, 3, 7):
+        assert compiled(fb.arange(n) * 1.0).tolist() == [i * 2 + 1 for i in range(n)]
+
+
+def test_a_second_derivative_through_compiled_code_is_an_error():
+    x = t(3)
+    compiled = fb.compile(lambda x: (x * x + 1).sin())
+    compiled(x)
+    y = compiled(x)
+    (first,) = fb.autograd.grad(y.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError):
+        fb.autograd.grad(first.sum(), x)
+
+
+def test_hooks_and_unused_gradients():
+    seen = []
+
+    def f(x, y):
+        return (x * 2 + 1).relu(), y.detach() * 2 + 1
+
+    x, y = t(3), t(3)
+    x.register_hook(lambda g: seen.append(g.clone()))
+    one, two = fb.compile(f)(x, y)
+    assert one.requires_grad and not two.requires_grad
+    one.sum().backward()
+    assert len(seen) == 1 and y.grad is None and fb.equal(seen[0], x.grad)
+
+
+def test_division_by_zero_raises_as_it_does_plainly():
+    compiled = fb.compile(lambda x: (x + 1) // x * 2)
+    assert compiled(fb.tensor([1, 2])).tolist() == [4, 2]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        compiled(fb.tensor([1, 0]))
+    assert compiled(fb.tensor([1, 2])).tolist() == [4, 2]
+
+
+def test_a_function_without_groups_runs_as_it_is():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x @ x
+
+    compiled = fb.compile(f)
+    x = fb.eye(3)
+    assert fb.equal(compiled(x), x) and fb.equal(compiled(x), x) and len(calls) == 2
+    assert program(compiled).is_plain
+
+
+def test_other_inputs_run_as_captured():
+    class Own(fb.Tensor):
+        pass
+
+    dense = fb.ones(3)
+    for x in (dense.to_sparse(), fb.complex(dense, dense).conj(), dense.as_subclass(Own)):
+        f = lambda x: x * 2 * 3  # noqa: E731
+        assert type(fb.compile(f)(x)) is type(x)
+        assert fb.equal(fb.compile(f)(x).to_dense(), f(x).to_dense())
+
+
+def test_reasons_are_counted():
+    fb.compile(lambda x: x.view(-1))(t(2, 2))
+    assert sum(counters["fusion"].values()) > 0
+    assert backend.GAIN == "gain"
