@@ -22,14 +22,18 @@ def small_groups(monkeypatch):
 
 
 def copies(values):
-    return [v.detach().clone().requires_grad_(v.requires_grad) if isinstance(v, fb.Tensor) else v for v in values]
+    return [
+        v.detach().clone().requires_grad_(v.requires_grad) if isinstance(v, fb.Tensor) else v for v in values
+    ]
 
 
 def gradients(result, inputs):
     """Gradients of all tensors with respect to the inputs, weighted unlike each other."""
     total = sum((r * fb.arange(r.numel()).view_as(r).cos()).sum() for r in result if r.requires_grad)
     leaves = [v for v in inputs if isinstance(v, fb.Tensor) and v.requires_grad]
-    return fb.autograd.grad(total, leaves, allow_unused=True) if leaves and isinstance(total, fb.Tensor) else ()
+    return (
+        fb.autograd.grad(total, leaves, allow_unused=True) if leaves and isinstance(total, fb.Tensor) else ()
+    )
 
 
 def check(function, *inputs, groups=None, calls=2):
@@ -60,7 +64,21 @@ def t(*sizes, grad=True):
     return fb.randn(sizes).requires_grad_(grad)
 
 
-UNARY = ["sin", "exp", "tanh", "sigmoid", "relu", "abs", "neg", "square", "erf", "floor", "cos", "log1p", "sign"]
+UNARY = [
+    "sin",
+    "exp",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "abs",
+    "neg",
+    "square",
+    "erf",
+    "floor",
+    "cos",
+    "log1p",
+    "sign",
+]
 BINARY = ["add", "mul", "sub", "maximum", "minimum", "atan2", "hypot"]
 
 
@@ -69,8 +87,22 @@ def random_program(seed):
     draw = random.Random(seed)
     steps = []
     for _ in range(draw.randint(4, 25)):
-        kind = draw.choice(["unary"] * 6 + ["binary"] * 6 + ["number"] * 3 + ["where", "view", "sum", "mm", "write", "clamp", "bf16", "compare"])
-        steps.append((kind, draw.choice(UNARY), draw.choice(BINARY), draw.random(), draw.randint(-3, -1), draw.randint(-4, -1)))
+        kind = draw.choice(
+            ["unary"] * 6
+            + ["binary"] * 6
+            + ["number"] * 3
+            + ["where", "view", "sum", "mm", "write", "clamp", "bf16", "compare"]
+        )
+        steps.append(
+            (
+                kind,
+                draw.choice(UNARY),
+                draw.choice(BINARY),
+                draw.random(),
+                draw.randint(-3, -1),
+                draw.randint(-4, -1),
+            )
+        )
 
     def run(x, y, row):
         values = [x, y, x * row]
@@ -91,7 +123,7 @@ def random_program(seed):
             elif kind == "mm":
                 made = a @ fb.tanh(b).t() @ b * 0.01
             elif kind == "write":
-                made = a * 1
+                made = (a * 1).contiguous()
                 made[0] = number
                 made.view(-1)[3:5].mul_(2)
             elif kind == "clamp":
@@ -127,12 +159,16 @@ CASES = {
     "a number of another dtype": (lambda x: x.long() * 2 + x * 1.5, (t(5, grad=False),), None),
     "integers": (lambda x: (x.long() // 3 + 2) ** 2 % 7, (t(5, grad=False),), 1),
     "complex": (lambda x: (fb.complex(x, x * 2) * 1j + 2).abs() * 2, (t(5, grad=False),), None),
-    "channels last": (lambda x: (x.to(memory_format=fb.channels_last) * 2 + 1).relu(), (t(2, 3, 4, 4),), None),
+    "channels last": (lambda x: (nhwc(x) * 2 + 1).relu(), (t(2, 3, 4, 4),), None),
     "transposed": (lambda x: (x.t() * 2 + x.t()).relu(), (t(3, 4),), None),
     "empty": (lambda x: (x * 2 + 1).relu(), (t(0, 4),), 0),
     "0-dim": (lambda x: (x * 2 + 1).relu(), (t(),), None),
     "one value twice": (lambda x: (x * x + x, x * x - x), (t(4),), None),
 }  # fmt: skip
+
+
+def nhwc(x):
+    return x.to(memory_format=fb.channels_last)
 
 
 def autocast_part(x):

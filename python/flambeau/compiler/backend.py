@@ -14,7 +14,6 @@ from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.emit.program import Writer, program
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
 
-
 #: The place in a graph's meta of whether the backend makes it quicker, at these or other sizes.
 GAIN = "gain"
 

@@ -70,7 +70,10 @@ class _Recorder:
     def backward(self, joint: Joint, outputs: list[Any]) -> None:
         ends = [outputs[i] for i in joint.differentiable]
         with flambeau.no_grad():
-            tangents = [flambeau.empty_strided(end.size(), end.stride(), dtype=end.dtype, device="meta") for end in ends]
+            tangents = [
+                flambeau.empty_strided(end.size(), end.stride(), dtype=end.dtype, device="meta")
+                for end in ends
+            ]
         joint.tangents = [self._placeholder(f"tangent_{i}", t) for i, t in enumerate(tangents)]
         starts = [tensor for tensor in self.inputs if tensor.requires_grad]
         with self.mode:
@@ -112,7 +115,9 @@ def _name_devices(graph: Graph) -> None:
     """Put the CPU in the place of the device "meta", which composites read off their arguments."""
 
     def real(value: Any) -> Any:
-        return flambeau.device("cpu") if isinstance(value, flambeau.device) and value.type == "meta" else value
+        return (
+            flambeau.device("cpu") if isinstance(value, flambeau.device) and value.type == "meta" else value
+        )
 
     for node in graph.nodes:
         node.args = map_aggregate(node.args, real)
@@ -127,9 +132,9 @@ def _constants(tracer: OperatorTracer) -> dict[str, Any]:
 
 
 def _check_sharing(joint: Joint, inputs: list[Any], outputs: list[Any]) -> None:
-    """A result with a gradient must have memory of its own: autograd would have to know what it is a view of."""
+    """Refuse results that share memory: autograd would have to know what they are views of."""
     storages = [tensor.untyped_storage() for tensor in inputs]
-    for place, output in enumerate(outputs):
+    for output in outputs:
         storage = output.untyped_storage()
         if any(storage is other for other in storages):
             raise Unsupported("a result that shares memory with an input or another result")

@@ -17,7 +17,7 @@ class Parts:
 
     Args:
         forward: takes the inputs; returns the outputs, then the saved values.
-        backward: takes the saved values, then the gradients of the outputs; returns the gradients of the inputs.
+        backward: takes the saved values, then the outputs' gradients; returns those of the inputs.
         saved: the number of saved values.
         saved_inputs: places of the inputs among the saved values, which come first.
     """

@@ -58,7 +58,9 @@ def fused(group: Group) -> Any:
     values: dict[Node, Any] = {}
     for node in group.inputs:
         like = node.meta["val"]
-        values[node] = flambeau.empty_strided(like.size(), like.stride(), dtype=like.dtype, device="cpu")
+        values[node] = like
+        if like.is_meta:
+            values[node] = flambeau.empty_strided(like.size(), like.stride(), dtype=like.dtype, device="cpu")
     recorder = flambeau._C._FusedRecorder([values[node] for node in group.inputs])
     with flambeau.no_grad(), recorder:
         for node in group.nodes:
@@ -118,7 +120,7 @@ class Writer:
 
     def _ending(self) -> str:
         values = self._output().args[0]
-        return f"return [{', '.join(n.name if isinstance(n, Node) else 'None' for n in values)}]"  # type: ignore[union-attr]
+        return f"return [{', '.join(n.name if isinstance(n, Node) else 'None' for n in values)}]"
 
     def _call(self, place: int, step: Step) -> None:
         if isinstance(step, Group):
@@ -139,9 +141,9 @@ class Writer:
     def _text(self, value: Any) -> str:
         if isinstance(value, Node):
             return value.name
-        if type(value) in (list, tuple):
+        if isinstance(value, list | tuple):
             inner = ", ".join(map(self._text, value))
-            return f"[{inner}]" if type(value) is list else f"({inner}{',' if len(value) == 1 else ''})"
+            return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
         if value is None or type(value) in (int, bool, str):
             return repr(value)
         name = f"k_{len(self.names)}"
@@ -153,7 +155,7 @@ def direct(node: Node) -> Callable[..., Any]:
     """Return the quickest function that calls a node's overload."""
     overload = overload_of(node)
     if overload is None:
-        target: Callable[..., Any] = node.target  # type: ignore[assignment]
+        target: Callable[..., Any] = node.target
         return target
     found = getattr(flambeau._C._functions, overload._entry.partition(".")[0], None)
     return found if found is not None and not overload._schema.is_mutable else overload

@@ -48,7 +48,7 @@ class Dependences:
     """Edges between the nodes of a graph of operators.
 
     Args:
-        graph: its nodes have tensors without memory in ``meta["val"]``, from which the shared memory is known.
+        graph: its nodes have tensors without memory in ``meta["val"]``, which tell what shares memory.
 
     `before[node]` is the set of nodes that must run before a node.
     """

@@ -13,6 +13,7 @@ from flambeau.fx.node import Node
 _MOST_ARRAYS = 16  # inputs and results of one group: kMaxFusedArrays in aten/cpu/fused.h
 _MOST_STEPS = 64
 _LEAST_ELEMENTS = 4096
+_SHORT = (flambeau.bfloat16, flambeau.float16)
 
 
 @dataclass
@@ -50,7 +51,11 @@ def _is_fusable(node: Node) -> bool:
 
 def _shares_nothing(node: Node) -> bool:
     storage = node.meta["val"].untyped_storage()
-    return all(n.meta["val"].untyped_storage() is not storage for n in node.all_input_nodes if n.meta.get("val") is not None)
+    return all(
+        n.meta["val"].untyped_storage() is not storage
+        for n in node.all_input_nodes
+        if n.meta.get("val") is not None
+    )
 
 
 def _joins(node: Node, earlier: Node) -> bool:
@@ -135,6 +140,9 @@ def _divided(nodes: list[Node]) -> list[Group]:
 def pays(group: Group) -> bool:
     """Whether one loop for a group is quicker than its operators one by one.
 
-    Below some thousand elements what single operators leave in memory is in the cache as well.
+    Below some thousand elements what single operators leave in memory is in the cache as well. Elements of
+    16 bits are converted before and after each operator, which takes longer than their way through memory.
     """
-    return bool(group.nodes[0].meta["val"].numel() >= _LEAST_ELEMENTS)
+    first = group.nodes[0].meta["val"]
+    is_converted = any(n.meta["val"].dtype in _SHORT for n in group.nodes)
+    return bool(first.numel() >= _LEAST_ELEMENTS) and not is_converted

@@ -60,6 +60,7 @@ class OperatorTracer(PythonKeyTracer):
         self._constants += 1
         setattr(self.root, name, tensor)
         node = self.graph.get_attr(name)
+        node.meta["val"] = tensor
         self.remember(tensor, node)
         return node
 
@@ -129,13 +130,17 @@ class RecordingMode(TorchDispatchMode):
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, flambeau.Tensor)]
             if any(map(self.tracer.is_known, given)):
                 raise DataDependent(
-                    f"make_fx: expected operators whose results are tensors, got {func}, which reads elements: "
-                    "what the program does with them cannot be in the graph"
+                    f"make_fx: expected operators whose results are tensors, got {func}, which reads "
+                    "elements: what the program does with them cannot be in the graph"
                 )
             return result
         tracer = self.tracer
-        given = tracer.create_arg(args), tracer.create_arg(kwargs)
-        node = tracer.create_node("call_function", func, *given, name=func.overloadpacket.__name__)
+        taken, keywords, name = (
+            tracer.create_arg(args),
+            tracer.create_arg(kwargs),
+            func.overloadpacket.__name__,
+        )
+        node = tracer.create_node("call_function", func, taken, keywords, name)
         tracer.assign(result, node)
         return result
 

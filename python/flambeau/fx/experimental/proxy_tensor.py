@@ -44,17 +44,22 @@ def make_fx(
     _error_on_data_dependent_ops: bool = True,
     **_options: Any,
 ) -> Callable[..., Any]:
-    """Return a function that runs a program on examples and returns the graph of the operators that it called.
+    """Return a function that runs a program on examples and returns the graph of its operators.
 
-    The graph holds overloads such as ``ops.aten.add.Tensor``, those of backward passes too. Sizes, numbers and
-    branches are those of the examples. Tensors that are no arguments become attributes of the graph's module.
+    The graph holds overloads such as ``ops.aten.add.Tensor``, those of backward passes too. Sizes, numbers
+    and branches are those of the examples. Tensors that are no arguments become attributes of the graph's
+    module.
 
     Args:
         f: the program, a function of tensors, numbers and containers of them, or a Module.
         decomposition_table: overload -> function; the operators of the function are recorded in its place.
         tracing_mode: "real": the operators run on the examples.
         pre_dispatch: must be False.
-        record_module_stack, _allow_non_fake_inputs, _allow_fake_constant, _error_on_data_dependent_ops: accepted.
+        record_module_stack: accepted.
+        _allow_non_fake_inputs: accepted.
+        _allow_fake_constant: accepted.
+        _error_on_data_dependent_ops: accepted.
+        **_options: accepted.
     Returns: a function of example arguments that returns a `fx.GraphModule`.
     Raises: ValueError for another tracing mode or `pre_dispatch`. The returned function raises RuntimeError
         where the program reads elements of a recorded tensor (``item()``, a branch).
@@ -73,7 +78,9 @@ def make_fx(
     if tracing_mode != "real":
         raise ValueError(f"make_fx: expected tracing_mode='real', got {tracing_mode!r}")
     if pre_dispatch:
-        raise ValueError("make_fx: expected pre_dispatch=False, got True: operators are recorded below autograd")
+        raise ValueError(
+            "make_fx: expected pre_dispatch=False, got True: operators are recorded below autograd"
+        )
 
     def traced(*args: Any) -> Any:
         return _operator_trace.trace(f, args, decomposition_table)
@@ -105,9 +112,7 @@ class DecompositionInterpreter(Interpreter):
         decomposition_table: overload -> function that is recorded in its place.
     """
 
-    def __init__(
-        self, module: Any, new_graph: Graph, decomposition_table: Any = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, module: Any, new_graph: Graph, decomposition_table: Any = None, **kwargs: Any) -> None:
         super().__init__(module, **kwargs)
         self.tracer = _operator_trace.OperatorTracer()
         self.tracer.root, self.tracer.graph = module, new_graph
