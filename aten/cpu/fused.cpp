@@ -62,6 +62,8 @@ std::shared_ptr<FusedGroup> FusedRecorder::group(ArrayRef<Tensor> outputs) const
     const int place = find(t);
     check(place >= static_cast<int>(num_inputs_),
           "fused group: expected results of its steps as outputs, got another tensor");
+    check(std::find(places.begin(), places.end(), place) == places.end(),
+          "fused group: expected each output once, got a tensor twice");
     places.push_back(place);
   }
   return std::make_shared<FusedGroup>(std::move(inputs), steps_, std::move(places));

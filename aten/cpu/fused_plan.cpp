@@ -22,51 +22,61 @@ int FusedPlan::number_of(const Scalar& number, ScalarType dtype) {
   return static_cast<int>(numbers.size() - 1);
 }
 
-FusedPlan::FusedPlan(const std::vector<ScalarType>& inputs, const std::vector<FusedStep>& all,
-                     const std::vector<int>& outputs) {
-  const size_t count = inputs.size() + all.size();
-  std::vector<ScalarType> dtypes = inputs;
-  std::vector<Where> where(count);
-  std::vector<size_t> last(count, 0);  // the last step that reads a value
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    where[i] = {Place::Input, static_cast<int>(i)};
-    width = std::max(width, static_cast<int64_t>(element_size(inputs[i])));
-  }
-  for (size_t s = 0; s < all.size(); ++s) {
-    dtypes.push_back(all[s].types.result);
-    last[inputs.size() + s] = s;
-    for (const FusedOperand& o : all[s].operands) {
+namespace {
+
+// The last step that reads each value.
+std::vector<size_t> last_readers(size_t inputs, const std::vector<FusedStep>& steps) {
+  std::vector<size_t> last(inputs + steps.size(), 0);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    last[inputs + s] = s;
+    for (const FusedOperand& o : steps[s].operands) {
       if (o.value >= 0) last[static_cast<size_t>(o.value)] = s;
     }
   }
+  return last;
+}
+
+}  // namespace
+
+FusedPlan::Step FusedPlan::step_of(const FusedStep& from, const std::vector<ScalarType>& dtypes,
+                                   const std::vector<Where>& where, size_t value) {
+  const ScalarType compute = from.is_stored ? from.types.result : from.types.compute;
+  const ScalarType written = from.is_stored ? from.types.result : from.types.loop_out;
+  Step step{pointwise_loop(*from.op, compute), {}, {}, std::vector<char>(16 * from.params.size())};
+  for (const FusedOperand& o : from.operands) {
+    const auto v = static_cast<size_t>(o.value);
+    step.operands.push_back(
+        o.value >= 0 ? source_of(dtypes[v], compute, where[v])
+                     : source_of(compute, compute, {Place::Number, number_of(o.number, compute)}));
+  }
+  step.result = source_of(dtypes[value], written, where[value]);
+  if (step.result.cast) step.result.cast = cast_loop(written, dtypes[value]);
+  store_params(from.op->name, from.params, from.types.compute, step.params.data());
+  return step;
+}
+
+FusedPlan::FusedPlan(const std::vector<ScalarType>& inputs, const std::vector<FusedStep>& all,
+                     const std::vector<int>& outputs) {
+  std::vector<ScalarType> dtypes = inputs;
+  std::vector<Where> where(inputs.size() + all.size());
+  for (size_t i = 0; i < inputs.size(); ++i) where[i] = {Place::Input, static_cast<int>(i)};
   for (size_t o = 0; o < outputs.size(); ++o)
     where[static_cast<size_t>(outputs[o])] = {Place::Output, static_cast<int>(o)};
-  std::vector<int> free;
+  for (const FusedStep& step : all) {
+    dtypes.push_back(step.types.result);
+    width = std::max(width, static_cast<int64_t>(element_size(step.types.compute)));
+  }
+  for (const ScalarType t : dtypes) width = std::max(width, static_cast<int64_t>(element_size(t)));
+  const std::vector<size_t> last = last_readers(inputs.size(), all);
+  std::vector<int> free;  // buffers
   for (size_t s = 0; s < all.size(); ++s) {
-    const FusedStep& from = all[s];
     const size_t value = inputs.size() + s;
-    width = std::max({width, static_cast<int64_t>(element_size(from.types.compute)),
-                      static_cast<int64_t>(element_size(from.types.result))});
-    const ScalarType compute = from.is_stored ? from.types.result : from.types.compute;
-    const ScalarType written = from.is_stored ? from.types.result : from.types.loop_out;
     if (where[value].place == Place::Buffer) {
       if (free.empty()) free.push_back(num_buffers++);
       where[value].index = free.back();
       free.pop_back();
     }
-    Step step{
-        pointwise_loop(*from.op, compute), {}, {}, std::vector<char>(16 * from.params.size())};
-    for (const FusedOperand& o : from.operands) {
-      const auto v = static_cast<size_t>(o.value);
-      step.operands.push_back(
-          o.value >= 0
-              ? source_of(dtypes[v], compute, where[v])
-              : source_of(compute, compute, {Place::Number, number_of(o.number, compute)}));
-    }
-    step.result = source_of(dtypes[value], written, where[value]);
-    if (step.result.cast) step.result.cast = cast_loop(written, dtypes[value]);
-    store_params(from.op->name, from.params, from.types.compute, step.params.data());
-    steps.push_back(std::move(step));
+    steps.push_back(step_of(all[s], dtypes, where, value));
     for (size_t v = inputs.size(); v <= value; ++v) {
       if (where[v].place == Place::Buffer && last[v] == s) free.push_back(where[v].index);
     }

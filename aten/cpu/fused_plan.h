@@ -46,6 +46,8 @@ struct FusedPlan {
  private:
   Source source_of(ScalarType own, ScalarType loop, Where where) const;
   int number_of(const Scalar& number, ScalarType dtype);
+  Step step_of(const FusedStep& from, const std::vector<ScalarType>& dtypes,
+               const std::vector<Where>& where, size_t value);
 };
 
 // The memory of one thread: a block for each array that cannot be read in place, for each

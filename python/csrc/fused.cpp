@@ -42,12 +42,12 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* kw
   return guarded([&]() -> PyObject* {
     const Py_ssize_t count = PyVectorcall_NARGS(flags);
     check_type(!kwnames || PyTuple_GET_SIZE(kwnames) == 0,
-               "fused group: expected tensors, got keyword arguments");
+               "_FusedGroup: expected tensors, got keyword arguments");
     std::vector<Tensor> inputs;
     inputs.reserve(static_cast<size_t>(count));
     int64_t most = 0;
     for (Py_ssize_t i = 0; i < count; ++i) {
-      check_type(is_tensor(args[i]), "fused group: expected tensors, got ",
+      check_type(is_tensor(args[i]), "_FusedGroup: expected tensors, got ",
                  Py_TYPE(args[i])->tp_name);
       inputs.push_back(tensor_of(args[i]));
       most = std::max(most, inputs.back().numel());
@@ -141,8 +141,8 @@ PyObject* steps(PyObject* self, void*) {
   return PyLong_FromSize_t(recorder_of(self)->recorder->num_steps());
 }
 
-// _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes unseen); None for an unknown
-// operator.
+// _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes unseen); None for an
+// unknown operator.
 PyObject* operator_facts(PyObject*, PyObject* name) {
   return guarded([&]() -> PyObject* {
     Py_ssize_t size;

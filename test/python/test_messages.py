@@ -29,6 +29,7 @@ EXEMPT_TYPES = {
     "Break": "a reason that `compile` puts into its message",
     "NotRebuilt": "a reason that `compile` puts into its message",
     "Unrecordable": "a reason that `compile` puts into its message",
+    "NotAhead": "a reason that the counters of `compile` name",
 }
 # Files whose messages a caller completes with the public name.
 COMPLETED = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau._dynamo.utils import counters
-from flambeau.compiler.aot.examples import Unsupported
+from flambeau.compiler.aot.examples import NotAhead
 from flambeau.compiler.aot.function import differentiable, without_gradients
 from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.partition import divide
@@ -33,7 +33,7 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
     graph.meta[GAIN] = False
     try:
         joint = record(graph, inputs)
-    except Unsupported as error:
+    except NotAhead as error:
         counters["fusion"][str(error)] += 1
         return run
     except Exception as error:  # an operator that needs elements, or an error that the program has

@@ -9,18 +9,18 @@ import flambeau
 _META = flambeau.device("meta")
 
 
-class Unsupported(Exception):
+class NotAhead(Exception):
     """A graph that is not recorded ahead of time; its message says why."""
 
 
 def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
     """Return a leaf on the device "meta" with the sizes, strides, offset and autograd state of a tensor."""
     if type(tensor) not in (flambeau.Tensor, flambeau.nn.Parameter):
-        raise Unsupported(f"an input of the class {type(tensor).__name__}")
+        raise NotAhead(f"an input of the class {type(tensor).__name__}")
     if tensor.layout is not flambeau.strided or tensor.is_conj() or tensor.is_neg():
-        raise Unsupported("a sparse input or a conjugate view")
+        raise NotAhead("a sparse input or a conjugate view")
     if tensor.device.type != "cpu":
-        raise Unsupported(f"an input on {tensor.device}")
+        raise NotAhead(f"an input on {tensor.device}")
     sizes, strides, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
     reach = 1 + offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if n)
     base = flambeau.empty(reach, dtype=tensor.dtype, device=_META)
@@ -34,7 +34,7 @@ def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[A
     An operator that makes a tensor from sizes has an argument for the device.
     """
     if flambeau.is_autocast_enabled("cpu"):
-        raise Unsupported("autocast, which casts no tensors without memory")
+        raise NotAhead("autocast, which casts no tensors without memory")
     parameters = func._schema.arguments
     names = [p.name for p in parameters]
     if "device" not in names:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import flambeau
-from flambeau.compiler.aot.examples import Unsupported, on_meta, without_memory
+from flambeau.compiler.aot.examples import NotAhead, on_meta, without_memory
 from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
@@ -62,9 +62,9 @@ class _Recorder:
         finally:
             _restore(state)
         if is_changed:
-            raise Unsupported("a graph that changes the state of the thread")
+            raise NotAhead("a graph that changes the state of the thread")
         if not all(isinstance(output, flambeau.Tensor) for output in outputs):
-            raise Unsupported("a result that is no tensor")
+            raise NotAhead("a result that is no tensor")
         return outputs
 
     def backward(self, joint: Joint, outputs: list[Any]) -> None:
@@ -89,7 +89,7 @@ def record(module: Any, examples: list[Any]) -> Joint:
     Args:
         module: the captured `fx.GraphModule`; its forward returns a tuple of tensors.
         examples: its inputs.
-    Raises: `Unsupported` for what is not recorded; any error of an operator that cannot run without memory.
+    Raises: `NotAhead` for what is not recorded; any error of an operator that cannot run without memory.
     """
     recorder = _Recorder(module, examples)
     versions = [tensor._version for tensor in recorder.inputs]
@@ -103,7 +103,7 @@ def record(module: Any, examples: list[Any]) -> Joint:
         _check_sharing(joint, recorder.inputs, outputs)
     for tensor, version, before in zip(recorder.inputs, versions, was_differentiable, strict=True):
         if tensor._version != version and (before or tensor.requires_grad):
-            raise Unsupported("a write to an input that requires a gradient")
+            raise NotAhead("a write to an input that requires a gradient")
     if joint.differentiable:
         recorder.backward(joint, outputs)
     joint.constants = _constants(tracer)
@@ -127,7 +127,7 @@ def _name_devices(graph: Graph) -> None:
 def _constants(tracer: OperatorTracer) -> dict[str, Any]:
     found = {n.target: getattr(tracer.root, str(n.target)) for n in tracer.graph.nodes if n.op == "get_attr"}
     if any(isinstance(value, flambeau.Tensor) and value.is_meta for value in found.values()):
-        raise Unsupported("a tensor that was made while the graph was recorded")
+        raise NotAhead("a tensor that was made while the graph was recorded")
     return found
 
 
@@ -137,7 +137,7 @@ def _check_sharing(joint: Joint, inputs: list[Any], outputs: list[Any]) -> None:
     for output in outputs:
         storage = output.untyped_storage()
         if any(storage is other for other in storages):
-            raise Unsupported("a result that shares memory with an input or another result")
+            raise NotAhead("a result that shares memory with an input or another result")
         storages.append(storage)
 
 

@@ -67,7 +67,7 @@ def fused(group: Group) -> Any:
             args = map_arg(node.args, values.__getitem__)
             values[node] = node.target(*args, **map_arg(node.kwargs, values.__getitem__))
     if recorder.steps != len(group.nodes):
-        raise RuntimeError("fused group: expected one step for each node")
+        raise AssertionError("fused: one step for each node was expected")
     return recorder.group([values[node] for node in group.outputs])
 
 
