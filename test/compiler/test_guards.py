@@ -1,0 +1,441 @@
+"""Guards in C++: what they read and remember, the facts of tensors and threads, and bound arguments."""
+
+import collections
+import gc
+import random
+import threading
+import weakref
+
+import flambeau as fb
+import pytest
+from captured import Recorder, program, raised, same
+from flambeau import _C, nn
+
+
+class Box:
+    """An object with attributes of its own."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def guards(*steps, roots=1, outputs=()):
+    state = {"mode": 0}
+    return _C._Guards(roots, list(steps), outputs, _C._ThreadGuard(state), lambda a, b: a == b)
+
+
+# --- tensors ------------------------------------------------------------------------------------------
+
+
+class Marked(fb.Tensor):
+    """A class of tensors."""
+
+
+TENSOR_CHANGES = {
+    "resized": lambda t: t.resize_(3, 3),
+    "transposed": lambda t: t.t_(),
+    "one more dimension": lambda t: t.unsqueeze_(0),
+    "dtype through data": lambda t: setattr(t, "data", fb.ones(2, 3, dtype=fb.float64)),
+    "sizes through data": lambda t: setattr(t, "data", fb.ones(2, 4)),
+    "strides through data": lambda t: setattr(t, "data", fb.ones(3, 2).t()),
+    "device through data": lambda t: setattr(t, "data", fb.ones(2, 3, device="meta")),
+    "set_": lambda t: t.set_(fb.ones(7)),
+    "gradient wanted": lambda t: t.requires_grad_(),
+    "no leaf": lambda t: t.mul_(fb.ones(3, requires_grad=True)),
+    "another class": lambda t: t.as_subclass(Marked),
+    "a parameter": nn.Parameter,
+    "double": lambda t: t.double(),
+    "conjugate": lambda t: t.to(fb.complex64).conj(),
+    "sparse": lambda t: t.to_sparse(),
+    "a list": lambda t: t.tolist(),
+    "nothing": lambda t: None,
+    "its class": type,
+}
+
+
+IN_PLACE = [name for name in TENSOR_CHANGES if "through data" in name]  # these return nothing
+
+
+@pytest.mark.parametrize(("name", "change"), TENSOR_CHANGES.items(), ids=TENSOR_CHANGES)
+def test_a_tensor_that_changed_does_not_fit(name, change):
+    tensor = fb.ones(2, 3)
+    guard = _C._TensorGuard(tensor)
+    assert guard(tensor) and guard(fb.zeros(2, 3))
+    changed = change(tensor)
+    assert not guard(tensor if name in IN_PLACE else changed)
+
+
+@pytest.mark.parametrize("make", [lambda t: t.to(fb.complex64), lambda t: t.to(fb.complex64).conj().imag])
+def test_conjugate_and_negative_views_are_told_apart(make):
+    view = make(fb.ones(3))
+    resolved = view.clone() if not view.is_neg() else view.resolve_neg()
+    assert _C._TensorGuard(view)(view)
+    assert _C._TensorGuard(view)(resolved) == (not view.is_neg() and view.stride() == resolved.stride())
+
+
+def test_an_inference_tensor_is_told_apart():
+    with fb.inference_mode():
+        made = fb.ones(2)
+    assert not _C._TensorGuard(made)(fb.ones(2)) and not _C._TensorGuard(fb.ones(2))(made)
+
+
+def test_guards_hold_no_tensor():
+    tensor = fb.ones(2)
+    reference = weakref.ref(tensor)
+    made = fb.compile(lambda x: x + 1, backend=lambda graph, inputs: graph.forward)
+    made(tensor)
+    segment = next(iter(program(made).segments.values()))[0]
+    for node in segment.graph.graph.nodes:
+        node.meta.clear()
+    guard = _C._TensorGuard(tensor)
+    del tensor
+    gc.collect()
+    assert reference() is None and guard(fb.ones(2))
+
+
+@pytest.mark.parametrize("given", [(), (1,), (None,), (fb.Tensor,)])
+def test_a_tensor_guard_needs_a_tensor(given):
+    with pytest.raises(TypeError):
+        _C._TensorGuard(*given)
+
+
+# --- threads ------------------------------------------------------------------------------------------
+
+SETTINGS = {
+    "gradients": fb.no_grad,
+    "inference": fb.inference_mode,
+    "autocast": lambda: fb.autocast("cpu", dtype=fb.bfloat16),
+    "device": lambda: fb.device("meta"),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_the_state_of_the_thread_is_compared(setting):
+    from flambeau._state import determinism
+
+    outside = _C._ThreadGuard(determinism._state)
+    with setting():
+        inside = _C._ThreadGuard(determinism._state)
+        assert inside() and not outside()
+    assert outside() and not inside()
+
+
+def test_determinism_and_the_default_dtype_are_compared():
+    from flambeau._state import determinism
+
+    guard = _C._ThreadGuard(determinism._state)
+    kinds = (fb.float32, fb.float64)
+    for set_to in (fb.use_deterministic_algorithms, lambda on: fb.set_default_dtype(kinds[on])):
+        set_to(True)
+        try:
+            assert not guard()
+        finally:
+            set_to(False)
+        assert guard()
+
+
+def test_each_thread_has_its_own_state():
+    made = fb.compile(lambda x: (x * 2).requires_grad, backend=Recorder())
+    x = fb.ones(2, requires_grad=True)
+    seen = []
+
+    def work():
+        seen.append(made(x))
+        with fb.no_grad():
+            seen.append(made(x))
+
+    with fb.no_grad():
+        assert made(x) is False
+        for _ in range(2):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        assert made(x) is False
+    assert seen == [True, False] * 2 and made(x) is True
+
+
+# --- what reads remember ------------------------------------------------------------------------------
+
+
+def read_box(box):
+    x = box.x * box.n + box.inner.n
+    x = x + box.table["a"] + box.table["b"]
+    for key in box.ordered:
+        x = x * 2 + box.ordered[key]
+    if hasattr(box, "extra"):
+        x = x * 3 + box.extra
+    return x * box.numbers[1] + box.pair[0]
+
+
+def box():
+    kind = type("Own", (Box,), {})
+    return kind(
+        x=fb.arange(3.0), n=2, inner=Box(n=3), table={"a": 1, "b": 2.5}, numbers=[1, 5], pair=(7, 8),
+        ordered=collections.OrderedDict(u=1, v=2),
+    )  # fmt: skip
+
+
+class Doubled(dict):
+    """A dict that gives twice its numbers."""
+
+    def __getitem__(self, key):
+        return 2 * super().__getitem__(key)
+
+
+class Nines(list):
+    """A list whose elements are 9."""
+
+    def __getitem__(self, index):
+        return 9
+
+
+class Shifted(Box):
+    """A class that computes one attribute."""
+
+    n = property(lambda self: self.__dict__["n"] * 3)
+
+
+class Lazy(Box):
+    """A class that makes up missing attributes."""
+
+    def __getattr__(self, name):
+        if name == "n":
+            return 11
+        raise AttributeError(name)
+
+
+def restored(box, name):
+    value = box.__dict__.pop(name)
+    read = raised(read_box, box)
+    box.__dict__[name] = value
+    return read
+
+
+BOX_CHANGES = {
+    "attribute": lambda b: setattr(b, "n", b.n + 1),
+    "attribute through the dict": lambda b: b.__dict__.__setitem__("n", 9),
+    "attribute through update": lambda b: vars(b).update(n=10),
+    "attribute without its __setattr__": lambda b: object.__setattr__(b, "n", 8),
+    "attribute and back": lambda b: (setattr(b, "n", 100), setattr(b, "n", 2)),
+    "deleted": lambda b: delattr(b, "n"),
+    "deleted and made again": lambda b: restored(b, "n"),
+    "another dict": lambda b: setattr(b, "__dict__", {**b.__dict__, "n": 6}),
+    "an equal dict": lambda b: setattr(b, "__dict__", {**b.__dict__}),
+    "cleared": lambda b: b.__dict__.clear(),
+    "a property of the class": lambda b: setattr(type(b), "n", property(lambda self: 40)),
+    "a property that raises": lambda b: setattr(type(b), "n", property(lambda self: 1 / 0)),
+    "a plain entry of the class": lambda b: setattr(type(b), "n", 77),
+    "an entry of a base": lambda b: (setattr(type(b), "extra", 5), delattr(b, "x"))[0],
+    "another class": lambda b: setattr(b, "__class__", Shifted),
+    "inner class": lambda b: setattr(b.inner, "__class__", Shifted),
+    "a class with __getattr__": lambda b: (b.__dict__.pop("n", None), setattr(b, "__class__", Lazy)),
+    "inner object": lambda b: setattr(b, "inner", Box(n=4)),
+    "inner attribute": lambda b: setattr(b.inner, "n", 5),
+    "inner object and back": lambda b: b.__dict__.update(inner=b.__dict__.pop("inner")),
+    "element": lambda b: b.table.__setitem__("a", 3),
+    "element of another type": lambda b: b.table.__setitem__("a", True),
+    "element removed": lambda b: b.table.pop("a"),
+    "element moved": lambda b: b.table.__setitem__("a", b.table.pop("a")),
+    "subclass of dict": lambda b: setattr(b, "table", Doubled(b.table)),
+    "setdefault": lambda b: (b.table.clear(), b.table.setdefault("a", 6), b.table.setdefault("b", 7)),
+    "popitem": lambda b: (b.table.popitem(), b.table.update(b=8)),
+    "merged": lambda b: b.table.__ior__({"b": 9}),
+    "order": lambda b: b.ordered.move_to_end("u"),
+    "ordered element": lambda b: b.ordered.__setitem__("u", 5),
+    "ordered key": lambda b: b.ordered.__setitem__("w", 5),
+    "ordered emptied": lambda b: b.ordered.clear(),
+    "list element": lambda b: b.numbers.__setitem__(1, 6),
+    "list shortened": lambda b: b.numbers.pop(),
+    "list to subclass": lambda b: setattr(b, "numbers", Nines([1, 5])),
+    "tuple": lambda b: setattr(b, "pair", (6, 8)),
+    "new attribute": lambda b: setattr(b, "extra", 1),
+    "dtype of the tensor": lambda b: setattr(b.x, "data", b.x.double()),
+    "tensor resized": lambda b: b.x.resize_(2),
+    "class of the tensor": lambda b: setattr(b, "x", b.x.as_subclass(Marked)),
+    "gradient": lambda b: setattr(b.x, "requires_grad", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", BOX_CHANGES.values(), ids=BOX_CHANGES)
+def test_remembered_reads_see_a_change(change):
+    """Several calls before and after, so that the reads remember; and a second object with its own state."""
+    made = fb.compile(read_box, backend=Recorder())
+    plain, recorded, other = box(), box(), box()
+    for _ in range(3):
+        assert same(read_box(plain), made(recorded)) and same(read_box(plain), made(other))
+    before = read_box(other)
+    for _ in range(2):
+        change(plain), change(recorded)
+        for _ in range(3):
+            expected, got = raised(read_box, plain), raised(made, recorded)
+            assert same(expected, got) or expected is got, (expected, got)
+            assert same(before, made(other))
+        if not isinstance(expected, fb.Tensor):  # the change cannot be made twice
+            break
+
+
+def random_change(rng, b):
+    """Change one thing of a box; the same for equal states of the generator."""
+    value = rng.choice([1, 2, 3, 0.5, True])
+    match rng.randrange(9):
+        case 0:
+            b.n = value
+        case 1:
+            b.table[rng.choice("ab")] = value
+        case 2:
+            b.ordered.move_to_end(rng.choice("uv"))
+        case 3:
+            b.inner = Box(n=value) if rng.random() < 0.5 else b.inner
+        case 4:
+            b.inner.n = value
+        case 5:
+            b.__dict__ = dict(b.__dict__)
+        case 6:
+            b.table = {"b": value, "a": 1} if rng.random() < 0.5 else {"a": 1, "b": value}
+        case 7:
+            b.extra = value
+        case 8:
+            b.__dict__.pop("extra", None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_changes_are_seen(seed):
+    made = fb.compile(read_box, backend=Recorder())
+    made_program = program(made)
+    made_program.limit = 10_000
+    plain, recorded = box(), box()
+    for step in range(60):
+        random_change(random.Random((seed + 1) * 1000 + step), plain)
+        random_change(random.Random((seed + 1) * 1000 + step), recorded)
+        assert same(read_box(plain), made(recorded)), step
+    assert not made_program.is_given_up
+
+
+def test_memory_of_freed_objects_is_not_taken_for_them():
+    made = fb.compile(lambda b: b.inner.n * b.table["a"] + fb.ones(1), backend=Recorder())
+    program(made).limit = 10_000
+    for i in range(300):  # the objects of one round may lie where those of the last one lay
+        b = Box(inner=Box(n=i % 7), table={"a": i % 5})
+        assert made(b).item() == (i % 7) * (i % 5) + 1, i
+        del b
+
+
+def test_slots_and_descriptors_are_read_each_time():
+    class Slotted:
+        __slots__ = ("n",)
+
+        def __init__(self):
+            self.n = 2
+
+    thing = Slotted()
+    made = fb.compile(lambda x: x * thing.n, backend=Recorder())
+    for n in (2, 2, 3, 2, 5):
+        thing.n = n
+        assert made(fb.ones(1)).item() == n
+
+
+# --- errors in guards ---------------------------------------------------------------------------------
+
+
+def test_an_error_in_a_guard_is_a_miss():
+    for error in (AttributeError, KeyError, ValueError, ZeroDivisionError, RuntimeError, StopIteration):
+
+        class Failing:
+            def __getitem__(self, key, error=error):
+                raise error
+
+            def __len__(self, error=error):
+                raise error
+
+        for step in (("item", 0, 1), ("length", 0, 1), ("attribute", 0, "missing"), ("keys", 0, ())):
+            assert guards(step)(Failing()) is None
+
+
+def test_an_interruption_in_a_guard_goes_on():
+    class Interrupted:
+        @property
+        def n(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        guards(("attribute", 0, "n"))(Interrupted())
+
+
+def test_an_eq_of_a_program_that_raises_is_a_miss():
+    class Key:
+        def __eq__(self, other):
+            raise RuntimeError("no")
+
+        __hash__ = object.__hash__
+
+    assert guards(("keys", 0, (1,)))({Key(): 1}) is None
+    assert guards(("equals", 0, Key()))(Key()) is None
+
+
+STEPS = {
+    "unknown name": [("nothing", 0, None)],
+    "a value that is not there": [("type", 1, int)],
+    "negative value": [("type", -1, int)],
+    "huge value": [("type", 2**70, int)],
+    "no tuple": [["type", 0, int]],
+    "too short": [("type", 0)],
+    "no name": [(0, 0, int)],
+    "attribute without a name": [("attribute", 0, 3)],
+    "distinct without values": [("distinct", 0, 3)],
+    "same with a value that is not there": [("same", 0, (5,))],
+    "keys that are no tuple": [("keys", 0, ["a"])],
+    "tensor without a guard": [("tensor", 0, fb.ones(1))],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_wrong_steps_are_errors(steps):
+    with pytest.raises((TypeError, ValueError, IndexError, OverflowError)):
+        guards(*steps)
+
+
+def test_guards_refuse_another_number_of_values():
+    for given in ((), (1, 2)):
+        with pytest.raises(TypeError, match="expected 1 values"):
+            guards()(*given)
+    with pytest.raises(TypeError):
+        guards()(x=1)
+
+
+def test_guards_are_collected_with_their_function():
+    class Held:
+        pass
+
+    kept = [Held()]
+    made = fb.compile(lambda x, kind=kept[0]: x + (kind is None), backend=Recorder())
+    made(fb.ones(1))
+    reference, kept = weakref.ref(kept[0]), []
+    del made
+    gc.collect()
+    assert reference() is None
+
+
+def test_one_parameter_in_two_places_of_a_module():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(4)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    model = Tied()
+    backend = Recorder()
+    made = fb.compile(model, backend=backend)
+    x = fb.ones(1, 2)
+    for _ in range(2):
+        assert same(made(x), model(x))
+    model.layers[3].weight = model.layers[0].weight
+    for _ in range(2):
+        assert same(made(x), model(x))
+    model.layers[3].weight = nn.Parameter(fb.ones(2, 2))
+    for _ in range(2):
+        assert same(made(x), model(x))
+    assert len(backend.graphs) == 2
