@@ -1,91 +1,89 @@
 #pragma once
-// Groups of pointwise operators that run together, tile by tile: what one step writes is read by
-// the next one from the L1 cache. The steps are the operators' own contiguous loops, in the order
-// in which they were recorded, so that results are bit for bit those of single calls.
+// Fused groups of pointwise operators: recorded once, then run block by block through the loops of
+// the operators, so that intermediate results stay in the L1 cache. Nothing is compiled. Results
+// are bit for bit those of the operators called one by one: each step rounds to its result dtype.
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "aten/core/pointwise_op.h"
+#include "aten/cpu/pointwise_recording.h"
 
 namespace flambeau {
 
-inline constexpr int kMaxFusedArrays = 16;  // inputs and results of a group
-
-// Where a step reads an operand.
-struct FusedOperand {
-  int value = -1;  // an input, or the result of a step; -1: the number
-  Scalar number;
+struct FusedInput {
+  ScalarType dtype;
+  bool is_number;  // a wrapped number, which counts by category in promotion
 };
 
-// One call of an operator.
+struct FusedOperand {
+  enum class Kind : uint8_t { Input, Step, Number, Constant };
+  Kind kind;
+  int32_t index = 0;     // of the input or step
+  Scalar number = {};    // of Number
+  Tensor constant = {};  // of Constant: a wrapped number
+};
+
 struct FusedStep {
   const PointwiseOp* op;
   std::vector<FusedOperand> operands;
   std::vector<Scalar> params;
   PointwiseDTypes types;
-  // The loop over elements as they lie in memory, where all operands are bfloat16.
-  bool is_stored;
 };
 
-struct FusedPlan;
+class FusedPlan;
 
+// Immutable but for the plan of the last geometry; any number of threads may run one group.
 class FusedGroup {
  public:
-  // Values are numbered: the inputs, then the results of the steps. `outputs`: values of steps.
-  FusedGroup(std::vector<ScalarType> inputs, std::vector<FusedStep> steps,
-             std::vector<int> outputs);
-  ~FusedGroup();
-
-  // RuntimeError where number, dtype or device of the inputs are not those that were recorded, or
-  // where the steps do not all have one size. Sizes and strides may differ from call to call.
-  std::vector<Tensor> run(ArrayRef<Tensor> inputs) const;
+  // `outputs`: steps.
+  FusedGroup(std::vector<FusedInput> inputs, std::vector<FusedStep> steps,
+             std::vector<int32_t> outputs);
+  // Sizes and strides may differ from the recorded ones; dtypes may not. RuntimeError where an
+  // input does not fit, TypeError for another number of inputs.
+  std::vector<Tensor> run(ArrayRef<const Tensor*> inputs) const;
+  // A line for each step: "s0 = add(i0, i1): float32".
   std::string describe() const;
-  size_t num_inputs() const { return inputs_.size(); }
+
+  const std::vector<FusedInput>& inputs() const { return inputs_; }
+  const std::vector<FusedStep>& steps() const { return steps_; }
+  const std::vector<int32_t>& outputs() const { return outputs_; }
 
  private:
-  struct Layout;
+  void check_inputs(ArrayRef<const Tensor*> inputs) const;
+  void drop_unused_steps();
+  Tensor run_one_step(ArrayRef<const Tensor*> inputs) const;
+  std::shared_ptr<const FusedPlan> plan_for(ArrayRef<const Tensor*> inputs) const;
 
-  void check_inputs(ArrayRef<Tensor> inputs) const;
-  std::shared_ptr<const Layout> layout_of(ArrayRef<Tensor> inputs) const;
-  std::vector<OutSpec> specs(ArrayRef<Tensor> inputs) const;
-
-  std::vector<ScalarType> inputs_;
+  std::vector<FusedInput> inputs_;
   std::vector<FusedStep> steps_;
-  std::vector<int> outputs_;
-  std::unique_ptr<const FusedPlan> plan_;
+  std::vector<int32_t> outputs_;
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Layout> last_;  // of the last call
+  mutable std::shared_ptr<const FusedPlan> plan_;
 };
 
-// While one is in force in a thread, pointwise operators of the thread are not computed: each call
-// is checked, becomes a step, and returns a tensor whose elements are not set.
-class FusedRecorder {
+// Records the pointwise operators that its thread calls between start() and stop().
+class FusedRecorder final : public PointwiseRecorder {
  public:
   explicit FusedRecorder(std::vector<Tensor> inputs);
+  ~FusedRecorder() = default;
+  FusedRecorder(const FusedRecorder&) = delete;
+  FusedRecorder& operator=(const FusedRecorder&) = delete;
 
-  Tensor record(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Scalar> params);
-  size_t num_steps() const { return steps_.size(); }
-  // ValueError where an output is not the result of a step.
-  std::shared_ptr<FusedGroup> group(ArrayRef<Tensor> outputs) const;
+  void start();
+  void stop();
+  size_t steps() const;
+  std::shared_ptr<const FusedGroup> group(ArrayRef<const Tensor*> outputs) const;
+  Tensor record(const PointwiseOp& op, ArrayRef<Operand> operands,
+                ArrayRef<Scalar> params) override;
 
  private:
-  int find(const Tensor& t) const;  // -1: neither an input nor a result
+  FusedOperand operand_of(const PointwiseOp& op, const Operand& operand) const;
 
-  std::vector<Tensor> values_;  // inputs, then results: kept, so that an address stays one tensor's
-  size_t num_inputs_;
+  std::vector<Tensor> inputs_;
+  std::vector<Tensor> results_;  // without memory; kept so that their addresses stay theirs
   std::vector<FusedStep> steps_;
+  mutable std::mutex mutex_;
 };
-
-// The recorder of this thread; null: operators compute.
-extern thread_local constinit FusedRecorder* fused_recorder
-    __attribute__((tls_model("initial-exec")));
-
-// Whether a bfloat16 loop over elements as they lie in memory gives what the loop over float32
-// does.
-bool runs_as_stored(const PointwiseOp& op, ScalarType result, ArrayRef<Operand> operands);
-// The loop of this processor for a compute type, or one that is stored as it is.
-PointwiseLoop pointwise_loop(const PointwiseOp& op, ScalarType dtype);
 
 }  // namespace flambeau

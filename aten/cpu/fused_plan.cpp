@@ -1,136 +1,138 @@
+// Sizes, parts and memory of a fused group for one geometry.
 #include "aten/cpu/fused_plan.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+
+#include "aten/core/factory.h"
+#include "aten/cpu/fused_part.h"
+#include "aten/cpu/loop_choice.h"
+#include "aten/cpu/pointwise.h"
 
 namespace flambeau {
-
-FusedPlan::Source FusedPlan::source_of(ScalarType own, ScalarType loop, Where where) const {
-  const auto bytes = static_cast<int64_t>(element_size(own));
-  if (own == loop) return {where, nullptr, bytes, bytes};
-  return {where, cast_loop(own, loop), bytes, static_cast<int64_t>(element_size(loop))};
-}
-
-int FusedPlan::number_of(const Scalar& number, ScalarType dtype) {
-  Number made{{}, static_cast<int64_t>(element_size(dtype))};
-  number.store(dtype, made.value);
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i].bytes == made.bytes && !std::memcmp(numbers[i].value, made.value, 16))
-      return static_cast<int>(i);
-  }
-  numbers.push_back(made);
-  return static_cast<int>(numbers.size() - 1);
-}
-
 namespace {
 
-// The last step that reads each value.
-std::vector<size_t> last_readers(size_t inputs, const std::vector<FusedStep>& steps) {
-  std::vector<size_t> last(inputs + steps.size(), 0);
-  for (size_t s = 0; s < steps.size(); ++s) {
-    last[inputs + s] = s;
-    for (const FusedOperand& o : steps[s].operands) {
-      if (o.value >= 0) last[static_cast<size_t>(o.value)] = s;
-    }
-  }
-  return last;
+Tensor shape_of(const Tensor& t) {
+  Tensor shape = tensor_without_memory({t.sizes(), t.strides(), t.dtype(), t.device()});
+  shape.impl()->set_wrapped_number(t.impl()->is_wrapped_number());
+  return shape;
+}
+
+// Smaller for every size that broadcasts to another one.
+std::pair<int64_t, int64_t> rank_of(const Tensor& t) {
+  const IntArrayRef sizes = t.sizes();
+  const auto ones = std::count(sizes.begin(), sizes.end(), 1);
+  return {t.dim(), t.dim() - ones};
 }
 
 }  // namespace
 
-FusedPlan::Step FusedPlan::step_of(const FusedStep& from, const std::vector<ScalarType>& dtypes,
-                                   const std::vector<Where>& where, size_t value) {
-  const ScalarType compute = from.is_stored ? from.types.result : from.types.compute;
-  const ScalarType written = from.is_stored ? from.types.result : from.types.loop_out;
-  Step step{pointwise_loop(*from.op, compute), {}, {}, std::vector<char>(16 * from.params.size())};
-  for (const FusedOperand& o : from.operands) {
-    const auto v = static_cast<size_t>(o.value);
-    step.operands.push_back(
-        o.value >= 0 ? source_of(dtypes[v], compute, where[v])
-                     : source_of(compute, compute, {Place::Number, number_of(o.number, compute)}));
+Tensor tensor_without_memory(const OutSpec& spec) {
+  auto impl = make_intrusive<TensorImpl>(make_intrusive<StorageImpl>(size_t{0}, spec.device),
+                                         spec.dtype, spec.device);
+  if (spec.strides.empty()) {
+    impl->set_contiguous_sizes(spec.sizes);
+  } else {
+    impl->set_geometry(spec.sizes, spec.strides, 0);
   }
-  step.result = source_of(dtypes[value], written, where[value]);
-  if (step.result.cast) step.result.cast = cast_loop(written, dtypes[value]);
-  store_params(from.op->name, from.params, from.types.compute, step.params.data());
-  return step;
+  return Tensor(std::move(impl));
 }
 
-FusedPlan::FusedPlan(const std::vector<ScalarType>& inputs, const std::vector<FusedStep>& all,
-                     const std::vector<int>& outputs) {
-  std::vector<ScalarType> dtypes = inputs;
-  std::vector<Where> where(inputs.size() + all.size());
-  for (size_t i = 0; i < inputs.size(); ++i) where[i] = {Place::Input, static_cast<int>(i)};
-  for (size_t o = 0; o < outputs.size(); ++o)
-    where[static_cast<size_t>(outputs[o])] = {Place::Output, static_cast<int>(o)};
-  for (const FusedStep& step : all) {
-    dtypes.push_back(step.types.result);
-    width = std::max(width, static_cast<int64_t>(element_size(step.types.compute)));
-  }
-  for (const ScalarType t : dtypes) width = std::max(width, static_cast<int64_t>(element_size(t)));
-  const std::vector<size_t> last = last_readers(inputs.size(), all);
-  std::vector<int> free;  // buffers
-  for (size_t s = 0; s < all.size(); ++s) {
-    const size_t value = inputs.size() + s;
-    if (where[value].place == Place::Buffer) {
-      if (free.empty()) free.push_back(num_buffers++);
-      where[value].index = free.back();
-      free.pop_back();
-    }
-    steps.push_back(step_of(all[s], dtypes, where, value));
-    for (size_t v = inputs.size(); v <= value; ++v) {
-      if (where[v].place == Place::Buffer && last[v] == s) free.push_back(where[v].index);
+FusedPlan::FusedPlan(const FusedGroup& group, ArrayRef<const Tensor*> inputs)
+    : default_dtype_(default_dtype()), outputs_(group.outputs()) {
+  infer_shapes(group, inputs);
+  const std::vector<std::vector<int32_t>> parts = split_by_size();
+  is_in_memory_.assign(results_.size(), false);
+  for (const int32_t s : outputs_) is_in_memory_[static_cast<size_t>(s)] = true;
+  for (size_t s = 0; s < results_.size(); ++s) {
+    for (const FusedOperand& o : group.steps()[s].operands) {
+      if (o.kind != FusedOperand::Kind::Step) continue;
+      const auto from = static_cast<size_t>(o.index);
+      if (part_of_[from] != part_of_[s]) is_in_memory_[from] = true;
     }
   }
+  for (const std::vector<int32_t>& steps : parts)
+    parts_.push_back(FusedPartMaker(*this, group, steps).make());
 }
 
-FusedBlocks::FusedBlocks(const FusedPlan& plan, int arrays, int64_t most)
-    : arrays_(arrays),
-      num_buffers_(plan.num_buffers),
-      num_numbers_(static_cast<int>(plan.numbers.size())) {
-  // An odd number of lines more: a store delays loads that lie a multiple of 4096 bytes apart.
-  step_ = (most * plan.width + 63) / 64 * 64 + 192;
-  const int blocks = arrays_ + num_buffers_ + num_numbers_ + kMaxOperands + 1;
-  memory_ = inline_;
-  if (const int64_t bytes = blocks * step_; bytes > kInline) {
-    owned_ = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(bytes) + 64);
-    memory_ = owned_.get() + (64 - reinterpret_cast<uintptr_t>(owned_.get()) % 64) % 64;
-  }
-  for (int i = 0; i < num_numbers_; ++i) {
-    const FusedPlan::Number& number = plan.numbers[static_cast<size_t>(i)];
-    splat(number.value, number.bytes, most, at({FusedPlan::Place::Number, i}));
-  }
-}
-
-char* FusedBlocks::at(FusedPlan::Where where) {
-  switch (where.place) {
-    case FusedPlan::Place::Input:
-      return inputs[where.index];
-    case FusedPlan::Place::Output:
-      return outputs[where.index];
-    case FusedPlan::Place::Buffer:
-      return block(arrays_ + where.index);
-    default:
-      return block(arrays_ + num_buffers_ + where.index);
+void FusedPlan::infer_shapes(const FusedGroup& group, ArrayRef<const Tensor*> inputs) {
+  for (const Tensor* t : inputs) inputs_.push_back(shape_of(*t));
+  results_.reserve(group.steps().size());
+  for (const FusedStep& step : group.steps()) {
+    std::vector<Operand> operands;
+    std::vector<Tensor> constants;
+    constants.reserve(step.operands.size());
+    for (const FusedOperand& o : step.operands) {
+      if (o.kind == FusedOperand::Kind::Number) {
+        operands.emplace_back(o.number);
+      } else if (o.kind == FusedOperand::Kind::Constant) {
+        constants.push_back(shape_of(o.constant));
+        operands.emplace_back(constants.back());
+      } else {
+        const bool is_input = o.kind == FusedOperand::Kind::Input;
+        operands.emplace_back((is_input ? inputs_ : results_)[static_cast<size_t>(o.index)]);
+      }
+    }
+    types_.push_back(pointwise_dtypes(*step.op, operands));
+    const OutSpec spec = result_spec(*step.op, operands);
+    is_row_major_.push_back(spec.strides.empty());
+    results_.push_back(tensor_without_memory(spec));
   }
 }
 
-uint32_t FusedBlocks::run(const FusedPlan::Step& step, int64_t n) {
-  const int casts = arrays_ + num_buffers_ + num_numbers_;
-  char* data[kMaxOperands + 1];
-  char* const result = at(step.result.where);
-  data[0] = step.result.cast ? block(casts) : result;
-  for (size_t i = 0; i < step.operands.size(); ++i) {
-    const FusedPlan::Source& from = step.operands[i];
-    char* const value = at(from.where);
-    data[i + 1] = value;
-    if (!from.cast) continue;
-    data[i + 1] = block(casts + 1 + static_cast<int>(i));
-    from.cast(n, value, from.bytes, data[i + 1], from.loop_bytes);
+std::vector<std::vector<int32_t>> FusedPlan::split_by_size() {
+  std::vector<std::vector<int32_t>> parts;
+  for (size_t s = 0; s < results_.size(); ++s) {
+    const auto same = [&](const std::vector<int32_t>& part) {
+      return results_[static_cast<size_t>(part[0])].sizes() == results_[s].sizes();
+    };
+    auto part = std::find_if(parts.begin(), parts.end(), same);
+    if (part == parts.end()) part = parts.insert(parts.end(), std::vector<int32_t>());
+    part->push_back(static_cast<int32_t>(s));
   }
-  const uint32_t errors = step.loop(n, data, step.params.data());
-  if (step.result.cast)
-    step.result.cast(n, data[0], step.result.loop_bytes, result, step.result.bytes);
-  return errors;
+  std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
+    return rank_of(results_[static_cast<size_t>(a[0])]) <
+           rank_of(results_[static_cast<size_t>(b[0])]);
+  });
+  part_of_.resize(results_.size());
+  for (size_t p = 0; p < parts.size(); ++p) {
+    for (const int32_t s : parts[p]) part_of_[static_cast<size_t>(s)] = static_cast<int32_t>(p);
+  }
+  return parts;
+}
+
+bool FusedPlan::fits(ArrayRef<const Tensor*> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!(inputs[i]->sizes() == inputs_[i].sizes())) return false;
+    if (!(inputs[i]->strides() == inputs_[i].strides())) return false;
+  }
+  return default_dtype() == default_dtype_;
+}
+
+std::vector<Tensor> FusedPlan::run(ArrayRef<const Tensor*> inputs) const {
+  std::vector<Tensor> results(results_.size());
+  for (size_t s = 0; s < results.size(); ++s) {
+    const Tensor& shape = results_[s];
+    if (!is_in_memory_[s]) continue;
+    results[s] = is_row_major_[s] ? empty_tensor(shape.sizes(), shape.dtype())
+                                  : empty_strided_tensor(shape.sizes(), shape.strides(),
+                                                         shape.dtype(), DeviceType::CPU);
+  }
+  for (const FusedPart& part : parts_) {
+    SmallVector<char*, 32> data;
+    for (const FusedArray& array : part.arrays) {
+      const auto i = static_cast<size_t>(array.index);
+      const Tensor& t = array.source == FusedArray::Source::Input    ? *inputs[i]
+                        : array.source == FusedArray::Source::Result ? results[i]
+                                                                     : constants_[i];
+      data.push_back(static_cast<char*>(t.data()));
+    }
+    if (!part.codes.empty()) check_loop_errors(run_fused_part(part, slots_.data(), data.data()));
+  }
+  std::vector<Tensor> outputs;
+  outputs.reserve(outputs_.size());
+  for (const int32_t s : outputs_) outputs.push_back(results[static_cast<size_t>(s)]);
+  return outputs;
 }
 
 }  // namespace flambeau

@@ -1,79 +1,107 @@
 #pragma once
-// How a fused group uses its blocks of memory: fixed when the group is made, for every geometry.
-#include <memory>
-#include <vector>
-
+// How a fused group runs over inputs of one geometry. Made once; read by any number of threads.
+//
+// Steps of one size are a part; parts run one after another, smaller sizes first, and what one part
+// needs of another lies in memory. Within a part, tiles are independent of each other. For each
+// tile the codes of the part run in order: gather an operand into a buffer, run a loop, convert.
+#include "aten/core/loop_types.h"
+#include "aten/core/out_spec.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/fused.h"
 
 namespace flambeau {
 
-// RuntimeError unless the tensor has memory that CPU kernels read as it is.
-void check_fusable(const char* name, const Tensor& t);
-void check_loop_errors(uint32_t errors);
-
-struct FusedPlan {
-  enum class Place : uint8_t { Input, Output, Buffer, Number };
-  struct Where {
-    Place place = Place::Buffer;
-    int index = 0;
-  };
-  struct Source {
-    Where where;
-    CastLoop cast = nullptr;  // to the loop's type; null: read as it is
-    int64_t bytes = 0;        // per element, of the value and of what the loop reads
-    int64_t loop_bytes = 0;
-  };
-  struct Step {
-    PointwiseLoop loop;
-    std::vector<Source> operands;
-    Source result;
-    std::vector<char> params;  // 16-byte slots
-  };
-  struct Number {
-    char value[16];
-    int64_t bytes;
-  };
-
-  FusedPlan(const std::vector<ScalarType>& inputs, const std::vector<FusedStep>& steps,
-            const std::vector<int>& outputs);
-
-  std::vector<Step> steps;
-  std::vector<Number> numbers;
-  int num_buffers = 0;
-  int64_t width = 1;  // bytes of the widest element
-
- private:
-  Source source_of(ScalarType own, ScalarType loop, Where where) const;
-  int number_of(const Scalar& number, ScalarType dtype);
-  Step step_of(const FusedStep& from, const std::vector<ScalarType>& dtypes,
-               const std::vector<Where>& where, size_t value);
+// A tensor that a part reads or writes in memory.
+struct FusedArray {
+  enum class Source : uint8_t { Input, Result, Constant };
+  Source source;
+  int32_t index;  // input, step, or constant of the plan
+  ScalarType dtype;
 };
 
-// The memory of one thread: a block for each array that cannot be read in place, for each
-// intermediate value, each number, and each conversion.
-class FusedBlocks {
+// The loop nest of a part: as StridedLoop, for any number of arrays.
+struct FusedNest {
+  int ndim = 0;
+  int arrays = 0;
+  std::vector<int64_t> sizes;                 // innermost first
+  std::vector<std::vector<int64_t>> strides;  // bytes, by array
+
+  void set_sizes(IntArrayRef row_major);
+  void add(const Tensor& t);
+  void swap_dims(int a, int b);
+  bool is_constant(size_t array) const;
+};
+
+// One action on the tile at hand. Places count arrays first, then buffers.
+struct FusedCode {
+  enum class Kind : uint8_t { Gather, Run, Convert, Scatter };
+  Kind kind;
+  uint8_t places_used = 0;
+  bool is_kept = false;                   // Gather: what the buffer holds may fit the next tile
+  int32_t places[kMaxOperands + 1] = {};  // the first is written
+  PointwiseLoop loop = nullptr;
+  int32_t params = 0;  // slot
+  CastLoop cast = nullptr;
+  int64_t from_bytes = 0, to_bytes = 0;
+};
+
+// Fills a buffer with one value before the first tile.
+struct FusedSplat {
+  int32_t place = -1;
+  int32_t slot = -1;   // of a number, which has the buffer's type
+  int32_t array = -1;  // of an array with one value
+  CastLoop cast = nullptr;
+  int64_t bytes = 0;
+};
+
+struct FusedPart {
+  FusedNest nest;
+  std::vector<FusedArray> arrays;
+  std::vector<FusedCode> codes;
+  std::vector<FusedSplat> splats;
+  std::vector<int64_t> widths;   // of the buffers' elements
+  std::vector<int64_t> offsets;  // of the buffers
+  int64_t scratch = 0;           // bytes of all buffers
+  int64_t bytes = 0;             // of all arrays' elements
+  TileShape tile{};
+};
+
+// A tensor on the CPU that has only sizes, strides and dtype: reading its elements is an error.
+Tensor tensor_without_memory(const OutSpec& spec);
+
+struct alignas(16) FusedSlot {
+  char bytes[16];
+};
+
+class FusedPlan {
  public:
-  // `arrays`: inputs and outputs; `most`: elements of a tile.
-  FusedBlocks(const FusedPlan& plan, int arrays, int64_t most);
-  char* array(int a) { return block(a); }
-  uint32_t run(const FusedPlan::Step& step, int64_t n);
+  FusedPlan(const FusedGroup& group, ArrayRef<const Tensor*> inputs);
+  FusedPlan(const FusedPlan&) = delete;
+  FusedPlan& operator=(const FusedPlan&) = delete;
 
-  char* inputs[kMaxFusedArrays];
-  char* outputs[kMaxFusedArrays];
+  bool fits(ArrayRef<const Tensor*> inputs) const;
+  const PointwiseDTypes& types(size_t step) const { return types_[step]; }
+  std::vector<Tensor> run(ArrayRef<const Tensor*> inputs) const;
 
  private:
-  char* block(int i) { return memory_ + i * step_; }
-  char* at(FusedPlan::Where where);
+  friend class FusedPartMaker;
+  void infer_shapes(const FusedGroup& group, ArrayRef<const Tensor*> inputs);
+  std::vector<std::vector<int32_t>> split_by_size();
 
-  static constexpr int kInline = 32 * 1024;
-  int64_t step_;
-  int arrays_;
-  int num_buffers_;
-  int num_numbers_;
-  std::unique_ptr<char[]> owned_;
-  char* memory_;
-  alignas(64) char inline_[kInline];
+  ScalarType default_dtype_;        // which integers become in some operators
+  std::vector<Tensor> inputs_;      // without memory
+  std::vector<Tensor> results_;     // by step, likewise
+  std::vector<bool> is_row_major_;  // by step; the strides of others are as they were inferred
+  std::vector<PointwiseDTypes> types_;
+  std::vector<Tensor> constants_;
+  std::vector<int32_t> part_of_;    // by step
+  std::vector<bool> is_in_memory_;  // by step: an output, or used by another part
+  std::vector<int32_t> outputs_;
+  std::vector<FusedSlot> slots_;
+  std::vector<FusedPart> parts_;
 };
+
+// Runs one part; `data`: the address of each array. Error bits of the loops.
+uint32_t run_fused_part(const FusedPart& part, const FusedSlot* slots, char* const* data);
 
 }  // namespace flambeau

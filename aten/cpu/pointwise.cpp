@@ -8,45 +8,21 @@
 #include <atomic>
 
 #include "aten/core/factory.h"
-#include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/cast.h"
-#include "aten/cpu/fused_plan.h"
+#include "aten/cpu/loop_choice.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/pointwise_recording.h"
 
 namespace flambeau {
 
-thread_local constinit FusedRecorder* fused_recorder = nullptr;
-
-// `dtype`: the compute type, or one that the operator's loops take as it lies in memory.
-PointwiseLoop pointwise_loop(const PointwiseOp& op, ScalarType dtype) {
-  const PointwiseLoop loop = op.loops[cpu_isa()][index_of(dtype)];
-  if (!loop) [[unlikely]]
-    fail_dtype(op.name, dtype);
-  return loop;
-}
-
-void check_loop_errors(uint32_t errors) {
-  check(!(errors & kIntegerDivisionByZero), "ZeroDivisionError");
-}
+thread_local constinit PointwiseRecorder* pointwise_recorder = nullptr;
 
 namespace {
 
 struct Params {
   alignas(16) char slots[16 * kMaxParams];
 };
-
-// Whether a loop reads and writes `dtype`, which it does not compute in, as it lies in memory.
-bool has_stored_loop(const PointwiseOp& op, ScalarType dtype) {
-  return dtype == ScalarType::BFloat16 && op.loops[cpu_isa()][index_of(dtype)];
-}
-
-// Numbers are operands of the compute type; in a loop over stored elements they must lose nothing.
-bool is_exact_bfloat16(const Scalar& number) {
-  uint32_t bits;
-  number.store(ScalarType::Float32, &bits);
-  return (bits & 0xffffu) == 0;
-}
 
 // --- the uniform case ------------------------------------------------------------------------
 
@@ -156,7 +132,7 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
   Params values;
   if (!params.empty()) store_params(op.name, params, u.types.compute, values.slots);
   const int64_t n = out.numel();
-  DenseRun run(pointwise_loop(op, u.stored), values.slots, static_cast<int>(operands.size()) + 1);
+  DenseRun run(loop_of(op, u.stored), values.slots, static_cast<int>(operands.size()) + 1);
   const int64_t width = static_cast<int64_t>(element_size(u.stored));
   run.data[0] = static_cast<char*>(out.data());
   run.bytes[0] = static_cast<int64_t>(element_size(out.dtype()));
@@ -185,7 +161,7 @@ class StridedRun {
   // `types`: those of the loop, which takes params of `param_type`.
   StridedRun(const PointwiseOp& op, const PointwiseDTypes& types, ScalarType param_type,
              const Tensor& out, ArrayRef<Operand> operands, ArrayRef<Scalar> params)
-      : loop_(pointwise_loop(op, types.compute)) {
+      : loop_(loop_of(op, types.compute)) {
     store_params(op.name, params, param_type, params_.slots);
     nest_.set_sizes(out.sizes());
     add(out, cast_loop(types.loop_out, out.dtype()), types.loop_out);
@@ -303,8 +279,6 @@ class StridedRun {
   Side sides_[kMaxOperands + 1];
 };
 
-}  // namespace
-
 // Whether the result and all operands are of one dtype that has a loop over stored elements.
 bool runs_as_stored(const PointwiseOp& op, ScalarType result, ArrayRef<Operand> operands) {
   if (!has_stored_loop(op, result)) return false;
@@ -312,8 +286,6 @@ bool runs_as_stored(const PointwiseOp& op, ScalarType result, ArrayRef<Operand> 
     return o.tensor ? o.tensor->dtype() == result : is_exact_bfloat16(*o.scalar);
   });
 }
-
-namespace {
 
 void run_strided(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operands,
                  ArrayRef<Scalar> params) {
@@ -353,16 +325,22 @@ void run_over(const PointwiseOp& op, const Tensor& out, ArrayRef<Operand> operan
 }
 
 void refuse_recording(const PointwiseOp& op) {
-  check(!fused_recorder, op.name,
+  check(!pointwise_recorder, op.name,
         ": expected an operator with a new result in a fused group, got one that "
         "writes to an argument");
 }
 
 }  // namespace
 
+OutSpec result_spec(const PointwiseOp& op, ArrayRef<Operand> operands) {
+  if (Uniform u; uniform_case(op, operands, u))
+    return {u.first->sizes(), {}, u.types.result, DeviceType::CPU};
+  return pointwise_spec(op, operands);
+}
+
 Tensor pointwise(const PointwiseOp& op, ArrayRef<Operand> operands, ArrayRef<Scalar> params) {
-  if (fused_recorder) [[unlikely]]
-    return fused_recorder->record(op, operands, params);
+  if (pointwise_recorder) [[unlikely]]
+    return pointwise_recorder->record(op, operands, params);
   if (Uniform u; uniform_case(op, operands, u)) {
     Tensor out = empty_tensor(u.first->sizes(), u.types.result);
     run_uniform(op, u, out, operands, params);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "aten/cpu/nest_order.h"
 #include "aten/cpu/wrapping.h"
 
 namespace flambeau {
@@ -38,47 +39,14 @@ int64_t StridedLoop::numel() const {
   return n;
 }
 
-bool StridedLoop::lies_inside(int a, int b) const {
-  for (int array = 0; array < arrays; ++array) {
-    const int64_t x = std::abs(strides[array][a]), y = std::abs(strides[array][b]);
-    if (x == 0 || y == 0 || x == y) continue;
-    return x < y;
-  }
-  return false;  // undecided: keep the order
-}
-
 void StridedLoop::swap_dims(int a, int b) {
   std::swap(sizes[a], sizes[b]);
   for (int array = 0; array < arrays; ++array) std::swap(strides[array][a], strides[array][b]);
 }
 
-void StridedLoop::sort() {
-  for (int d = 1; d < ndim; ++d) {
-    for (int at = d; at > 0 && lies_inside(at, at - 1); --at) swap_dims(at, at - 1);
-  }
-}
+void StridedLoop::sort() { sort_dims(*this); }
 
-void StridedLoop::coalesce() {
-  int last = -1;
-  for (int d = 0; d < ndim; ++d) {
-    if (sizes[d] == 1) continue;
-    bool joins = last >= 0;
-    for (int a = 0; joins && a < arrays; ++a)
-      joins = strides[a][d] == strides[a][last] * sizes[last];
-    if (joins) {
-      sizes[last] *= sizes[d];
-      continue;
-    }
-    ++last;
-    if (last != d) swap_dims(last, d);
-  }
-  if (last < 0) {
-    last = 0;
-    sizes[0] = 1;
-    for (int a = 0; a < arrays; ++a) strides[a][0] = 0;
-  }
-  ndim = last + 1;
-}
+void StridedLoop::coalesce() { coalesce_dims(*this); }
 
 Odometer::Odometer(const StridedLoop& loop, int first) : loop_(loop), first_(first) {}
 

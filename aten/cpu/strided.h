@@ -6,7 +6,7 @@
 namespace flambeau {
 
 inline constexpr int kMaxDims = 64;
-inline constexpr int kMaxArrays = 16;
+inline constexpr int kMaxArrays = 10;
 
 // Dimensions innermost first; strides in bytes.
 struct StridedLoop {
@@ -38,9 +38,6 @@ struct StridedLoop {
   }
 
   void swap_dims(int a, int b);
-
- private:
-  bool lies_inside(int a, int b) const;
 };
 
 // Walks a nest element by element, first dimension fastest, keeping each array's address.

@@ -1,210 +1,238 @@
-// Fused groups in Python: _C._FusedRecorder records, _C._FusedGroup runs.
-#include "aten/cpu/fused.h"
+#include "python/csrc/fused.h"
 
-#include <Python.h>
 #include <structmember.h>
 
+#include <cstring>
+
+#include "aten/cpu/fused.h"
 #include "aten/dispatch/operator_entry.h"
 #include "aten/dispatch/operator_traits.h"
-#include "python/csrc/fused.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/tensor_type.h"
 
 namespace flambeau::python {
 namespace {
 
-struct GroupObject {
-  PyObject_HEAD std::shared_ptr<FusedGroup> group;
-  vectorcallfunc vectorcall;
-};
 struct RecorderObject {
   PyObject_HEAD std::unique_ptr<FusedRecorder> recorder;
-  FusedRecorder* outer;
-  bool is_entered;
+  bool grad_enabled;  // before it was entered
+};
+struct GroupObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  std::shared_ptr<const FusedGroup> group;
 };
 PyTypeObject* group_type;
-PyTypeObject* recorder_type;
 
-GroupObject* group_of(PyObject* o) { return reinterpret_cast<GroupObject*>(o); }
-RecorderObject* recorder_of(PyObject* o) { return reinterpret_cast<RecorderObject*>(o); }
+RecorderObject& recorder_of(PyObject* o) { return *reinterpret_cast<RecorderObject*>(o); }
+GroupObject& group_of(PyObject* o) { return *reinterpret_cast<GroupObject*>(o); }
 
-std::vector<Tensor> tensors_from(PyObject* list, const char* who) {
-  const Ref items = Ref::checked(PySequence_Fast(list, "expected a list of tensors"));
-  std::vector<Tensor> tensors;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
-    check_type(is_tensor(item), who, ": expected a list of tensors, got ", Py_TYPE(item)->tp_name);
-    tensors.push_back(tensor_of(item));
-  }
+const Tensor& checked_tensor(const char* what, PyObject* o) {
+  check_type(is_tensor(o), what, ": expected tensors, got ", Py_TYPE(o)->tp_name);
+  return tensor_of(o);
+}
+
+// The tensors of a list or tuple.
+SmallVector<const Tensor*, 16> tensors_in(const char* what, PyObject* list) {
+  check_type(PyList_Check(list) || PyTuple_Check(list), what, ": expected a list of tensors, got ",
+             Py_TYPE(list)->tp_name);
+  SmallVector<const Tensor*, 16> tensors;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i)
+    tensors.push_back(&checked_tensor(what, PySequence_Fast_GET_ITEM(list, i)));
   return tensors;
 }
 
-PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* kwnames) {
+// --- groups --------------------------------------------------------------------------------------
+
+PyObject* call_group(PyObject* self, PyObject* const* values, size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
-    const Py_ssize_t count = PyVectorcall_NARGS(flags);
-    check_type(!kwnames || PyTuple_GET_SIZE(kwnames) == 0,
-               "_FusedGroup: expected tensors, got keyword arguments");
-    std::vector<Tensor> inputs;
-    inputs.reserve(static_cast<size_t>(count));
-    int64_t most = 0;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      check_type(is_tensor(args[i]), "_FusedGroup: expected tensors, got ",
-                 Py_TYPE(args[i])->tp_name);
-      inputs.push_back(tensor_of(args[i]));
-      most = std::max(most, inputs.back().numel());
+    check_type(!names || PyTuple_GET_SIZE(names) == 0,
+               "_FusedGroup: expected no keyword arguments");
+    SmallVector<const Tensor*, 16> inputs;
+    int64_t largest = 0;
+    for (Py_ssize_t i = 0; i < PyVectorcall_NARGS(flags); ++i) {
+      const Tensor& t = checked_tensor("_FusedGroup", values[i]);
+      if (t.defined()) largest = std::max(largest, t.numel());
+      inputs.push_back(&t);
     }
-    std::vector<Tensor> outputs;
+    std::vector<Tensor> results;
     {
-      const WithoutGil released(most > kReleaseGilAbove);
-      outputs = group_of(self)->group->run(inputs);
+      const FusedGroup& group = *group_of(self).group;
+      const WithoutGil released(largest > kReleaseGilAbove);
+      results = group.run(ArrayRef<const Tensor*>(inputs.data(), inputs.size()));
     }
-    Ref list = Ref::checked(PyList_New(static_cast<Py_ssize_t>(outputs.size())));
-    for (size_t i = 0; i < outputs.size(); ++i)
-      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), wrap(std::move(outputs[i])));
+    Ref list = Ref::checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Ref result = Ref::checked(wrap(std::move(results[i])));
+      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(result.get()));
+    }
     return list.release();
   });
 }
 
 PyObject* describe(PyObject* self, PyObject*) {
   return guarded([&] {
-    const std::string text = group_of(self)->group->describe();
+    const std::string text = group_of(self).group->describe();
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
   });
 }
 
-void free_group(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  std::destroy_at(&group_of(self)->group);
+void group_dealloc(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  std::destroy_at(&group_of(self).group);
   type->tp_free(self);
   Py_DECREF(type);
 }
 
-// --- the recorder ------------------------------------------------------------------------------
+Ref make_group(std::shared_ptr<const FusedGroup> group) {
+  Ref self = Ref::checked(group_type->tp_alloc(group_type, 0));
+  std::construct_at(&group_of(self.get()).group, std::move(group));
+  group_of(self.get()).vectorcall = call_group;
+  return self;
+}
 
-PyObject* new_recorder(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyMethodDef group_methods[] = {{"describe", describe, METH_NOARGS, nullptr},
+                               {nullptr, nullptr, 0, nullptr}};
+PyMemberDef group_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(GroupObject, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+// --- the recorder --------------------------------------------------------------------------------
+
+PyObject* recorder_new(PyTypeObject* type, PyObject* given, PyObject* names) {
   return guarded([&]() -> PyObject* {
+    static const char* parameters[] = {"inputs", nullptr};
     PyObject* list;
-    const char* names[] = {"inputs", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:_FusedRecorder", const_cast<char**>(names),
-                                     &list))
+    if (!PyArg_ParseTupleAndKeywords(given, names, "O:_FusedRecorder",
+                                     const_cast<char**>(parameters), &list))
       return nullptr;
-    auto recorder = std::make_unique<FusedRecorder>(tensors_from(list, "_FusedRecorder"));
-    Ref made = Ref::checked(type->tp_alloc(type, 0));
-    RecorderObject* object = recorder_of(made.get());
-    std::construct_at(&object->recorder, std::move(recorder));
-    return made.release();
+    std::vector<Tensor> inputs;
+    for (const Tensor* t : tensors_in("_FusedRecorder", list)) inputs.push_back(*t);
+    auto recorder = std::make_unique<FusedRecorder>(std::move(inputs));
+    Ref self = Ref::checked(type->tp_alloc(type, 0));
+    std::construct_at(&recorder_of(self.get()).recorder, std::move(recorder));
+    return self.release();
   });
 }
 
-void free_recorder(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  // A thread that never left its recorder goes on using it.
-  if (recorder_of(self)->is_entered) static_cast<void>(recorder_of(self)->recorder.release());
-  std::destroy_at(&recorder_of(self)->recorder);
+void recorder_dealloc(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  std::destroy_at(&recorder_of(self).recorder);
   type->tp_free(self);
   Py_DECREF(type);
 }
 
+// The thread holds the recorder until it leaves: a block that is never left leaks it.
 PyObject* enter(PyObject* self, PyObject*) {
   return guarded([&] {
-    RecorderObject* object = recorder_of(self);
-    check(!object->is_entered,
-          "_FusedRecorder: expected a recorder that is not in force, got one that is");
-    object->outer = fused_recorder;
-    object->is_entered = true;
-    fused_recorder = object->recorder.get();
+    recorder_of(self).recorder->start();
+    recorder_of(self).grad_enabled = thread_state.grad_enabled;
+    thread_state.grad_enabled = false;
+    Py_INCREF(self);
     return Py_NewRef(self);
   });
 }
 
 PyObject* leave(PyObject* self, PyObject*) {
   return guarded([&] {
-    RecorderObject* object = recorder_of(self);
-    check(object->is_entered && fused_recorder == object->recorder.get(),
-          "_FusedRecorder: expected the innermost recorder of this thread, got another one");
-    fused_recorder = object->outer;
-    object->is_entered = false;
-    return Py_NewRef(Py_None);
+    recorder_of(self).recorder->stop();
+    thread_state.grad_enabled = recorder_of(self).grad_enabled;
+    Py_DECREF(self);
+    return wrap_none();
   });
 }
 
-PyObject* make_group(PyObject* self, PyObject* outputs) {
+PyObject* count_steps(PyObject* self, void*) {
+  return PyLong_FromSize_t(recorder_of(self).recorder->steps());
+}
+
+PyObject* close_group(PyObject* self, PyObject* outputs) {
   return guarded([&] {
-    auto group = recorder_of(self)->recorder->group(tensors_from(outputs, "group"));
-    Ref made = Ref::checked(group_type->tp_alloc(group_type, 0));
-    std::construct_at(&group_of(made.get())->group, std::move(group));
-    group_of(made.get())->vectorcall = call;
-    return made.release();
+    const auto tensors = tensors_in("_FusedRecorder.group", outputs);
+    const ArrayRef<const Tensor*> all(tensors.data(), tensors.size());
+    return make_group(recorder_of(self).recorder->group(all)).release();
   });
 }
 
-PyObject* steps(PyObject* self, void*) {
-  return PyLong_FromSize_t(recorder_of(self)->recorder->num_steps());
+PyMethodDef recorder_methods[] = {{"__enter__", enter, METH_NOARGS, nullptr},
+                                  {"__exit__", leave, METH_VARARGS, nullptr},
+                                  {"group", close_group, METH_O, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef recorder_getset[] = {{"steps", count_steps, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+// --- operators -----------------------------------------------------------------------------------
+
+bool gives_pointwise_result(const OperatorTraits& traits) {
+  for (const ArgumentTraits& argument : traits.arguments) {
+    if (argument.is_mutable) return false;
+  }
+  return traits.rules.size() == 1 && traits.rules[0].method == BatchMethod::Pointwise;
 }
 
-// _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes unseen); None for an
-// unknown operator.
+// _is_pointwise(name): whether the overload of this name ("add.Tensor") gives a fresh tensor that
+// its CPU function computes by one pointwise descriptor.
+PyObject* is_pointwise(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(name), "_is_pointwise: expected a str, got ",
+               Py_TYPE(name)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(name);
+    if (!text) return nullptr;
+    const OperatorEntry* const op = find_operator(text);
+    check_value(op && op->traits, "_is_pointwise: expected an operator, got '", text, "'");
+    return wrap(gives_pointwise_result(*op->traits));
+  });
+}
+
+// _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes to an argument though
+// its schema does not say so); None for an unknown operator.
 PyObject* operator_facts(PyObject*, PyObject* name) {
   return guarded([&]() -> PyObject* {
-    Py_ssize_t size;
-    const char* text = PyUnicode_AsUTF8AndSize(name, &size);
+    check_type(PyUnicode_Check(name), "_operator_facts: expected a str, got ",
+               Py_TYPE(name)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(name);
     if (!text) return nullptr;
-    const OperatorEntry* entry = find_operator({text, static_cast<size_t>(size)});
-    if (!entry || !entry->traits) return Py_NewRef(Py_None);
-    bool is_pointwise = false;
-    for (const BatchRule& rule : entry->traits->rules)
-      is_pointwise |= rule.method == BatchMethod::Pointwise;
+    const OperatorEntry* const op = find_operator(text);
+    if (!op || !op->traits) return wrap_none();
     const auto flag = [](bool value) { return value ? Py_True : Py_False; };
-    return Py_BuildValue("(OOO)", flag(is_pointwise), flag(entry->traits->is_random),
-                         flag(entry->traits->has_effect));
+    return Py_BuildValue("(OOO)", flag(gives_pointwise_result(*op->traits)),
+                         flag(op->traits->is_random), flag(op->traits->has_effect));
   });
 }
+
+PyMethodDef functions[] = {{"_is_pointwise", is_pointwise, METH_O, nullptr},
+                           {"_operator_facts", operator_facts, METH_O, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
 
 template <typename F>
 void* slot(F* f) {
   return reinterpret_cast<void*>(f);
 }
 
-PyMemberDef group_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(GroupObject, vectorcall), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
-PyMethodDef group_methods[] = {{"describe", describe, METH_NOARGS, nullptr},
-                               {nullptr, nullptr, 0, nullptr}};
-PyMethodDef recorder_methods[] = {{"__enter__", enter, METH_NOARGS, nullptr},
-                                  {"__exit__", leave, METH_VARARGS, nullptr},
-                                  {"group", make_group, METH_O, nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef recorder_fields[] = {{"steps", steps, nullptr, nullptr, nullptr},
-                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef functions[] = {{"_operator_facts", operator_facts, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
-
-PyTypeObject* type_from(PyType_Spec& spec) {
-  return reinterpret_cast<PyTypeObject*>(Ref::checked(PyType_FromSpec(&spec)).release());
+PyTypeObject* make_type(PyObject* module, PyType_Spec spec) {
+  Ref type = Ref::checked(PyType_FromSpec(&spec));
+  checked(PyModule_AddObjectRef(module, std::strrchr(spec.name, '.') + 1, type.get()));
+  return reinterpret_cast<PyTypeObject*>(type.release());
 }
 
 }  // namespace
 
 void add_fused(PyObject* module) {
-  PyType_Slot group_slots[] = {{Py_tp_call, slot(PyVectorcall_Call)},
-                               {Py_tp_dealloc, slot(free_group)},
-                               {Py_tp_members, group_members},
-                               {Py_tp_methods, group_methods},
+  PyType_Slot of_recorder[] = {{Py_tp_new, slot(recorder_new)},
+                               {Py_tp_dealloc, slot(recorder_dealloc)},
+                               {Py_tp_methods, recorder_methods},
+                               {Py_tp_getset, recorder_getset},
                                {0, nullptr}};
-  PyType_Spec group = {
-      "flambeau._C._FusedGroup", sizeof(GroupObject), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-      group_slots};
-  PyType_Slot recorder_slots[] = {{Py_tp_new, slot(new_recorder)},
-                                  {Py_tp_dealloc, slot(free_recorder)},
-                                  {Py_tp_methods, recorder_methods},
-                                  {Py_tp_getset, recorder_fields},
-                                  {0, nullptr}};
-  PyType_Spec recorder = {"flambeau._C._FusedRecorder", sizeof(RecorderObject), 0,
-                          Py_TPFLAGS_DEFAULT, recorder_slots};
-  group_type = type_from(group);
-  recorder_type = type_from(recorder);
-  checked(
-      PyModule_AddObjectRef(module, "_FusedRecorder", reinterpret_cast<PyObject*>(recorder_type)));
+  make_type(module, {"flambeau._C._FusedRecorder", sizeof(RecorderObject), 0, Py_TPFLAGS_DEFAULT,
+                     of_recorder});
+  PyType_Slot of_group[] = {{Py_tp_call, slot(PyVectorcall_Call)},
+                            {Py_tp_dealloc, slot(group_dealloc)},
+                            {Py_tp_members, group_members},
+                            {Py_tp_methods, group_methods},
+                            {0, nullptr}};
+  constexpr unsigned kOfGroup =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  group_type =
+      make_type(module, {"flambeau._C._FusedGroup", sizeof(GroupObject), 0, kOfGroup, of_group});
   checked(PyModule_AddFunctions(module, functions));
 }
 

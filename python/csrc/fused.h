@@ -3,6 +3,8 @@
 
 namespace flambeau::python {
 
+// Adds _C._FusedRecorder and _C._FusedGroup, which run several pointwise operators block by block
+// (aten/cpu/fused.h), and _C._is_pointwise.
 void add_fused(PyObject* module);
 
 }  // namespace flambeau::python

@@ -1,0 +1,21 @@
+#pragma once
+// What `pointwise` asks first: who records the operators of this thread instead of running them.
+#include "aten/core/pointwise_op.h"
+
+namespace flambeau {
+
+class PointwiseRecorder {
+ public:
+  // The result of the operator as a tensor without memory.
+  virtual Tensor record(const PointwiseOp& op, ArrayRef<Operand> operands,
+                        ArrayRef<Scalar> params) = 0;
+
+ protected:
+  ~PointwiseRecorder() = default;
+};
+
+// Null: this thread computes. initial-exec keeps the test to two instructions.
+extern thread_local constinit PointwiseRecorder* pointwise_recorder
+    __attribute__((tls_model("initial-exec")));
+
+}  // namespace flambeau
