@@ -73,8 +73,16 @@ struct OperatorTraits {
   bool is_dynamic;                   // shapes or values of results are read from data
   bool passes_lazy;                  // takes conjugate and negative views as they are
   bool has_effect;                   // writes to a tensor, which its schema does not say
+  // A composite without effects whose parts write to tensors of its own, or make views for copies:
+  // one operator for those who ask for no writes and no views.
+  bool is_whole;
   // Of an overload for numbers: the one that Python code is asked for, where a number is a tensor.
   const OperatorEntry* tensor_form;
+  // The one with the same values that writes nothing: of an in-place or out= form the operator, of
+  // a view its copy. nullptr: there is none.
+  const OperatorEntry* functional;
+  // Of a view that reads memory as other numbers: the view that reads it back.
+  const OperatorEntry* inverse;
 };
 
 }  // namespace flambeau

@@ -79,9 +79,7 @@ void require_batched_targets(BatchedCall& call) {
 Targets::Targets(BatchedCall& call) {
   for (size_t i = 0; i < call.traits.arguments.size(); ++i) {
     if (!call.traits.arguments[i].is_mutable) continue;
-    each_tensor(call.stack[i], [&](const Tensor& t) {
-      targets_.push_back({i, t, bottom_of(t).impl()->version()});
-    });
+    each_tensor(call.stack[i], [&](const Tensor& t) { targets_.push_back({i, t, version_of(t)}); });
   }
 }
 
@@ -115,7 +113,7 @@ void draw_once(BatchedCall& call) {
         ": vmap does not support randomness 'same' with a batched tensor input, whose entries "
         "decide what is drawn");
   const Tensor target = call.stack[at].tensor();
-  const uint32_t version = bottom_of(target).impl()->version();
+  const uint32_t version = version_of(target);
   const Wrapper& wrapper = *call.batched(target);
   {
     const BelowLayer below;

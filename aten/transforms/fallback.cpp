@@ -1,9 +1,9 @@
 // What every operator does under function transforms: the front fallback hands a call to the
 // innermost layer; the back fallback, which autograd's wrappers reach below themselves, leaves it.
 #include "aten/autograd/variable.h"
-#include "aten/dispatch/boxing.h"
-#include "aten/dispatch/operator_traits.h"
 #include "aten/transforms/batching.h"
+#include "aten/transforms/calls.h"
+#include "aten/transforms/functional.h"
 #include "aten/transforms/layers.h"
 
 namespace flambeau::transforms {
@@ -13,20 +13,6 @@ namespace {
 constexpr DispatchKeySet kFront{DispatchKey::FuncTorch};
 constexpr DispatchKeySet kBack{DispatchKey::FuncTorchBack};
 constexpr DispatchKeySet kAutograd{DispatchKey::Autograd};
-
-// Calls f(tensor, position) for every defined tensor on the stack.
-template <typename F>
-void each_tensor(Stack& stack, const F& f) {
-  for (size_t i = 0; i < stack.size(); ++i) {
-    if (stack[i].is_tensor()) {
-      if (Tensor& t = stack[i].get<Tensor>(); t.defined()) f(t, static_cast<int>(i));
-    } else if (std::holds_alternative<std::vector<Tensor>>(stack[i].payload())) {
-      for (Tensor& t : stack[i].get<std::vector<Tensor>>()) {
-        if (t.defined()) f(t, static_cast<int>(i));
-      }
-    }
-  }
-}
 
 // The keys that the operator's own call would gather from these arguments.
 DispatchKeySet keys_of_arguments(Stack& stack) {
@@ -39,17 +25,6 @@ DispatchKeySet keys_of_arguments(Stack& stack) {
   return effective_keys(keys_or_cpu(keys));
 }
 
-// A composite has one kernel for all keys, autograd's among them.
-void* composite_kernel(const OperatorEntry& op) {
-  void* const kernel = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
-  const bool is_boxed = kernel == op.boxing_adapter;  // kernels from outside say nothing of others
-  return !is_boxed && kernel == op.kernel_at(static_cast<int>(DispatchKey::CPU)) ? kernel : nullptr;
-}
-
-bool is_changed(const OperatorEntry& op, int position) {
-  const auto i = static_cast<size_t>(position);
-  return op.traits && i < op.traits->arguments.size() && op.traits->arguments[i].is_mutable;
-}
 bool changes_any(const OperatorEntry& op) {
   if (!op.traits) return false;
   for (const ArgumentTraits& argument : op.traits->arguments) {
@@ -57,13 +32,6 @@ bool changes_any(const OperatorEntry& op) {
   }
   return false;
 }
-// The argument that a result is a view of; -1: none.
-int viewed_argument(const OperatorEntry& op, int result) {
-  const auto i = static_cast<size_t>(result);
-  if (!op.traits || i >= op.traits->results.size()) return -1;
-  return op.traits->results[i].is_self ? -1 : op.traits->results[i].alias;
-}
-
 // A factory has no derivative, but what it makes is batched if the tensor that it is like is, which
 // the parts of a composite would not see.
 bool is_factory(const OperatorEntry& op) { return op.traits && op.traits->is_factory; }
@@ -82,7 +50,7 @@ std::vector<Escaped> unwrap_dead(Stack& stack) {
   each_tensor(stack, [&](Tensor& t, int) {
     const Wrapper* wrapper = wrapper_of(t);
     if (!wrapper || !is_dead(*wrapper)) return;
-    escaped.push_back({t, bottom_of(t).impl()->version()});
+    escaped.push_back({t, version_of(t)});
     t = without_dead(t);
   });
   return escaped;
@@ -98,11 +66,6 @@ void refresh_chain(const Tensor& t, uint32_t version) {
 
 // --- gradient layers
 // ---------------------------------------------------------------------------------------------
-
-// An ordinary tensor that no Python object stands for was made by C++ code within this call.
-bool is_internal(const Tensor& t) {
-  return !t.impl()->py_slot().object && !t.impl()->autograd_meta();
-}
 
 // An argument that will be written to must belong to the layer, or its history there would be lost.
 void require_own(const OperatorEntry& op, const Tensor& t, const Layer& layer) {
@@ -162,7 +125,7 @@ void leave_tracked(const OperatorEntry& op, DispatchKeySet, Stack& stack) {
   each_tensor(stack, [&](Tensor& t, int position) {
     const Wrapper* wrapper = wrapper_at(t, level);
     if (!wrapper) return;
-    arguments.push_back({t, position, bottom_of(t).impl()->version()});
+    arguments.push_back({t, position, version_of(t)});
     t = wrapper->value;
   });
   {
@@ -184,7 +147,8 @@ void leave_tracked(const OperatorEntry& op, DispatchKeySet, Stack& stack) {
 void check_reachable(const OperatorEntry& op, Stack& stack) {
   each_tensor(stack, [&](const Tensor& t, int) {
     const Wrapper* wrapper = wrapper_of(t);
-    check(!wrapper, op.name, ": got a tensor of transform level ", wrapper ? wrapper->level : 0,
+    check(!wrapper || wrapper->level == kNoLayer, op.name, ": got a tensor of transform level ",
+          wrapper ? wrapper->level : 0,
           ", which is not active here. A tensor cannot be used outside of its transform or on "
           "another thread while the transform runs.");
   });
@@ -197,6 +161,7 @@ bool has_batched(Stack& stack, int64_t level) {
 }
 
 void run_in(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, const Layer& layer) {
+  if (layer.kind == LayerKind::Functionalize) return run_functional(op, keys, stack, layer.level);
   const bool batches = layer.kind == LayerKind::Vmap;
   // A composite may have a rule for all of it besides its parts.
   if (batches && has_batched(stack, layer.level)) return run_batched(op, stack);

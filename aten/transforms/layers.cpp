@@ -6,6 +6,7 @@
 #include "aten/autograd/transform_hooks.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/sparse.h"
+#include "aten/transforms/functional.h"
 
 namespace flambeau::transforms {
 
@@ -60,6 +61,11 @@ const Layer& layer_at(int64_t level) {
   fail(ErrorKind::Runtime, "transform level ", level, " is not active on this thread");
 }
 
+// A gradient layer has switches for gradients of its own.
+bool keeps_modes(const Layer& layer) {
+  return layer.kind == LayerKind::Vmap || layer.kind == LayerKind::Functionalize;
+}
+
 // --- wrappers
 // ---------------------------------------------------------------------------------------------
 
@@ -70,10 +76,6 @@ Storage borrowed(const Tensor& value) {
   StorageImpl* const memory = value.storage().get();
   return make_intrusive<StorageImpl>(memory->data(), memory->nbytes(), value.device(),
                                      &release_storage, Storage(value.storage()).detach());
-}
-
-Storage without_memory(const Tensor& value) {
-  return make_intrusive<StorageImpl>(nullptr, 0, value.device(), [](void*) {}, nullptr);
 }
 
 void take_geometry(TensorImpl& impl, const Tensor& value, int64_t batch_dim) {
@@ -121,6 +123,18 @@ Tensor make_wrapper(const Tensor& value, Storage storage, int64_t batch_dim, con
 
 }  // namespace
 
+Storage storage_without_memory(const Tensor& value) {
+  return make_intrusive<StorageImpl>(nullptr, 0, value.device(), [](void*) {}, nullptr);
+}
+
+namespace {
+
+const Tensor& value_of(Wrapper& wrapper) {
+  return wrapper.is_functional ? updated(static_cast<Functional&>(wrapper)) : wrapper.value;
+}
+
+}  // namespace
+
 bool is_dead(const Wrapper& wrapper) { return !static_cast<const Life&>(*wrapper.life).alive; }
 
 bool is_batched(const Tensor& t) {
@@ -136,7 +150,7 @@ Tensor without_dead(const Tensor& t) {
   const Tensor* at = &t;
   const Wrapper* wrapper = wrapper_of(*at);
   while (wrapper && is_dead(*wrapper)) {
-    at = &wrapper->value;
+    at = &value_of(const_cast<Wrapper&>(*wrapper));
     wrapper = wrapper_of(*at);
   }
   return *at;
@@ -144,8 +158,15 @@ Tensor without_dead(const Tensor& t) {
 
 const Tensor& bottom_of(const Tensor& t) {
   const Tensor* at = &t;
-  while (const Wrapper* wrapper = wrapper_of(*at)) at = &wrapper->value;
+  while (const Wrapper* wrapper = wrapper_of(*at)) at = &value_of(const_cast<Wrapper&>(*wrapper));
   return *at;
+}
+
+uint32_t version_of(const Tensor& t) {
+  const Tensor* at = &t;
+  for (const Wrapper* w = wrapper_of(*at); w && !w->is_functional; w = wrapper_of(*at))
+    at = &w->value;
+  return at->impl()->version();
 }
 
 Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
@@ -159,21 +180,34 @@ Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
   check_value(value.size(dim) == layer.batch_size, "expected dimension ", dim,
               " of the tensor to have the batch size ", layer.batch_size, ", got ",
               value.size(dim));
-  return make_wrapper(value, without_memory(value), dim, layer);
+  return make_wrapper(value, storage_without_memory(value), dim, layer);
 }
 
 Tensor make_tracked(const Tensor& value, int64_t level) {
   const Layer& layer = layer_at(level);
-  check(layer.kind != LayerKind::Vmap, "transform level ", level, " tracks no gradients");
+  check(!keeps_modes(layer), "transform level ", level, " tracks no gradients");
   return make_wrapper(value, borrowed(value), -1, layer);
 }
+
+void attach_functional(const Tensor& t, intrusive_ptr<Wrapper> wrapper) {
+  static const intrusive_ptr<RefCounted> unlimited = make_intrusive<Life>(LayerKind::Functionalize);
+  const Tensor& value = wrapper->value;
+  const DispatchKeySet front = wrapper->level == kNoLayer ? DispatchKey::Functionalize : kFront;
+  wrapper->life = wrapper->level == kNoLayer ? unlimited : layer_at(wrapper->level).life;
+  t.impl()->set_wrapped_number(value.impl()->is_wrapped_number());
+  t.impl()->remove_keys(kLazyKeys);
+  t.impl()->add_keys(front | (value.keys() & kLazyKeys));
+  t.impl()->set_wrapper(std::move(wrapper));
+}
+
+bool layer_copies_views(int64_t level) { return layer_at(level).copies_views; }
 
 Tensor make_tracked_view(const Tensor& value, const Tensor& base) {
   return make_wrapper(value, base.storage(), -1, layer_at(wrapper_of(base)->level));
 }
 
 void become_wrapper(const Tensor& t, const Tensor& value, int64_t batch_dim, int64_t level) {
-  t.impl()->set_storage(batch_dim < 0 ? borrowed(value) : without_memory(value));
+  t.impl()->set_storage(batch_dim < 0 ? borrowed(value) : storage_without_memory(value));
   attach(t, value, batch_dim, layer_at(level));
 }
 
@@ -182,6 +216,7 @@ namespace {
 Tensor lifted_to(Tensor t, const Layer* layer) {
   if (!layer) return t;
   t = lifted_to(std::move(t), layer->outer);
+  if (layer->kind == LayerKind::Functionalize) return make_functional(t, layer->level);
   return layer->kind == LayerKind::Vmap ? t : make_tracked(t, layer->level);
 }
 
@@ -195,13 +230,13 @@ void refresh(const Tensor& t, uint32_t version_before) {
   take_geometry(*t.impl(), value, wrapper.batch_dim);
   if (wrapper.batch_dim < 0 && t.storage()->data() != value.storage()->data())
     t.impl()->set_storage(borrowed(value));
-  if (bottom_of(value).impl()->version() != version_before) t.impl()->bump_version();
+  if (version_of(value) != version_before) t.impl()->bump_version();
 }
 
 // --- the stack
 // ---------------------------------------------------------------------------------------------
 
-int64_t push_layer(LayerKind kind, int64_t batch_size, Randomness randomness) {
+int64_t push_layer(LayerKind kind, int64_t batch_size, Randomness randomness, bool copies_views) {
   check_value(kind != LayerKind::Vmap || batch_size >= 0,
               "vmap: expected a batch size that is not negative, got ", batch_size);
   auto layer = std::make_unique<Layer>();
@@ -209,6 +244,7 @@ int64_t push_layer(LayerKind kind, int64_t batch_size, Randomness randomness) {
   layer->level = layers.empty() ? 1 : layers.back()->level + 1;
   layer->batch_size = batch_size;
   layer->randomness = randomness;
+  layer->copies_views = copies_views;
   layer->outside = thread_state;
   layer->life = make_intrusive<Life>(kind);
   layer->outer = innermost;
@@ -226,7 +262,7 @@ void pop_layer() {
         "a transform ended while one inside of it was still active");
   static_cast<Life&>(*innermost->life).alive = false;
   if (innermost->kind == LayerKind::Jvp) --autograd::forward_levels;
-  if (innermost->kind == LayerKind::Vmap) {
+  if (keeps_modes(*innermost)) {
     thread_state.included = innermost->outside.included;
   } else {
     thread_state = innermost->outside;
@@ -246,8 +282,8 @@ int64_t depth() {
 BelowLayer::BelowLayer() : layer_(innermost), inside_(thread_state) {
   check(layer_, "no transform is active on this thread");
   innermost = layer_->outer;
-  if (layer_->kind == LayerKind::Vmap) {
-    // Whether gradients are recorded is no matter of a vmap: no_grad inside of it reaches out.
+  if (keeps_modes(*layer_)) {
+    // Whether gradients are recorded is no matter of the layer: no_grad inside of it reaches out.
     thread_state.included = layer_->outside.included;
   } else {
     // Nor does it end at a gradient layer: what is constant inside is so for the layers around.

@@ -12,7 +12,7 @@
 
 namespace flambeau::transforms {
 
-enum class LayerKind : uint8_t { Vmap, Grad, Jvp };
+enum class LayerKind : uint8_t { Vmap, Grad, Jvp, Functionalize };
 // What random operators do under vmap: fail, draw one sample for all entries, or one per entry.
 enum class Randomness : uint8_t { Error, Same, Different };
 
@@ -21,14 +21,15 @@ struct Layer {
   int64_t level;       // 1 is the outermost
   int64_t batch_size;  // of a Vmap layer
   Randomness randomness;
-  ThreadState outside;  // the thread's switches when the layer was pushed
+  bool copies_views = false;  // of a Functionalize layer: views are copies below it
+  ThreadState outside;        // the thread's switches when the layer was pushed
   // Shared with the layer's wrappers, which learn from it that the layer was popped.
   intrusive_ptr<RefCounted> life;
   Layer* outer = nullptr;  // the layer around this one
 };
 
 // The content of a wrapper. Immutable; in-place operators change `value` itself.
-struct Wrapper final : WrapperBase {
+struct Wrapper : WrapperBase {
   Tensor value;
   int64_t level = 0;
   int64_t batch_dim =
@@ -37,6 +38,7 @@ struct Wrapper final : WrapperBase {
   intrusive_ptr<RefCounted> life;
   // Made for the length of one call, of a tensor that the user's function got from outside.
   bool is_captured = false;
+  bool is_functional = false;  // it is a Functional (functional.h), whose value may be outdated
 };
 
 // The wrapper behind `t`, nullptr for an ordinary tensor.
@@ -56,6 +58,8 @@ bool is_dead(const Wrapper& wrapper);
 Tensor without_dead(const Tensor& t);
 // The ordinary tensor below all wrappers.
 const Tensor& bottom_of(const Tensor& t);
+// The number of writes to the memory behind `t`.
+uint32_t version_of(const Tensor& t);
 
 // A tensor without dimension `batch_dim` of `value`; negative dimensions count from the end.
 Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level);
@@ -67,6 +71,12 @@ Tensor make_tracked_view(const Tensor& value, const Tensor& base);
 // Makes `t`, an ordinary tensor that nobody else has seen yet, a tensor of the layer `level`.
 // `batch_dim` < 0: of a gradient layer. `value` holds its elements.
 void become_wrapper(const Tensor& t, const Tensor& value, int64_t batch_dim, int64_t level);
+// Makes `t` the tensor of a wrapper that has its level; 0: of no layer, with the key Functionalize.
+void attach_functional(const Tensor& t, intrusive_ptr<Wrapper> wrapper);
+// Of an active Functionalize layer.
+bool layer_copies_views(int64_t level);
+// Storage objects of no bytes, which stand for the memory of wrappers.
+Storage storage_without_memory(const Tensor& value);
 // A tensor fresh from data becomes one of every gradient layer, so that it may be changed in place.
 Tensor lift_fresh(Tensor t);
 // After its value was changed in place: the wrapper takes over geometry, memory and version.
@@ -77,7 +87,7 @@ void refresh(const Tensor& wrapper, uint32_t version_before);
 
 // Enters a layer and returns its level. ValueError on a negative batch size.
 int64_t push_layer(LayerKind kind, int64_t batch_size = -1,
-                   Randomness randomness = Randomness::Error);
+                   Randomness randomness = Randomness::Error, bool copies_views = false);
 // Leaves the innermost layer; operators replace its wrappers by their values.
 void pop_layer();
 const Layer* innermost_layer();  // nullptr outside of all transforms

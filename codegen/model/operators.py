@@ -222,6 +222,10 @@ class Operator:
     out_checks: tuple[Check, ...] = ()  # only of the out= form; they read `out`
     autocast: tuple[tuple[str, str], ...] = ()  # device -> policy, of CAST_POLICIES
     sparse: tuple[tuple[str, str], ...] = ()  # key of codegen.reading.keys.SPARSE -> function
+    functional: str = (
+        ""  # the name of the functional form, without the overload, where it is another operator
+    )
+    read_back: str = ""  # of a view that reads memory as other numbers: the view that reads it back
 
     @property
     def name(self) -> str:

@@ -25,6 +25,7 @@ _OWN = (
     "sparse",
     "vmap",
     "composite",
+    "read_back",
 )
 
 

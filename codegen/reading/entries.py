@@ -14,6 +14,7 @@ from codegen.reading.copies import can_copy, copy_of
 from codegen.reading.documentation import read_doc
 from codegen.reading.fields import Fields, check_keys, is_identifier, repair_keys
 from codegen.reading.foreach import foreach_of
+from codegen.reading.functionals import functional_of
 from codegen.reading.schema_check import check_schema
 from codegen.source.diagnostics import Collector, closest, did_you_mean, edits_apart
 from codegen.source.nodes import Mapping, Node, Text
@@ -100,11 +101,14 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
 
 
 def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
-    """Read one entry, the copy that its view asks for, and the overloads over lists."""
+    """Read one entry, the copy and the functional form that it asks for, and the overloads over lists."""
     draft = read_entry(node, collector)
     yield draft
     if draft is not None and not draft.broken and "copy" in draft.variants:
         yield read_entry(copy_of(draft.fields.node, draft.func, draft.schema), collector)
+    name = draft.fields.scalar("functional") if draft is not None and not draft.broken else None
+    if draft is not None and name is not None:
+        yield read_entry(functional_of(draft.fields.node, draft.func, draft.schema, name), collector)
     if draft is not None and not draft.broken:
         rows = foreach_of(draft.fields.node.get("foreach"), draft.schema, draft.variants, draft.scalars)
         yield from (read_entry(row, collector) for row in rows)

@@ -265,4 +265,11 @@ def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
         out_checks=tuple(check for check in reading.checks if check.of_out),
         autocast=reading.autocast,
         sparse=reading.sparse,
+        functional=_text(draft, "functional"),
+        read_back=_text(draft, "read_back"),
     )
+
+
+def _text(draft: Draft, key: str) -> str:
+    given = draft.fields.scalar(key)
+    return "" if given is None else given.value

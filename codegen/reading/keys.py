@@ -57,6 +57,10 @@ ENTRY: dict[str, Key] = {
     "namespace": Key("Where the function lives; default the top level.", values=NAMESPACES),
     "aliases": Key("Further names in Python, of all overloads: name, or namespace.name.", "list"),
     "foreach": Key("Overloads over lists of tensors: {List: parameters}; the operator's if empty.", "map"),
+    "functional": Key("The name of the functional form, of an in-place operator.", kinds=("kernels",)),
+    "read_back": Key(
+        "Of a view that reads memory as other numbers: the view that reads it back.", kinds=("view",)
+    ),
     "orders": Key("Further orders of arguments by position: 'self, value, tensor1, tensor2'.", "list"),
     "infix": Key("The Python operator that means this operator, on tensors.", values=INFIX),
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from codegen.deriving import batching, slots
+from codegen.deriving import batching, functional, slots
 from codegen.language import spelling
 from codegen.language.calls import body_calls
 from codegen.model import BatchRule, Form, FormKind, Kind, Model, Operator
@@ -46,30 +46,37 @@ class TraitsDecl:
             pool.span("constexpr ResultTraits", "results", results),
             pool.span("const BatchRule", "rules", rows),
         )
-        flags = ["true" if flag else "false" for flag in _flags(op, form)]
+        flags = ["true" if flag else "false" for flag in _flags(model, op, form)]
+        functional_form = functional.functional_form(model, op, form)
+        entries = (_tensor_form(op, form), functional_form, functional.inverse_form(model, op))
         return cls(
             struct=spelling.struct_name(form.name),
-            fields=", ".join([*spans, *flags, _tensor_form(op, form)]),
+            fields=", ".join([*spans, *flags, *map(_entry, entries)]),
             functions=tuple(functions),
             externs=tuple(_externs(op, form, rules)),
         )
 
 
-def _flags(op: Operator, form: Form) -> tuple[bool, ...]:
+def _flags(model: Model, op: Operator, form: Form) -> tuple[bool, ...]:
     """The last fields of OperatorTraits, in their order."""
     composite = batching.is_composite(op, form)
     draws = batching.is_random(op) and not composite
     factory = batching.is_factory(op)
     passes_lazy = composite or factory or op.kind is Kind.VIEW or "lazy" in op.tags
-    return composite, draws, factory, batching.is_dynamic(op), passes_lazy, "effect" in op.tags
+    whole = functional.is_whole(model, op, form)
+    effect = "effect" in op.tags
+    return composite, draws, factory, batching.is_dynamic(op), passes_lazy, effect, whole
 
 
-def _tensor_form(op: Operator, form: Form) -> str:
+def _entry(form: Form | None) -> str:
+    return "nullptr" if form is None else f"&ops::{spelling.struct_name(form.name)}::entry"
+
+
+def _tensor_form(op: Operator, form: Form) -> Form | None:
     """The entry of the same form for tensors, where Python makes tensors of numbers."""
     if "numbers" not in op.tags or not form.numbers:
-        return "nullptr"
-    same = next(f for f in op.forms if f.kind is form.kind and not f.numbers)
-    return f"&ops::{spelling.struct_name(same.name)}::entry"
+        return None
+    return next(f for f in op.forms if f.kind is form.kind and not f.numbers)
 
 
 def _composite(op: Operator, form: Form) -> str:
@@ -93,12 +100,20 @@ def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
     return {model.form(name)[0].family for name in called}
 
 
-def _includes(family: str, families: set[str]) -> Iterator[str]:
-    if families:
+def _named(model: Model, operators: Iterable[Operator]) -> set[str]:
+    """The families of the entries that the tables point to."""
+    pairs = [(op, form) for op in operators for form in op.forms]
+    named = [functional.functional_form(model, op, form) for op, form in pairs]
+    named += [functional.inverse_form(model, op) for op in operators]
+    return {model.form(form.name)[0].family for form in named if form is not None}
+
+
+def _includes(family: str, called: set[str], named: set[str]) -> Iterator[str]:
+    if called:
         yield from ("aten/core/factory.h", "aten/core/host_expr.h", "aten/core/tensor_text.h")
         yield from ("aten/dispatch/assign.h", "aten/dispatch/become_view.h")
     yield "aten/dispatch/operator_traits.h"
-    yield from (f"torchgen_out/aten/{name}_ops.h" for name in sorted({family, *families}))
+    yield from (f"torchgen_out/aten/{name}_ops.h" for name in sorted({family, *called, *named}))
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -109,7 +124,7 @@ def emit(model: Model) -> Iterator[File]:
         yield render(
             "traits.cpp.j2",
             f"aten/{family}_traits.cpp",
-            includes=tuple(_includes(family, _included(model, operators))),
+            includes=tuple(_includes(family, _included(model, operators), _named(model, operators))),
             externs=tuple(line for entry in entries for line in entry.externs),
             functions=tuple(function for entry in entries for function in entry.functions),
             tables=pool.tables(),

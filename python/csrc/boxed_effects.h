@@ -21,9 +21,10 @@ void for_each_tensor(const Stack& stack, F&& visit) {
   for (size_t i = 0; i < stack.size(); ++i) visit_tensors(stack[i], visit);
 }
 
-// A composite that is not recorded itself: Python meets the operators that it is made of.
+// A composite that is not recorded itself: Python meets the operators that it is made of, but not
+// those that write to tensors of the composite's own, or make views for its copies.
 inline bool is_transparent(const OperatorEntry& op) {
-  if (!op.traits || !op.traits->is_composite) return false;
+  if (!op.traits || !op.traits->is_composite || op.traits->is_whole) return false;
   const void* const recording = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
   return !recording || recording == op.kernel_at(static_cast<int>(DispatchKey::CPU));
 }

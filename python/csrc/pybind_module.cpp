@@ -18,6 +18,7 @@
 #include "aten/dispatch/operator_entry.h"
 #include "aten/transforms/autocast.h"
 #include "aten/transforms/batching.h"
+#include "aten/transforms/functional.h"
 #include "c10/core/allocator.h"
 #include "c10/core/isa.h"
 #include "python/csrc/arg_parser.h"
@@ -324,29 +325,41 @@ void add_autocast(py::module_& m) {
 
 using namespace transforms;
 
-constexpr const char* kKinds[] = {"vmap", "grad", "jvp"};
+constexpr const char* kKinds[] = {"vmap", "grad", "jvp", "functionalize"};
 constexpr const char* kRandomness[] = {"error", "same", "different"};
 
-// The index of a text among three; ValueError for another one.
-int index_among(const char* const (&names)[3], const std::string& name, const char* what) {
-  for (int i = 0; i < 3; ++i) {
+// The index of a text among others; ValueError for another one.
+template <int Count>
+int index_among(const char* const (&names)[Count], const std::string& name, const char* what) {
+  std::string expected;
+  for (int i = 0; i < Count; ++i) {
     if (name == names[i]) return i;
+    expected += text_of(i == 0 ? "'" : i + 1 < Count ? ", '" : " or '", names[i], "'");
   }
-  fail(ErrorKind::Value, what, " '", names[0], "', '", names[1], "' or '", names[2], "', got '",
-       name, "'");
+  fail(ErrorKind::Value, what, " ", expected, ", got '", name, "'");
 }
 
-int64_t push(const std::string& kind, int64_t batch_size, const std::string& randomness) {
+int64_t push(const std::string& kind, int64_t batch_size, const std::string& randomness,
+             py::handle copies_views) {
   return push_layer(
       static_cast<LayerKind>(index_among(kKinds, kind, "expected a transform")), batch_size,
-      static_cast<Randomness>(index_among(kRandomness, randomness, "randomness: expected")));
+      static_cast<Randomness>(index_among(kRandomness, randomness, "randomness: expected")),
+      truth(copies_views));
+}
+// nullptr for a tensor that is not functional, at whatever level.
+Functional* functional_of(py::handle o) {
+  if (!is_tensor(o.ptr())) return nullptr;
+  const Tensor& t = tensor_of(o.ptr());
+  const Wrapper* wrapper = wrapper_of(t);
+  return wrapper ? functional_at(t, wrapper->level) : nullptr;
 }
 // The value and its batch dimension or None; the tensor itself if it is of another level.
 py::object unwrapped(py::object given, int64_t level) {
   const Wrapper* wrapper = wrapper_at(given.cast<Tensor>(), level);
   if (!wrapper) return given;
   const auto dim = wrapper->batch_dim < 0 ? std::nullopt : std::optional(wrapper->batch_dim);
-  return py::make_tuple(wrapper->value, dim);
+  Functional* const functional = functional_of(given);
+  return py::make_tuple(functional ? updated(*functional) : wrapper->value, dim);
 }
 // (kind, level, batch size, randomness), or None outside of all transforms
 py::object innermost() {
@@ -365,9 +378,29 @@ void warn(const std::string& message) {
   checked(PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1));
 }
 
+void add_functionalization(py::module_& m) {
+  m.def("_make_functional", &make_functional);
+  m.def("_is_functional", [](py::handle o) { return functional_of(o) != nullptr; });
+  // Whether the tensor was written, or what it views.
+  m.def("_was_written", [](py::handle o) {
+    const Functional* const functional = functional_of(o);
+    return functional && was_written(*functional);
+  });
+  m.def("_updated_value", [](py::handle o) {
+    Functional* const functional = functional_of(o);
+    check(functional, "_from_functional_tensor: expected a functional tensor, got an ordinary one");
+    return updated(*functional);
+  });
+  // Returns the previous setting.
+  m.def("_set_functionalization", [](py::handle on, py::handle copies_views) {
+    return set_functionalization(truth(on), truth(copies_views));
+  });
+}
+
 void add_transforms(py::module_& m) {
   warn_of_loop = warn;
-  m.def("_push_layer", &push, "kind"_a, "batch_size"_a = -1, "randomness"_a = "error");
+  m.def("_push_layer", &push, "kind"_a, "batch_size"_a = -1, "randomness"_a = "error",
+        "copies_views"_a = false);
   m.def("_pop_layer", &pop_layer);
   m.def("_transform_depth", &depth);
   m.def("_make_batched", &make_batched);
@@ -393,7 +426,7 @@ void add_transforms(py::module_& m) {
   });
   m.def("_is_tracked", [](py::handle o) {
     const Wrapper* wrapper = live_wrapper(o);
-    return wrapper && wrapper->batch_dim < 0;
+    return wrapper && wrapper->batch_dim < 0 && !wrapper->is_functional;
   });
   // 0 for tensors that belong to no active layer.
   m.def("_wrapper_level", [](py::handle o) {
@@ -428,6 +461,7 @@ void add_pybind_module(PyObject* module) {
   add_generator(m);
   add_autocast(m);
   add_transforms(m);
+  add_functionalization(m);
 }
 
 }  // namespace flambeau::python

@@ -6,8 +6,9 @@
 namespace flambeau::python {
 using namespace transforms;
 
-const Tensor& readable(PyObject* object) {
-  const Tensor& t = tensor_of(object);
+const Tensor& readable(PyObject* object) { return readable(tensor_of(object)); }
+
+const Tensor& readable(const Tensor& t) {
   return t.impl()->wrapper() && !transforms::is_batched(t) ? bottom_of(t) : t;
 }
 

@@ -4,9 +4,11 @@
 
 namespace flambeau::python {
 
-// The tensor whose memory holds the elements of `object`: below all wrappers of gradient layers.
-// Their storage objects only borrow that memory, which another one of them may have let go.
+// The tensor whose memory holds the elements of `object`: below all wrappers of
+// gradient layers and of functional tensors. Their storage objects only borrow that memory, which
+// another one of them may have let go.
 const Tensor& readable(PyObject* object);
+const Tensor& readable(const Tensor& t);
 // RuntimeError inside of a transform: a pass that fills .grad has no meaning there.
 void refuse_backward_in_transforms();
 

@@ -6,6 +6,7 @@
 #include "aten/core/messages.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/numpy_types.h"
+#include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
 #include "torchgen_out/aten/copy_ops.h"
 
@@ -34,7 +35,8 @@ Scalar scalar_from_integer(PyObject* o) {
 
 }  // namespace
 
-Scalar read_item(const Tensor& t) {
+Scalar read_item(const Tensor& given) {
+  const Tensor& t = readable(given);
   const DispatchKeySet asked = DispatchKeySet(DispatchKey::BackendMode) | kSparseKey;
   const bool is_plain = (effective_keys(t.keys()) & asked).empty();
   return is_plain ? item_of(t) : ops::_local_scalar_dense::call(t);

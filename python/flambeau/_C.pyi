@@ -331,6 +331,7 @@ _increment_version: Any
 _innermost_layer: Any
 _is_cow_tensor: Any
 _is_ndarray: Any
+_is_functional: Any
 _is_numpy_scalar: Any
 _is_torch_function_all_disabled: Any
 _is_torch_function_enabled: Any
@@ -339,6 +340,7 @@ _len_torch_function_stack: Any
 _linalg: Any
 _make_batched: Any
 _make_dual: Any
+_make_functional: Any
 _make_tracked: Any
 _nn: Any
 _operator_schemas: Any

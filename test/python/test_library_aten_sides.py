@@ -418,10 +418,10 @@ def test_a_recorded_argument_is_refused_as_a_result():
 def test_a_fallback_serves_operators_without_a_kernel():
     names = []
     made = flambeau.library.Library("_", "IMPL")
-    made.fallback(lambda op, *args, **kwargs: names.append(str(op)) or flambeau.ones(1), "Functionalize")
-    assert flambeau._C._dispatch_has_backend_fallback("Functionalize")
+    made.fallback(lambda op, *args, **kwargs: names.append(str(op)) or flambeau.ones(1), "PrivateUse1")
+    assert flambeau._C._dispatch_has_backend_fallback("PrivateUse1")
     made._destroy()
-    assert not flambeau._C._dispatch_has_backend_fallback("Functionalize")
+    assert not flambeau._C._dispatch_has_backend_fallback("PrivateUse1")
 
 
 def test_operators_without_an_entry_are_not_silently_ignored():

@@ -304,7 +304,7 @@ def test_layers_are_popped_in_order():
     with pytest.raises(ValueError, match="batch size"):
         _C._push_layer("vmap", -2)
     with pytest.raises(ValueError, match="expected a transform"):
-        _C._push_layer("functionalize")
+        _C._push_layer("hessian")
     assert _C._push_layer("grad") == 1
     assert _C._push_layer("vmap", 3) == 2
     assert _C._innermost_layer() == ("vmap", 2, 3, "error")

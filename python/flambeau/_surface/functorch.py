@@ -32,7 +32,9 @@ def is_batchedtensor(tensor: Tensor) -> bool:
 
 def is_gradtrackingtensor(tensor: Tensor) -> bool:
     """Whether a tensor belongs to a running grad, vjp or jvp."""
-    return is_functorch_wrapped_tensor(tensor) and not is_batchedtensor(tensor)
+    return is_functorch_wrapped_tensor(tensor) and not (
+        is_batchedtensor(tensor) or is_functionaltensor(tensor)
+    )
 
 
 def is_legacy_batchedtensor(tensor: Tensor) -> bool:
@@ -41,8 +43,8 @@ def is_legacy_batchedtensor(tensor: Tensor) -> bool:
 
 
 def is_functionaltensor(tensor: Tensor) -> bool:
-    """Return False: `functionalize` has no tensors of its own."""
-    return False
+    """Whether a tensor belongs to a running functionalize, or is functional outside of transforms."""
+    return bool(_C._is_functional(tensor))
 
 
 def get_unwrapped(tensor: Tensor) -> Tensor:

@@ -145,6 +145,7 @@ fft Tensor=_C
 autograd NestedIOFunction=autograd.function enforce_grad_layout_policy=autograd.grad_mode
 optim swap_in_optimizer_params_and_state=optim._swapped
 func functionalize=func._functionalize rearrange=func._rearrange
+. func._functional_tensors
 nn.modules.activation MultiheadAttention=nn
 nn.modules.adaptive AdaptiveLogSoftmaxWithLoss=nn
 nn.modules.batchnorm nn.modules.normalization nn.modules.lazy _LazyNormBase=nn.modules.lazy:_LazyNorm

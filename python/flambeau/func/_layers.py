@@ -35,13 +35,16 @@ class Layer:
     """A block inside one layer.
 
     Args:
-        kind: "vmap", "grad" or "jvp".
+        kind: "vmap", "grad", "jvp" or "functionalize".
         batch_size: what vmap maps over; -1 for the other kinds.
         randomness: what random operators may do under vmap.
+        copies_views: whether views are copies below a layer that functionalizes.
     """
 
-    def __init__(self, kind: str, batch_size: int = -1, randomness: str = "error") -> None:
-        self._arguments = (kind, batch_size, randomness)
+    def __init__(
+        self, kind: str, batch_size: int = -1, randomness: str = "error", copies_views: bool = False
+    ) -> None:
+        self._arguments = (kind, batch_size, randomness, copies_views)
         self._mode = _MODES.get(kind, 0)
         self.level = -1  # its number, once entered
 
