@@ -155,7 +155,7 @@ def is_even(operator: Operator) -> bool:
     even either: a sum of two NaN has the sign of one of them, and which one is not defined.
     """
     inexact = [dtype for dtype in DTYPES if "float" in dtype or "complex" in dtype]
-    return all(_is_even(operator, dtype, seed) for dtype in inexact for seed in range(2))
+    return all(_is_even(operator, dtype, seed) for dtype in inexact for seed in range(8))
 
 
 def _is_even(operator: Operator, dtype: str, seed: int) -> bool:

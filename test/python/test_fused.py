@@ -146,7 +146,7 @@ def test_geometry_may_change():
 
 
 def test_steps_of_smaller_sizes():
-    """Values of several sizes, of which smaller ones feed larger ones and are results themselves."""
+    """Values of several sizes, smaller ones feed larger ones and are results themselves."""
 
     def tree(column, row, number):
         a = aten.exp.default(column)  # [50, 1]
