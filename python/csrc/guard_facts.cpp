@@ -111,6 +111,19 @@ void Remembered::keep_attribute(PyObject* owner, PyObject* name, PyObject* found
   if (type_version_) type_ = type;
 }
 
+bool Remembered::is_class(PyObject* type) const {
+  return type == reinterpret_cast<PyObject*>(type_) && version_of(type_) == type_version_;
+}
+
+void Remembered::keep_class(PyObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("__dict__");
+  type_ = nullptr;
+  auto* const kept = reinterpret_cast<PyTypeObject*>(type);
+  _PyType_Lookup(kept, name);  // gives the class a number, if there is one left
+  type_version_ = version_of(kept);
+  if (type_version_) type_ = kept;
+}
+
 void Remembered::keep_absence(PyObject* owner, PyObject* dict) {
   type_ = nullptr;
   PyTypeObject* const type = Py_TYPE(owner);

@@ -166,12 +166,15 @@ int has_keys(Step& step, PyObject* mapping) {
 }
 
 int lacks(Step& step, PyObject* owner) {
-  if (step.remembered.of_attribute(owner)) return 1;
+  const bool is_class = Py_TYPE(owner) == &PyType_Type;
+  if (is_class ? step.remembered.is_class(owner) : step.remembered.of_attribute(owner) != nullptr)
+    return 1;
   static PyObject* const name = PyUnicode_InternFromString("__dict__");
   const Ref dict(PyObject_GetAttr(owner, name));
   if (!dict) return -1;
   const int is_there = PySequence_Contains(dict.get(), step.object.get());
-  if (is_there == 0) step.remembered.keep_absence(owner, dict.get());
+  if (is_there == 0 && is_class) step.remembered.keep_class(owner);
+  if (is_there == 0 && !is_class) step.remembered.keep_absence(owner, dict.get());
   return is_there < 0 ? -1 : 1 - is_there;
 }
 

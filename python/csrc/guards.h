@@ -69,6 +69,9 @@ class Remembered {
   // or, with `found` the dict itself, that the dict has no such entry.
   void keep_attribute(PyObject* owner, PyObject* name, PyObject* found);
   void keep_absence(PyObject* owner, PyObject* dict);
+  // The same of a class: whether it is in the state that it was in.
+  bool is_class(PyObject* type) const;
+  void keep_class(PyObject* type);
 
  private:
   PyObject* found_ = nullptr;  // borrowed; read only while the dict is in its old state

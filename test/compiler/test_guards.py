@@ -249,6 +249,8 @@ BOX_CHANGES = {
     "list to subclass": lambda b: setattr(b, "numbers", Nines([1, 5])),
     "tuple": lambda b: setattr(b, "pair", (6, 8)),
     "new attribute": lambda b: setattr(b, "extra", 1),
+    "attribute of the class": lambda b: setattr(type(b), "extra", 2),
+    "attribute of a class and back": lambda b: (setattr(type(b), "extra", 2), delattr(type(b), "extra")),
     "dtype of the tensor": lambda b: setattr(b.x, "data", b.x.double()),
     "tensor resized": lambda b: b.x.resize_(2),
     "class of the tensor": lambda b: setattr(b, "x", b.x.as_subclass(Marked)),
@@ -332,6 +334,58 @@ def test_slots_and_descriptors_are_read_each_time():
     for n in (2, 2, 3, 2, 5):
         thing.n = n
         assert made(fb.ones(1)).item() == n
+
+
+def hierarchy():
+    class Top:
+        scale = 2
+
+        def go(self, x):
+            return x * self.scale
+
+        @property
+        def half(self):
+            return self.scale / 2
+
+    class Middle(Top):
+        pass
+
+    class Bottom(Middle):
+        def go(self, x):
+            return super().go(x) + self.half + getattr(self, "late", 0) + hasattr(self, "flag")
+
+    thing = Bottom()
+    return Box(x=fb.ones(2), thing=thing, bases=Bottom.__mro__)
+
+
+CLASS_CHANGES = {
+    "a base between": lambda b: setattr(b.bases[1], "scale", 10),
+    "the class": lambda b: setattr(b.bases[0], "scale", 10),
+    "the owner": lambda b: setattr(b.bases[2], "scale", 10),
+    "a method that super() finds": lambda b: setattr(b.bases[2], "go", lambda self, x: x - 9),
+    "a method before that": lambda b: setattr(b.bases[1], "go", lambda self, x: x - 8),
+    "a property": lambda b: setattr(b.bases[2], "half", property(lambda self: 70)),
+    "a property hidden": lambda b: setattr(b.bases[1], "half", 60),
+    "getattr's default": lambda b: setattr(b.bases[1], "late", 5),
+    "hasattr": lambda b: setattr(b.bases[2], "flag", 5),
+}
+
+
+@pytest.mark.parametrize("change", CLASS_CHANGES.values(), ids=CLASS_CHANGES)
+def test_a_change_anywhere_among_the_bases_is_seen(change):
+    def go(b):
+        return b.thing.go(b.x)
+
+    made = fb.compile(go, backend=Recorder())
+    b = hierarchy()
+    for _ in range(3):
+        assert same(go(b), made(b))
+    change(b)
+    for _ in range(3):
+        assert same(go(b), made(b))
+    if "flag" in b.bases[2].__dict__:
+        del b.bases[2].flag
+        assert same(go(b), made(b))
 
 
 # --- errors in guards ---------------------------------------------------------------------------------

@@ -93,8 +93,10 @@ class Attributes(Core):
         instance, kind = value.__self__, value.__self_class__
         bases = kind.__mro__[kind.__mro__.index(value.__thisclass__) + 1 :]
         for base in bases:
+            self._guard_lack_of_class(base, name)
             if name in base.__dict__:
                 found = base.__dict__[name]
+                self._adopt_of_class(base, name, found)
                 if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
                     self.call(found.fget, (instance,), {})
                     return
@@ -106,6 +108,7 @@ class Attributes(Core):
             raise Break(f"the property {name} of a class")
         found, owner = find(value, name)
         result = getattr(value, name)
+        self._guard_lack_of_bases(value, name, owner)
         if owner is not None:
             self._adopt_of_class(owner, name, found)
             if result is not found and not callable(result) and not self.tracker.origin_of(result):
@@ -121,6 +124,19 @@ class Attributes(Core):
         if not self.tracker.is_written(owner, name):
             self.tracker.adopt(found, origin)
 
+    def _guard_lack_of_bases(self, kind: type, name: str, owner: type | None) -> None:
+        """Guard that the classes which are asked before `owner` have no such attribute."""
+        for base in kind.__mro__:
+            if base is owner:
+                return
+            self._guard_lack_of_class(base, name)
+
+    def _guard_lack_of_class(self, base: type, name: str) -> None:
+        is_fixed = known.is_own(base) or base.__module__ == "builtins"
+        if not is_fixed and name not in base.__dict__:
+            place = self.tracker.constant(base)
+            self.tracker.guard(Constant(place, base.__qualname__), Check.ABSENT, name)
+
     def _load_of_object(self, value: Any, name: str) -> None:
         kind = type(value)
         getter = find(kind, "__getattribute__")[0]
@@ -129,6 +145,9 @@ class Attributes(Core):
             return
         found, owner = find(kind, name)
         if isinstance(found, property):
+            self._guard_lack_of_bases(kind, name, owner)
+            if owner is not None:
+                self._adopt_of_class(owner, name, found)
             self._load_property(value, name, found)
             return
         own = instance_dict(value)
@@ -150,6 +169,7 @@ class Attributes(Core):
 
     def _load_from_class(self, value: Any, name: str, found: Any, owner: Any) -> None:
         self._guard_absent(value, name)
+        self._guard_lack_of_bases(type(value), name, owner)
         self._adopt_of_class(owner, name, found)
         if isinstance(found, types.FunctionType):
             self.push(types.MethodType(found, value))
@@ -171,6 +191,7 @@ class Attributes(Core):
             self.tracker.guard(origin, Check.ABSENT, name)
 
     def _load_missing(self, value: Any, name: str) -> None:
+        self._guard_lack_of_bases(type(value), name, None)
         if isinstance(value, flambeau.nn.Module):
             own = value.__dict__
             for table in _MODULE_TABLES:

@@ -268,6 +268,10 @@ class Builtins(Attributes):
         return True
 
     def _guard_lack(self, value: Any, name: str) -> None:
+        found, owner = find(type(value), name)
+        self._guard_lack_of_bases(type(value), name, owner)
+        if owner is not None:
+            self._adopt_of_class(owner, name, found)
         if instance_dict(value) is not None:
             self._guard_absent(value, name)
 
