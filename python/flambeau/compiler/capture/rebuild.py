@@ -123,7 +123,7 @@ class Rebuilder:
         if isinstance(value, tuple) and hasattr(kind, "n_sequence_fields"):
             return lambda v: self.variable(f"{self.constant(type(v))}(({self._all(v)},))")
         if isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
-            return lambda v: self.variable(f"getattr({self.value(v.__self__)}, {v.__name__!r})")
+            return self._bound
         if kind.__module__ in _BUILTIN_ITERATORS and hasattr(value, "__next__"):
             return self._iterator
         if isinstance(value, BaseException):
@@ -143,6 +143,16 @@ class Rebuilder:
     def _method(self, value: types.MethodType) -> str:
         method = self.constant(types.MethodType)
         return self.variable(f"{method}({self.value(value.__func__)}, {self.value(value.__self__)})")
+
+    def _bound(self, value: Any) -> str:
+        """A method of a builtin class; a class of the program may have another one of this name."""
+        owner, name = value.__self__, value.__name__
+        for base in type(owner).__mro__:
+            found = base.__dict__.get(name)
+            is_method = isinstance(found, types.MethodDescriptorType | types.WrapperDescriptorType)
+            if is_method and found.__get__(owner) == value:
+                return self.variable(f"{self.constant(found)}.__get__({self.value(owner)})")
+        return self.variable(f"getattr({self.value(owner)}, {name!r})")
 
     def _cell(self, value: types.CellType) -> str:
         name = self.variable(f"{self.constant(types.CellType)}()")
