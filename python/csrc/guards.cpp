@@ -302,6 +302,8 @@ Step step_from(PyObject* given, size_t count) {
     check_type(PyTuple_CheckExact(object), "_Guards: expected a tuple");
   if (step.kind == Kind::Same || step.kind == Kind::Distinct) {
     step.values = places_from(object, count);
+    check_value(step.kind != Kind::Same || step.values.size() == 1,
+                "_Guards: expected one other value, got ", step.values.size());
     return step;
   }
   check_type(step.kind != Kind::Attribute || PyUnicode_Check(object),
@@ -312,7 +314,11 @@ Step step_from(PyObject* given, size_t count) {
     PyUnicode_InternInPlace(&name);
     step.object = Ref(name);
   }
-  if (PyLong_CheckExact(object)) step.number = std::max<int64_t>(integer_from(object), -1);
+  if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    step.number = overflow != 0 ? -1 : std::max<int64_t>(number, -1);
+  }
   if (step.kind == Kind::Tensor) {
     check_type(Py_TYPE(object) == tensor_guard_type, "_Guards: expected a _TensorGuard");
     step.tensor = reinterpret_cast<TensorGuardObject*>(object)->facts;

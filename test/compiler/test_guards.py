@@ -3,6 +3,7 @@
 import collections
 import gc
 import random
+import sys
 import weakref
 
 import flambeau as fb
@@ -270,6 +271,33 @@ def test_a_change_anywhere_among_the_bases_is_seen(change):
         assert same(go(b), made(b))
 
 
+@pytest.mark.parametrize("key", [2**70, -(2**70), -1, 0, True, None, "a"])
+def test_keys_of_any_kind_are_read(key):
+    made = fb.compile(lambda x, table: x * table[key], backend=Recorder())
+    for value in (1, 2, 2, 1):
+        assert made(fb.ones(1), {key: value}).item() == value
+    assert not program(made).is_given_up
+
+
+def test_elements_from_the_end_are_read():
+    made = fb.compile(lambda x, values, pair: x * values[-1] + pair[-2], backend=Recorder())
+    for values in ([1, 2], [1, 3], [1, 3], [3]):
+        assert made(fb.ones(1), values, (5, 6)).item() == values[-1] + 5
+
+
+def test_guards_keep_no_reference_to_what_they_see():
+    kind, key = type("Seen", (), {}), object()
+    owner, table = kind(), {key: 1, "k": key}
+    owner.__dict__["table"] = table
+    check = guards(("attribute", 0, "table"), ("item", 1, "k"), ("type", 0, kind), outputs=(1, 2))
+    check(owner)
+    before = [sys.getrefcount(o) for o in (owner, table, key, kind)]
+    for _ in range(100):
+        assert check(owner) == (table, key)
+        assert check(table) is None
+    assert [sys.getrefcount(o) for o in (owner, table, key, kind)] == before
+
+
 # --- errors in guards ---------------------------------------------------------------------------------
 
 
@@ -319,6 +347,7 @@ STEPS = {
     "attribute without a name": [("attribute", 0, 3)],
     "distinct without values": [("distinct", 0, 3)],
     "same with a value that is not there": [("same", 0, (5,))],
+    "same with no other value": [("same", 0, ())],
     "keys that are no tuple": [("keys", 0, ["a"])],
     "tensor without a guard": [("tensor", 0, fb.ones(1))],
 }
