@@ -1,9 +1,13 @@
 #include "aten/transforms/functional.h"
 
+#include <algorithm>
+
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 #include "aten/core/sparse.h"
+#include "aten/dispatch/assign.h"
 #include "aten/transforms/calls.h"
+#include "c10/core/wrapper_data.h"
 #include "torchgen_out/aten/copy_ops.h"
 #include "torchgen_out/aten/unary_ops.h"
 #include "torchgen_out/aten/view_ops.h"
@@ -319,26 +323,40 @@ Stack arguments_for(const OperatorEntry& functional, const OperatorEntry& op, co
   return arguments;
 }
 
+Tensor stand_in_for(const Tensor& t) {
+  const ViewGeometry geometry = geometry_of(t, 0);
+  const Tensor meta = stand_in(geometry, extent_from(geometry));
+  meta.impl()->remove_keys(kLazyKeys);
+  meta.impl()->set_wrapped_number(t.impl()->is_wrapped_number());
+  return meta;
+}
+
+// Whether the operator has errors of its own on meta tensors. Those of an out= form of a composite
+// are the functional form's and those of `assign_out`; without inputs there is no device to change.
+bool has_checks(const OperatorEntry& op) {
+  if (!op.call_boxed || !op.kernel_at(static_cast<int>(DispatchKey::Meta))) return false;
+  const std::span<const ArgumentTraits> inputs = op.traits->functional->traits->arguments;
+  return !op.traits->is_composite && std::any_of(inputs.begin(), inputs.end(), [](const auto& a) {
+    return a.kind != ArgumentKind::Other;
+  });
+}
+
 // Errors of the operator, whose functional form may accept more.
 void check_on_meta(const OperatorEntry& op, const Stack& stack) {
-  if (!op.call_boxed || !op.kernel_at(static_cast<int>(DispatchKey::Meta))) return;
   Stack metas = stack;
   bool is_plain = true;
   each_tensor(metas, [&](Tensor& t, int) {
     is_plain = is_plain && !is_sparse(t);
     if (!is_plain) return;
-    const ViewGeometry geometry = geometry_of(t, 0);
-    const Tensor meta = stand_in(geometry, extent_from(geometry));
-    meta.impl()->remove_keys(kLazyKeys);
-    meta.impl()->set_wrapped_number(t.impl()->is_wrapped_number());
-    t = meta;
+    t = stand_in_for(t);
   });
   if (is_plain) call_on_meta(op, metas);
 }
 
 void write_by_form(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, int64_t level) {
   const OperatorEntry& functional = *op.traits->functional;
-  check_on_meta(op, stack);
+  const bool checks = has_checks(op);
+  if (checks) check_on_meta(op, stack);
   Stack results = arguments_for(functional, op, stack);
   run_functional(functional, keys, results, level);
   const bool is_view = viewed_argument(functional, 0) >= 0;
@@ -349,6 +367,10 @@ void write_by_form(const OperatorEntry& op, DispatchKeySet keys, Stack& stack, i
     if (is_view) {
       become(target, results[i].tensor(), level);
     } else {
+      if (!checks) {
+        Tensor out = stand_in_for(target);
+        assign_out(op.name, out, stand_in_for(results[i].tensor()));
+      }
       Functional* const result = functional_at(results[i].tensor(), level);
       write(target, result ? updated(*result) : results[i].tensor(), level);
     }
@@ -394,7 +416,16 @@ void functionalize(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   run_functional(op, keys, stack, kNoLayer);
 }
 
+// Composites read numbers on the host.
+void* data_of(const TensorImpl& impl) {
+  const auto* const wrapper = static_cast<const Wrapper*>(impl.wrapper());
+  if (!wrapper->is_functional) return nullptr;
+  const Tensor& value = updated(const_cast<Functional&>(static_cast<const Functional&>(*wrapper)));
+  return value.strides() == impl.strides() && !is_batched(value) ? value.impl()->data() : nullptr;
+}
+
 [[maybe_unused]] const bool installed = [] {
+  c10::wrapper_data = data_of;
   set_boxed_fallback(DispatchKey::Functionalize, functionalize);
   return true;
 }();
@@ -425,6 +456,10 @@ const Tensor& updated(Functional& functional) {
   if (functional.generation != root_of(functional).generation)
     below(functional.level, [&] { refreshed(functional); });
   return functional.value;
+}
+
+bool have_one_root(const Functional& a, const Functional& b) {
+  return &root_of(const_cast<Functional&>(a)) == &root_of(const_cast<Functional&>(b));
 }
 
 bool was_written(const Functional& functional) {

@@ -33,6 +33,8 @@ Functional* functional_at(const Tensor& t, int64_t level);
 Tensor make_functional(const Tensor& value, int64_t level);
 // The elements after all writes.
 const Tensor& updated(Functional& functional);
+// Whether they are aliases.
+bool have_one_root(const Functional& a, const Functional& b);
 // Whether the tensor or what it views was written.
 bool was_written(const Functional& functional);
 

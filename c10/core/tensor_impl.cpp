@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "c10/core/small_blocks.h"
+#include "c10/core/wrapper_data.h"
 
 namespace flambeau::c10 {
 
@@ -64,7 +65,12 @@ bool strides_follow(IntArrayRef sizes, IntArrayRef strides, ArrayRef<int64_t> or
 
 }  // namespace
 
+void* (*wrapper_data)(const TensorImpl& wrapper) = nullptr;
+
 void* TensorImpl::no_data() const {
+  if (wrapper_ && wrapper_data && numel_ > 0) {
+    if (void* const data = wrapper_data(*this)) return data;
+  }
   check(numel_ == 0 || !wrapper_,
         "vmap: .item() and its like cannot read elements of a batched Tensor, which stands for a "
         "whole batch and has no single value");

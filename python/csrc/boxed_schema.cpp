@@ -316,7 +316,7 @@ IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedS
       if (!PyList_Check(o) && !PyTuple_Check(o)) fail_result(o, by, "a list of Tensors");
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
         PyObject* const item = PySequence_Fast_GET_ITEM(o, i);
-        if (!is_tensor(item)) fail_result(item, by, "a list of Tensors");
+        if (item != Py_None && !is_tensor(item)) fail_result(item, by, "a list of Tensors");
       }
       return IValue(tensors_from(o, by.op.name));
     }

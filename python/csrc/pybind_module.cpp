@@ -386,6 +386,10 @@ void add_functionalization(py::module_& m) {
     const Functional* const functional = functional_of(o);
     return functional && was_written(*functional);
   });
+  m.def("_have_one_root", [](py::handle a, py::handle b) {
+    const Functional *const one = functional_of(a), *const other = functional_of(b);
+    return one && other && have_one_root(*one, *other);
+  });
   m.def("_updated_value", [](py::handle o) {
     Functional* const functional = functional_of(o);
     check(functional, "_from_functional_tensor: expected a functional tensor, got an ordinary one");

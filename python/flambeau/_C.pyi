@@ -332,6 +332,7 @@ _innermost_layer: Any
 _is_cow_tensor: Any
 _is_ndarray: Any
 _is_functional: Any
+_have_one_root: Any
 _is_numpy_scalar: Any
 _is_torch_function_all_disabled: Any
 _is_torch_function_enabled: Any

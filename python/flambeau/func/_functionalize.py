@@ -44,16 +44,43 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         given, spec = tree_flatten((args, kwargs))
         with Layer("functionalize", copies_views=remove == "mutations_and_views") as layer:
             inside = [_C._make_functional(a, layer.level) if isinstance(a, Tensor) else a for a in given]
+            arguments = [_Argument(a, b) for a, b in zip(given, inside, strict=True) if _C._is_functional(b)]
             inner_args, inner_kwargs = tree_unflatten(inside, spec)
             results = tree_map(_Results(layer, inside, given), func(*inner_args, **inner_kwargs))
-            written = [
-                (a, layer.take_off(b)[0]) for a, b in zip(given, inside, strict=True) if _C._was_written(b)
-            ]
-        for target, value in written:
-            _write(target, value)
+            for argument in arguments:
+                argument.read(layer)
+        for argument in arguments:
+            argument.write()
         return results
 
     return wrapped
+
+
+class _Argument:
+    """An argument of the function, and what the function did to it."""
+
+    def __init__(self, given: Tensor, inside: Tensor) -> None:
+        self._given, self._inside = given, inside
+        self._memory = inside.data  # an alias: in-place views of `inside` leave it as it is
+
+    def read(self, layer: Layer) -> None:
+        """Take the values, at the end of the layer."""
+        inside, memory = self._inside, self._memory
+        self._is_alias = _C._have_one_root(inside, memory)
+        self._written = layer.take_off(memory)[0] if _C._was_written(memory) else None
+        self._replaced = None if self._is_alias else layer.take_off(inside)[0]
+        self._is_turned = inside.shape != memory.shape or inside.stride() != memory.stride()
+
+    def write(self) -> None:
+        """Do to the given tensor what the function did to the functional one."""
+        given, inside, memory = self._given, self._inside, self._memory
+        if self._written is not None:
+            given.copy_(self._written)
+        if self._replaced is not None:
+            given.resize_(self._replaced.shape).copy_(self._replaced)
+        elif self._is_turned:
+            offset = given.storage_offset() + inside.storage_offset() - memory.storage_offset()
+            given.as_strided_(inside.shape, inside.stride(), offset)
 
 
 class _Results:
@@ -70,9 +97,3 @@ class _Results:
         if given is not None and given.shape == result.shape and given.stride() == result.stride():
             return given
         return self._layer.take_off(result)[0]
-
-
-def _write(target: Tensor, value: Tensor) -> None:
-    if target.shape != value.shape:
-        target.resize_(value.shape)
-    target.copy_(value)
