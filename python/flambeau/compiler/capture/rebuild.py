@@ -148,7 +148,7 @@ class Rebuilder:
         """A method of a builtin class; a class of the program may have another one of this name."""
         owner, name = value.__self__, value.__name__
         for base in type(owner).__mro__:
-            found = base.__dict__.get(name)
+            found: Any = base.__dict__.get(name)
             is_method = isinstance(found, types.MethodDescriptorType | types.WrapperDescriptorType)
             if is_method and found.__get__(owner) == value:
                 return self.variable(f"{self.constant(found)}.__get__({self.value(owner)})")
