@@ -57,17 +57,17 @@ def _entries(t: torch.Tensor) -> list[torch.Tensor]:
 def _caller(op: Callable[..., Any], values: Any, convert: Callable[[Any], Any]) -> Callable[..., Any]:
     def call(*tensors: Any) -> Any:
         args, kwargs = _filled(values, iter(tensors))
-        return _results(op(*convert(args), **convert(kwargs)))
+        return results_of(op(*convert(args), **convert(kwargs)))
 
     return call
 
 
-def _results(value: Any) -> tuple[Any, ...]:
+def results_of(value: Any) -> tuple[Any, ...]:
     """All tensors that came back."""
     if isinstance(value, torch.Tensor | flambeau.Tensor):
         return (value,)
     if isinstance(value, tuple | list):
-        return tuple(t for v in value for t in _results(v))
+        return tuple(t for v in value for t in results_of(v))
     if value is None:
         return ()
     raise Different(f"a result of type {type(value).__name__}")

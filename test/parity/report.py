@@ -21,6 +21,7 @@ CHECKS = {
     "second": "  second order",
     "tangent": "  forward mode",
     "vmap": "operators that PyTorch's vmap takes: vmap against a loop",
+    "functionalised": "operators under functionalize against the operators",
     "error": "error inputs: same type of exception",
     "wrong": "samples changed in one argument, refused by PyTorch: same exception",
     "changed": "samples changed in one argument, accepted by PyTorch: same result",
@@ -59,7 +60,7 @@ def _counted(name: str, cells: dict[str, Any]) -> list[tuple[str, bool]]:
     for forms in dtypes.values():
         found.append(("forward", all(forms.values())))
         found += forms.items()
-    for check in ("backward", "second", "tangent", "vmap"):
+    for check in ("backward", "second", "tangent", "vmap", "functionalised"):
         held = [not cell["failed"] for key, cell in cells.items() if key.split()[0] == check]
         if held:
             found.append((check, all(held)))
@@ -96,8 +97,8 @@ INTRODUCTION = """# Parity with PyTorch
 
 `make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It tests
 up to 12 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 that the
-entry lists, derivatives in float64 and complex128 along random directions, and vmap in float32, over
-each tensor and over all tensors. The same rules apply to every entry.
+entry lists, derivatives in float64 and complex128 along random directions, vmap in float32, over
+each tensor and over all tensors, and functionalize in float32. The same rules apply to every entry.
 
 A result that differs from PyTorch's still agrees in four cases. A result of a half type agrees if
 PyTorch computes it in float64 from the same numbers. Indices agree if the elements at these indices are

@@ -10,7 +10,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from workers import serve
 
-from . import batches, checks, derivatives, wrong_calls
+from . import batches, checks, derivatives, functionalised, wrong_calls
 
 
 def _verdicts(op: Any) -> dict[str, Any]:
@@ -20,6 +20,7 @@ def _verdicts(op: Any) -> dict[str, Any]:
     for run in (derivatives.backward, derivatives.tangent):
         plan += [(run, name) for name in derivatives.GRADIENT_DTYPES]
     plan += [(batches.batched, name) for name in batches.DTYPES]
+    plan += [(functionalised.functionalised, name) for name in functionalised.DTYPES]
     plan.append((checks.errors, "float32"))
     supported = op.supported_dtypes("cpu")
     first = next((name for name in checks.DTYPES if getattr(torch, name) in supported), "float32")
