@@ -93,7 +93,7 @@ def values(rng: np.random.Generator, sizes: Sequence[int], dtype: str) -> Any:
         whole = rng.integers(low, 20, n, dtype=np.int64)
         return flambeau.tensor(whole).reshape(sizes).to(target)
     reals = rng.standard_normal(n) * 3
-    for special in (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, 1e38, 1e-40):
+    for special in (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, 3e4, 1e-40):
         reals[rng.random(n) < 0.02] = special
     real = flambeau.tensor(reals).reshape(sizes)
     if not target.is_complex:
@@ -155,14 +155,14 @@ def is_even(operator: Operator) -> bool:
     even either: a sum of two NaN has the sign of one of them, and which one is not defined.
     """
     inexact = [dtype for dtype in DTYPES if "float" in dtype or "complex" in dtype]
-    return all(_is_even(operator, dtype, seed) for dtype in inexact for seed in range(8))
+    return all(_is_even(operator, dtype, seed) for dtype in inexact for seed in range(3))
 
 
 def _is_even(operator: Operator, dtype: str, seed: int) -> bool:
     rng = np.random.default_rng(seed)
     step = random_step(rng, operator, [None] * len(operator.arguments))
     step.places = [i if a.kind == "Tensor" else None for i, a in enumerate(operator.arguments)]
-    given = [values(rng, [MULTIPLE * 2], dtype) for _ in operator.arguments]
+    given = [values(rng, [MULTIPLE * 8], dtype) for _ in operator.arguments]
     try:
         whole = step.run(given)
         if bits(whole) != bits(step.run([with_negative_nan(g) for g in given])):

@@ -1,7 +1,9 @@
 #pragma once
 // Fused groups of pointwise operators: recorded once, then run block by block through the loops of
-// the operators, so that intermediate results stay in the L1 cache. Nothing is compiled. Results
-// are bit for bit those of the operators called one by one: each step rounds to its result dtype.
+// the operators, so that intermediate results stay in the L1 cache. Nothing is compiled. Each step
+// rounds to its result dtype, so that results are bit for bit those of the operators called one by
+// one. Functions of the C library are the exception: the last elements of a loop, which do not fill
+// a vector, may differ in the last bits, and where loops end depends on strides in either way.
 #include <memory>
 #include <mutex>
 #include <string>

@@ -68,12 +68,12 @@ def random_case(seed):
 @pytest.mark.parametrize("part", range(4))
 def test_random_programs(part):
     seen = 0
-    for seed in range(part, 640, 4):
+    for seed in range(part, 400, 4):
         program = random_case(seed)
         if program.steps:
             checked(program)
             seen += len(program.steps)
-    assert seen > 500
+    assert seen > 300
 
 
 def test_all_pointwise_operators_are_found():
@@ -146,7 +146,7 @@ def test_geometry_may_change():
 
 
 def test_steps_of_smaller_sizes():
-    """Values of several sizes, smaller ones feed larger ones and are results themselves."""
+    """Values of several sizes: smaller ones feed larger ones and are results themselves."""
 
     def tree(column, row, number):
         a = aten.exp.default(column)  # [50, 1]
