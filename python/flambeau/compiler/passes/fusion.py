@@ -10,10 +10,9 @@ from flambeau.compiler.ir.dependences import Dependences, overload_of
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
-_MOST_ARRAYS = 16  # inputs and results of one group: kMaxFusedArrays in aten/cpu/fused.h
+_MOST_ARRAYS = 16  # inputs and results of one group: their blocks share the L1 cache
 _MOST_STEPS = 64
 _LEAST_ELEMENTS = 4096
-_SHORT = (flambeau.bfloat16, flambeau.float16)
 
 
 @dataclass
@@ -140,9 +139,6 @@ def _divided(nodes: list[Node]) -> list[Group]:
 def pays(group: Group) -> bool:
     """Whether one loop for a group is quicker than its operators one by one.
 
-    Below some thousand elements what single operators leave in memory is in the cache as well. Elements of
-    16 bits are converted before and after each operator, which takes longer than their way through memory.
+    Below some thousand elements what single operators leave in memory is in the cache as well.
     """
-    first = group.nodes[0].meta["val"]
-    is_converted = any(n.meta["val"].dtype in _SHORT for n in group.nodes)
-    return bool(first.numel() >= _LEAST_ELEMENTS) and not is_converted
+    return bool(group.nodes[0].meta["val"].numel() >= _LEAST_ELEMENTS)
