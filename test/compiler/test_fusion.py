@@ -339,3 +339,50 @@ def test_reasons_are_counted():
     fb.compile(lambda x: x.view(-1))(t(2, 2))
     assert sum(counters["fusion"].values()) > 0
     assert backend.GAIN == "gain"
+
+
+# --- FLAMBEAU_VERIFY ------------------------------------------------------------------------------------
+
+
+def test_verified_programs_run_as_they_do_else(monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_VERIFY", "1")
+    check(lambda x, y: F.dropout(x.sin() * 2 + y, 0.5) * y, t(4, 5), t(5))
+
+    def write(x, y):
+        y.add_(x)
+        return (x * 2 + y).relu(), x
+
+    check(write, t(4, grad=False), t(4, grad=False))
+
+
+def wrong(graph, inputs, change):
+    return lambda *given: change(graph.forward(*given), given)
+
+
+CHANGES = {
+    "result 0": lambda out, given: (out[0] + 1, *out[1:]),
+    "result 1": lambda out, given: (out[0], out[1] + 1),
+    "like": lambda out, given: (out[0].double(), *out[1:]),
+    "input 0": lambda out, given: given[0].add_(1) is None or out,
+    "random numbers": lambda out, given: fb.rand(1) is None or out,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_differences_are_reported(what, monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_VERIFY", "1")
+    compiled = fb.compile(
+        lambda x: (x * 2, x.long()), backend=lambda graph, inputs: wrong(graph, inputs, CHANGES[what])
+    )
+    x = fb.ones(3)
+    compiled(x)  # recorded
+    with pytest.raises(RuntimeError, match=f"compile: expected .*{what}"):
+        compiled(x)
+
+
+def test_an_exception_of_the_program_is_its_own(monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_VERIFY", "1")
+    compiled = fb.compile(lambda x: (x + 1) // x * 2)
+    compiled(fb.tensor([1, 2]))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        compiled(fb.tensor([1, 0]))

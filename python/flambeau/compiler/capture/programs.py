@@ -14,7 +14,7 @@ from flambeau._dynamo.eval_frame import is_dynamo_supported
 from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, Unsupported
 from flambeau._dynamo.utils import counters
 from flambeau.compiler import set_stance
-from flambeau.compiler.capture import calls
+from flambeau.compiler.capture import calls, verify
 from flambeau.compiler.capture.binders import binder, signature_of
 from flambeau.compiler.capture.frames import Frame, variables
 from flambeau.compiler.capture.guards import Check
@@ -203,6 +203,8 @@ class Program:
             raise BackendCompilerFailed(
                 f"compile: expected the backend to return a function, got {type(compiled).__name__}"
             )
+        if verify.is_asked_for():
+            return verify.verified(graph, compiled, self.function.__qualname__)
         return compiled
 
     def _note_break(self, machine: Machine) -> None:
