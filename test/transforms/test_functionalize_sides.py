@@ -173,6 +173,18 @@ def errors(torch):
 
 
 @scenario
+def a_network_in_training(torch):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.ReLU(inplace=True), torch.nn.Linear(3, 2))
+    state = {k: torch.ones_like(v) for k, v in net.state_dict().items()}
+    net.double()
+    state = {k: v.double() if v.is_floating_point() else v for k, v in state.items()}
+    x = torch.arange(12.0, dtype=torch.float64).view(4, 3).cos()
+    f = torch.func.functionalize(lambda s, t: torch.func.functional_call(net, s, (t,)))
+    return [t.double().round(decimals=9) for t in [f(state, x), *state.values()]]
+
+
+@scenario
 def other_transforms(torch):
     func = torch.func
 
