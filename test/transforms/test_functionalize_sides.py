@@ -1,6 +1,7 @@
 """functionalize against eager execution and PyTorch: values, effects, and what a mode sees."""
 
 import random
+import threading
 
 import flambeau as fb
 import pytest
@@ -312,6 +313,61 @@ def test_a_tensor_that_escapes_has_its_last_elements():
 
     fb.func.functionalize(f)(fb.zeros(2, 2))
     assert (kept[0] + 0).tolist() == [1, 1, 1, 1]
+
+
+def test_escaped_tensors_remain_aliases_of_each_other():
+    kept = []
+
+    def f(x):
+        kept.extend([x, x.view(-1)])
+        x.add_(1)
+
+    given = fb.zeros(2, 2)
+    fb.func.functionalize(f)(given)
+    x, flat = kept
+    flat[0].add_(4)
+    assert x.tolist() == [[5, 1], [1, 1]]
+    assert given.tolist() == [[1, 1], [1, 1]]
+
+
+def test_another_thread_gets_an_error():
+    errors = []
+
+    def write(x):
+        try:
+            x.add_(1)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    def f(x):
+        thread = threading.Thread(target=write, args=(x,))
+        thread.start()
+        thread.join()
+        return x.clone()
+
+    assert fb.func.functionalize(f)(fb.zeros(2)).tolist() == [0, 0]
+    assert "not active here" in errors[0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda torch: torch.zeros(5, 0),
+        lambda torch: torch.zeros(()),
+        lambda torch: torch.arange(6.0)[::2],
+        lambda torch: torch.arange(6.0)[2:],
+        lambda torch: torch.ones(2, 3).t(),
+        lambda torch: torch.full((2,), float("nan")),
+    ],
+)
+def test_arguments_of_any_layout(given):
+    def f(x):
+        x.unsqueeze(0).mul_(3)
+        return x.reshape(-1).add(1)
+
+    x, y = given(fb), given(fb)
+    for remove in REMOVE:
+        assert is_equal([fb.func.functionalize(f, remove=remove)(x), x], [f(y), y])
 
 
 test_as_in_pytorch = scenario.test()
