@@ -1,6 +1,11 @@
 #include "c10/core/device.h"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <iterator>
+
+#include "c10/core/private_device.h"
 
 namespace flambeau::c10 {
 namespace {
@@ -10,6 +15,13 @@ constexpr const char* kDeviceNames[kNumDeviceTypes] = {
     "hip", "ve",   "fpga", "maia",          "xla", "lazy", "vulkan", "mps",    "hpu",    "mtia"};
 constexpr const char* kFormatNames[] = {"contiguous_format", "preserve_format", "channels_last",
                                         "channels_last_3d"};
+
+// The name that replaces "privateuseone"; set once, never freed, because name_of() hands it out.
+std::atomic<const char*> private_name{nullptr};
+std::atomic<bool> private_module{false};
+// Devices whose names the private backend cannot take.
+constexpr std::array<std::string_view, 7> kInTree = {"cpu", "cuda", "meta", "xpu",
+                                                     "hip", "mps",  "mtia"};
 
 // -1 unless `text` is a decimal number below 128 without leading zeros.
 int parse_index(std::string_view text) {
@@ -22,9 +34,40 @@ int parse_index(std::string_view text) {
   return value < 128 ? value : -1;
 }
 
+// The device type of a name, or -1. The name given to PrivateUse1 comes before those of the table.
+int type_named(std::string_view kind) {
+  const char* given = private_name.load(std::memory_order_acquire);
+  if (given && kind == given) return static_cast<int>(DeviceType::PrivateUse1);
+  const auto* const found = std::find(std::begin(kDeviceNames), std::end(kDeviceNames), kind);
+  return found == std::end(kDeviceNames) ? -1 : static_cast<int>(found - kDeviceNames);
+}
+
 }  // namespace
 
-const char* name_of(DeviceType t) { return kDeviceNames[static_cast<int>(t)]; }
+const char* name_of(DeviceType t) {
+  if (t == DeviceType::PrivateUse1) {
+    if (const char* name = private_name.load(std::memory_order_acquire)) return name;
+  }
+  return kDeviceNames[static_cast<int>(t)];
+}
+
+void rename_private_device(std::string_view name) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  check(!name.empty() && std::all_of(name.begin(), name.end(), is_plain),
+        "rename_privateuse1_backend: expected a name of lower-case letters and '_', got '", name,
+        "'");
+  check(std::find(kInTree.begin(), kInTree.end(), name) == kInTree.end(),
+        "rename_privateuse1_backend: expected a name that no in-tree device has, got '", name, "'");
+  const char* old = nullptr;
+  char* copy = new char[name.size() + 1]();
+  std::copy(name.begin(), name.end(), copy);
+  if (private_name.compare_exchange_strong(old, copy, std::memory_order_acq_rel)) return;
+  delete[] copy;
+  check(name == old, "rename_privateuse1_backend: the name has already been set to '", old,
+        "', got '", name, "'");
+}
+
+void note_private_module() { private_module.store(true, std::memory_order_release); }
 
 void fail_no_backend(DeviceType t, ErrorKind otherwise) {
   switch (t) {
@@ -34,8 +77,12 @@ void fail_no_backend(DeviceType t, ErrorKind otherwise) {
       fail(ErrorKind::Assertion, "flambeau is not compiled with XPU enabled");
     case DeviceType::MTIA:
       fail(ErrorKind::Assertion, "flambeau is not compiled with MTIA enabled");
-    case DeviceType::HPU:
     case DeviceType::PrivateUse1:
+      if (private_module.load(std::memory_order_acquire))
+        fail(ErrorKind::NotImplemented, "device ", name_of(t),
+             ": its module is registered, but no allocator and no kernel that the call needs");
+      [[fallthrough]];
+    case DeviceType::HPU:
       fail(ErrorKind::ModuleNotFound, "No module named 'flambeau.", name_of(t),
            "': this build has no backend for the device");
     case DeviceType::MKLDNN:
@@ -54,9 +101,8 @@ const char* name_of(MemoryFormat f) { return kFormatNames[static_cast<int>(f)]; 
 
 Device Device::parse(std::string_view text) {
   const size_t colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  for (int t = 0; t < static_cast<int>(std::size(kDeviceNames)); ++t) {
-    if (kind != kDeviceNames[t]) continue;
+  const int t = type_named(text.substr(0, colon));
+  if (t >= 0) {
     if (colon == std::string_view::npos) return Device(static_cast<DeviceType>(t));
     const int index = parse_index(text.substr(colon + 1));
     check(index >= 0, "Invalid device string: '", text,

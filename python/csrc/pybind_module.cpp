@@ -21,6 +21,7 @@
 #include "aten/transforms/functional.h"
 #include "c10/core/allocator.h"
 #include "c10/core/isa.h"
+#include "c10/core/private_device.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/numpy_types.h"
@@ -262,7 +263,8 @@ DeviceType device_type_from(py::handle o, const char* function) {
 // PyTorch's autocast knows these devices; without kernels for them it is never on.
 bool is_device_without_kernels(py::handle o) {
   if (!PyUnicode_Check(o.ptr())) return false;
-  for (const char* name : {"mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia", "privateuseone"}) {
+  for (const char* name : {"mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia", "privateuseone",
+                           name_of(DeviceType::PrivateUse1)}) {
     if (PyUnicode_CompareWithASCIIString(o.ptr(), name) == 0) return true;
   }
   return false;
@@ -280,6 +282,16 @@ void enable_autocast(py::handle device, py::handle enabled) {
              "set_autocast_enabled(): argument 'enabled' must be bool, not ",
              Py_TYPE(enabled.ptr())->tp_name);
   autocast::set_enabled(device_type_from(device, "set_autocast_enabled"), enabled.ptr() == Py_True);
+}
+
+void add_private_device(py::module_& m) {
+  m.def("_rename_privateuse1_backend", [](py::handle name) {
+    check(PyUnicode_Check(name.ptr()), "rename_privateuse1_backend: expected a str, got ",
+          Py_TYPE(name.ptr())->tp_name);
+    rename_private_device(py::cast<std::string>(name));
+  });
+  m.def("_get_privateuse1_backend_name", [] { return name_of(DeviceType::PrivateUse1); });
+  m.def("_note_privateuse1_module", [] { note_private_module(); });
 }
 
 void add_autocast(py::module_& m) {
@@ -463,6 +475,7 @@ void add_pybind_module(PyObject* module) {
   add_settings(m);
   add_memory(m);
   add_generator(m);
+  add_private_device(m);
   add_autocast(m);
   add_transforms(m);
   add_functionalization(m);

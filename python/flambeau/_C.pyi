@@ -322,6 +322,7 @@ _functions: Any
 _get_default_device: Any
 _get_function_stack_at: Any
 _get_grad_modes: Any
+_get_privateuse1_backend_name: Any
 _get_torch_function_state: Any
 _has_buffer: Any
 _has_torch_function: Any
@@ -344,6 +345,7 @@ _make_dual: Any
 _make_functional: Any
 _make_tracked: Any
 _nn: Any
+_note_privateuse1_module: Any
 _operator_schemas: Any
 _overridable: Any
 _overrides: Any
@@ -359,6 +361,7 @@ _push_on_torch_function_stack: Any
 _push_operator_mode: Any
 _push_saved_tensors_hooks: Any
 _rebuild: Any
+_rename_privateuse1_backend: Any
 _result_type: Any
 _set_anomaly: Any
 _set_default_device: Any

@@ -66,10 +66,6 @@ _top.events
 _top.compiled
   def load_compiled_function
 """,
-    "flambeau has no backends that are written elsewhere": """
-utils.backend_registration
-  def generate_methods_for_privateuse1_backend rename_privateuse1_backend
-""",
     "flambeau keeps no layout of oneDNN": """
 utils.mkldnn
   class MkldnnBatchNorm MkldnnConv1d MkldnnConv2d MkldnnConv3d MkldnnLinear MkldnnPrelu
@@ -95,7 +91,6 @@ masked.maskedtensor.creation
 """,
     "flambeau has no accelerator": """
 _top.devices
-  def get_device_module
   error AcceleratorError=RuntimeError FatalError=RuntimeError
 """,
     "flambeau has no symbolic sizes": """

@@ -17,6 +17,7 @@ TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
 . Stream=_state.streams Event=_state.streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit
 . FileCheck=testing
+. get_device_module=_state.device_modules _register_device_module=_state.device_modules
 . DisableTorchFunction=_state.function_state DisableTorchFunctionSubclass=_state.function_state
 . native_norm=_object.sparse
 . indices_copy=_object.sparse values_copy=_object.sparse crow_indices_copy=_object.sparse

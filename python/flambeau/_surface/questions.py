@@ -25,11 +25,6 @@ def _cuda_getDeviceCount() -> int:
     return 0
 
 
-def _get_privateuse1_backend_name() -> str:
-    """Return the name of the device kind that is kept for extensions."""
-    return "privateuseone"
-
-
 def _get_accelerator(check: bool | None = None) -> Any:
     """Return the CPU device, which means that there is no accelerator."""
     from flambeau._C import device

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 MAP_LOCATION = Callable[[Any, str], Any] | flambeau.device | str | os.PathLike[str] | dict[str, str] | None
@@ -243,7 +243,7 @@ def _dispatch_sqrt(x: Any) -> Any:
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     """Return the devices whose steps can be captured in a graph."""
-    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+    return ["cuda", "xpu", "hpu", _C._get_privateuse1_backend_name(), *(["xla"] if supports_xla else [])]
 
 
 # --- data and checkpoints --------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau import _C
 from flambeau._C import Tensor, device
 from flambeau._loading.lazy import attributes
 
@@ -37,12 +38,12 @@ def _group_tensors_by_device_and_dtype(tensorlistlist: list[Any], with_indices: 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
     """Return the kinds of accelerators whose operators on lists are kernels."""
-    return ["cuda", "xpu", "mtia", "privateuseone"]
+    return ["cuda", "xpu", "mtia", _C._get_privateuse1_backend_name()]
 
 
 def _get_fused_kernels_supported_devices() -> list[str]:
     """Return the kinds of devices with fused optimizers."""
-    return ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+    return ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", _C._get_privateuse1_backend_name()]
 
 
 def _device_has_foreach_support(device: device) -> bool:
