@@ -143,5 +143,27 @@ def lists_of_devices_have_the_name(torch):
     return [["abacus" in names, "privateuseone" in names] for names in lists]
 
 
+def kernels_are_registered_by_the_name(torch):
+    torch.utils.rename_privateuse1_backend("abacus")
+    library, has = torch.library, torch._C._dispatch_has_kernel_for_dispatch_key
+    library.define("private_device::twice", "(Tensor x) -> Tensor")
+    found = [has("private_device::twice", "PrivateUse1"), torch._C._dispatch_key_for_device("abacus")]
+
+    @library.custom_op("private_device::triple", mutates_args=(), device_types="cpu")
+    def triple(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    found += [has(name, "PrivateUse1") for name in ("private_device::triple", "private_device::twice")]
+    library.register_kernel("private_device::triple", "abacus", lambda x: x + x + x)
+    library.impl("private_device::twice", "PrivateUse1", lambda x: x + x)
+    for name in ("private_device::triple", "private_device::twice"):
+        found += [has(name, "PrivateUse1"), raised(library.get_kernel, name, "PrivateUse1")]
+    return [
+        *found,
+        raised(library.get_kernel, "private_device::twice", "CPU"),
+        triple(torch.ones(2)).tolist(),
+    ]
+
+
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[2]](import_module(sys.argv[1]))))

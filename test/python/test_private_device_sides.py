@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("private_device_program.py")
 PROGRAMS = (
     "names name_of_a_kind_without_backend tensors_need_a_module methods overrides_are_asked "
     "a_failed_generation_changes_nothing one_of_many_threads_names_it the_name_reaches_checkpoints "
-    "lists_of_devices_have_the_name"
+    "lists_of_devices_have_the_name kernels_are_registered_by_the_name"
 ).split()
 
 

@@ -21,6 +21,11 @@ from flambeau._surface.dispatch_keys import (
 _DEVICES = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "privateuseone": "PrivateUse1"}
 
 
+def _key_of_device(kind: str) -> str | None:
+    """Return the key of a device kind; None if it has none of its own."""
+    return "PrivateUse1" if kind == _C._get_privateuse1_backend_name() else _DEVICES.get(kind)
+
+
 def _name_of(key: Any) -> str:
     if isinstance(key, DispatchKey):
         return str(key.name)
@@ -71,7 +76,7 @@ def _autocast_keys(entry: str) -> list[str]:
 def _keys_of_custom(operator: Any) -> set[str]:
     names = set(operator.kernels)
     for device in operator.by_device:
-        names.add(_DEVICES.get(device, "CompositeExplicitAutograd"))
+        names.add(_key_of_device(device) or "CompositeExplicitAutograd")
     if operator.fake is not None:
         names.add("Meta")
     if operator.backward is not None:
@@ -187,7 +192,7 @@ def keys_of_arguments(values: Iterable[Any]) -> DispatchKeySet:
     for value in values:
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, _C.Tensor):
-                bits |= bits_of(DispatchKeySet(_DEVICES.get(item.device.type, "CPU")))
+                bits |= bits_of(DispatchKeySet(_key_of_device(item.device.type) or "CPU"))
     return set_of_bits(bits)
 
 
@@ -195,7 +200,7 @@ def _dispatch_keys(tensor: Any) -> DispatchKeySet:
     """Return the keys of a tensor in PyTorch's terms, where autograd and autocast have keys per device."""
     if not isinstance(tensor, _C.Tensor):
         raise TypeError(f"_dispatch_keys: expected a Tensor, got {type(tensor).__name__}")
-    backend = _DEVICES.get(tensor.device.type, "PrivateUse1")
+    backend = _key_of_device(tensor.device.type) or "PrivateUse1"
     names = [("Sparse" if tensor.is_sparse else "") + backend]
     if not tensor.is_inference():
         names += ["ADInplaceOrView", f"Autograd{backend}"]
@@ -254,7 +259,7 @@ def _dispatch_key_for_device(device: str) -> str:
             f"_dispatch_key_for_device: expected device_type string to not have a device index; got {device}"
         )
     kind = found.type
-    return _DEVICES.get(kind, kind.upper())
+    return _key_of_device(kind) or kind.upper()
 
 
 def _dispatch_is_alias_key(key: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from flambeau import _C
 from flambeau.library._custom import custom_op
 from flambeau.library._interposed import number_of
-from flambeau.library._operators import KEYS, CustomOperator, find
+from flambeau.library._operators import KEYS, CustomOperator, device_of_key, find
 from flambeau.ops import CUSTOM, Overload, OverloadPacket, entry_name, overload_of
 
 Function = Callable[..., Any]
@@ -35,9 +35,10 @@ def _kernel_of(operator: CustomOperator, key: str) -> Function:
     if key not in KEYS:
         raise RuntimeError(f"get_kernel: expected a dispatch key of {sorted(KEYS)}, got {key!r}")
     found = operator.kernels.get(key)
-    if found is None and KEYS[key] is not None and not key.startswith("Auto"):
+    device = device_of_key(key)
+    if found is None and device is not None and not key.startswith("Auto"):
         try:
-            found = operator._kernel(str(KEYS[key]))
+            found = operator._kernel(device)
         except NotImplementedError:
             found = None
     if found is None:

@@ -35,6 +35,13 @@ KEYS: dict[str, str | None] = {
     "MPS": "mps",
     "XPU": "xpu",
 }
+
+
+def device_of_key(key: str) -> str | None:
+    """Return the device kind of a key's kernels, by its present name; None if they are for all kinds."""
+    return _C._get_privateuse1_backend_name() if key == "PrivateUse1" else KEYS[key]
+
+
 _IMPLICIT = "CompositeImplicitAutograd"
 _BACKENDS = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", _IMPLICIT)
 
@@ -211,7 +218,7 @@ class CustomOperator(_C._DefinedOperator):
         if device == "meta":
             named = self.fake or self.kernels.get("Meta")
         else:
-            key = next((k for k, d in KEYS.items() if d == device and not k.startswith("Auto")), "")
+            key = next((k for k in KEYS if device_of_key(k) == device and not k.startswith("Auto")), "")
             named = self.by_device.get(device) or self.kernels.get(key)
         found = named or next((self.kernels[k] for k in _BACKENDS if k in self.kernels), None)
         found = found or self.by_device.get("")
