@@ -6,6 +6,7 @@ returns the value itself. Cases of single families stand in families.py, larger
 networks in networks.py.
 """
 
+from compiled import COMPILED
 from families import FAMILIES, Case
 from layers import LAYERS
 from movement import MOVEMENT
@@ -242,6 +243,7 @@ CASES = [
     conv(64, 256, 56, 1, 1),
     *FAMILIES,
     *LAYERS,
+    *COMPILED,
     *MOVEMENT,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
