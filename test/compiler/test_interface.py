@@ -207,3 +207,42 @@ def test_threads_may_record_at_once():
     for thread in threads:
         thread.join()
     assert len(results) == 120 and all(results)
+
+
+LOGGED = """
+import flambeau as fb
+def step(x):
+    y = (x * 2 + 1).sin()
+    print(len(y))
+    return y + 1
+quick = fb.compile(step)
+for n in (5000, 6000):
+    quick(fb.ones(n, requires_grad=True))
+"""
+LINES = {
+    "graph_breaks": "Graph break in step: ",
+    "recompiles": "Recompiling step: x: expected ",
+    "graph_code": "mul = l_x_ * 2",
+    "guards": "tensor of x",
+    "aot_joint_graph": "tangent_0",
+    "aot_graphs": "Backward:",
+    "output_code": "s0 = mul(i0, 2): float32",
+}
+
+
+def test_logs_show_breaks_graphs_and_programs():
+    import os
+    import subprocess
+    import sys
+
+    def printed(setting):
+        environment = {**os.environ, "TORCH_LOGS": setting}
+        done = subprocess.run([sys.executable, "-c", LOGGED], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    everything = printed(",".join(LINES))
+    assert {name: text for name, text in LINES.items() if text not in everything} == {}
+    assert printed("") == ""
+    only = printed("graph_breaks")
+    assert LINES["graph_breaks"] in only and LINES["graph_code"] not in only

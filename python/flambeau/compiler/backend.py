@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau._dynamo.utils import counters
+from flambeau.compiler import logs
 from flambeau.compiler.aot.examples import NotAhead
 from flambeau.compiler.aot.function import differentiable, without_gradients
 from flambeau.compiler.aot.joint import Joint, record
@@ -55,12 +56,15 @@ def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list
         remove_dead(joint.graph)
         merge_equal(joint.graph)
         forward, writer = program(joint.graph, joint.constants)
+        logs.say("aot_graphs", lambda: f"Forward:\n{joint.graph}")
         requires = any(isinstance(x, flambeau.Tensor) and x.requires_grad for x in inputs)
         return without_gradients(forward, requires), [writer]
+    logs.say("aot_joint_graph", lambda: f"Forward and backward before the division:\n{joint.graph}")
     parts = divide(joint)
     remove_dead(parts.forward)
     remove_dead(parts.backward)
     merge_equal(parts.backward)
+    logs.say("aot_graphs", lambda: f"Forward:\n{parts.forward}\nBackward:\n{parts.backward}")
     forward, first = program(parts.forward, joint.constants)
     backward, second = program(parts.backward, joint.constants)
     return differentiable(joint, parts, forward, backward), [first, second]

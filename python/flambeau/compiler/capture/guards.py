@@ -35,6 +35,9 @@ class Guard:
     check: Check
     expected: Any
 
+    def __str__(self) -> str:
+        return f"  {self.check.value} of {self.origin.name()}"
+
 
 def condition(guard: Guard, value: str, other: str = "") -> str:
     """The Python expression of a guard; `value` and `other` are the expressions of its origins."""

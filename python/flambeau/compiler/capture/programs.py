@@ -13,7 +13,7 @@ from flambeau._dynamo import config
 from flambeau._dynamo.eval_frame import is_dynamo_supported
 from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, Unsupported
 from flambeau._dynamo.utils import counters
-from flambeau.compiler import set_stance
+from flambeau.compiler import logs, set_stance
 from flambeau.compiler.capture import calls, verify
 from flambeau.compiler.capture.binders import binder, signature_of
 from flambeau.compiler.capture.frames import Frame, variables
@@ -187,9 +187,17 @@ class Program:
         except NotRebuilt as error:
             self.give_up(f"{error} at {where}")
             return
+        self._show(segment)
         count("stats", "unique_graphs" if segment.graph is not None else "segments_without_graph")
         self.segments.setdefault(key, []).append(segment)
         self._note_entries()
+
+    def _show(self, segment: Segment) -> None:
+        name = self.function.__qualname__
+        logs.say("guards", lambda: "\n".join([f"Guards of {name}:", *map(str, segment.guards)]))
+        graph = segment.graph
+        if graph is not None:
+            logs.say("graph_code", lambda: f"Graph of {name} at {segment.where}:\n{graph.code}")
 
     def _compile(self, graph: Any, examples: list[Any]) -> Callable[..., Any]:
         try:
@@ -210,6 +218,7 @@ class Program:
     def _note_break(self, machine: Machine) -> None:
         where = machine.where() if machine.frames else ""
         text = f"{machine.reason}\n{where}"
+        logs.say("graph_breaks", lambda: f"Graph break in {self.function.__qualname__}: {text}")
         if self.is_whole:
             raise Unsupported(
                 f"compile: expected one graph (fullgraph=True), got an end of the graph: {text}\n"
@@ -221,6 +230,7 @@ class Program:
     def _may_record_again(self, recorded: list[Segment], frames: list[Frame]) -> bool:
         reason, guard = recorded[-1].explain_miss(frames)
         self.log.append(f"recorded again: {reason}")
+        logs.say("recompiles", lambda: f"Recompiling {self.function.__qualname__}: {reason}")
         if guard is not None and guard.check is Check.EQUALS:
             expected = recorded[-1].constants[guard.expected]
             if type(expected) in (int, float) and len(recorded) > 1:

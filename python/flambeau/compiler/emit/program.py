@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.compiler import logs
 from flambeau.compiler.ir.dependences import Dependences, overload_of
 from flambeau.compiler.passes.fusion import Group, groups_of, pays
 from flambeau.fx.graph import Graph
@@ -115,6 +116,12 @@ class Writer:
         body = "".join(f"    {line}\n" for line in [*self.lines, ending])
         return f"def program({', '.join(inputs)}):\n{body}"
 
+    def described(self, text: str) -> str:
+        """Return a program's text with the steps of its groups."""
+        groups = {name: value for name, value in self.names.items() if name.startswith("group_")}
+        shown = (f"{name}:\n{group.describe()}" for name, group in groups.items())
+        return "\n".join([f"Program of a graph:\n{text}", *shown])
+
     def _output(self) -> Node:
         return next(node for node in reversed(self.graph.nodes) if node.op == "output")
 
@@ -165,6 +172,7 @@ def program(graph: Graph, constants: dict[str, Any]) -> tuple[Callable[..., list
     """Return the function of a graph and what wrote it."""
     writer = Writer(graph, constants)
     text = writer.write()
+    logs.say("output_code", lambda: writer.described(text))
     names = dict(writer.names)
     exec(compile(text, "<program of a graph>", "exec"), names)
     run: Callable[..., list[Any]] = names["program"]

@@ -1,0 +1,37 @@
+"""The lines that capture and its backend print for ``TORCH_LOGS`` and `_logging.set_logs`."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+
+# Artifact -> the part of the compiler whose logger prints it, by PyTorch's names.
+_PARTS = {
+    "graph_breaks": "torch._dynamo",
+    "recompiles": "torch._dynamo",
+    "graph_code": "torch._dynamo",
+    "guards": "torch._dynamo",
+    "aot_joint_graph": "torch._functorch.aot_autograd",
+    "aot_graphs": "torch._functorch.aot_autograd",
+    "output_code": "torch._inductor",
+}
+
+
+@functools.cache
+def _logger(artifact: str) -> logging.Logger:
+    from flambeau._logging import getArtifactLogger
+
+    return getArtifactLogger(_PARTS[artifact], artifact)
+
+
+def say(artifact: str, text: Callable[[], str]) -> None:
+    """Print a text of one kind if it is asked for.
+
+    Args:
+        artifact: the kind, such as "graph_breaks".
+        text: returns the text; called only if it is printed.
+    """
+    logger = _logger(artifact)
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug("%s", text())
