@@ -43,11 +43,17 @@ void* pop(FreeBlock*& head, uint32_t& count) {
   return block;
 }
 
+// Unlike aligned_alloc, it takes sizes that are no multiples of the alignment. Null: no memory.
+void* aligned_block(size_t bytes) {
+  void* p = nullptr;
+  return posix_memalign(&p, 64, bytes) == 0 ? p : nullptr;
+}
+
 void* system_allocate(int index) {
-  void* p = std::aligned_alloc(64, class_bytes(index));
+  void* p = aligned_block(class_bytes(index));
   if (!p) {
     release_cached();
-    p = std::aligned_alloc(64, class_bytes(index));
+    p = aligned_block(class_bytes(index));
   }
   if (!p) fail_memory(class_bytes(index));
   return p;
