@@ -308,3 +308,26 @@ def test_kernels_are_replaced_while_threads_call():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+KINDS = ["counter", ["cpu", "nope"], 3, "cuda", "CPU", "cpu:0", "", [], ["cpu", "meta"]]
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=str)
+@pytest.mark.parametrize("by_name", [False, True], ids=["object", "name"])
+def test_kernels_are_for_device_types_that_exist(kinds, by_name):
+    def program(fw):
+        def own(x):
+            return x + 1
+
+        own.__annotations__ = {"x": fw.Tensor, "return": fw.Tensor}
+        name = f"{fresh()}::f"
+        op = fw.library.custom_op(name, own, mutates_args=(), device_types="cuda")
+        call = outcome(
+            lambda: bool(fw.library.register_kernel(name if by_name else op, kinds, lambda x: x * 3))
+        )
+        if "nope" in str(kinds):  # PyTorch has registered the first of them by then
+            return call
+        return call, outcome(lambda: op(fw.ones(2)))
+
+    agree(program)

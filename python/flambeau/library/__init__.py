@@ -20,7 +20,7 @@ from flambeau.library._kernels import (
     wrap_triton,
 )
 from flambeau.library._library import Library, fallthrough_kernel
-from flambeau.library._operators import find, name_of
+from flambeau.library._operators import device_kinds, find, name_of
 from flambeau.library._schemas import infer_schema
 
 __all__ = [
@@ -189,13 +189,7 @@ def register_kernel(
     operator = find(op)
 
     def register(function: Function) -> Function:
-        for device in (
-            [""]
-            if device_types is None
-            else [device_types]
-            if isinstance(device_types, str)
-            else device_types
-        ):
+        for device in device_kinds(device_types):
             operator.by_device[device] = function
         operator.changed()
         return function

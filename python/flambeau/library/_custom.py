@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau.library._operators import CustomOperator, UnaliasedKernel, define, remove
+from flambeau.library._operators import CustomOperator, UnaliasedKernel, define, device_kinds, remove
 from flambeau.library._schemas import infer_schema, read
 from flambeau.ops import CUSTOM
 
@@ -59,14 +59,7 @@ class CustomOpDef(_C._OperatorHandle):
 
         def register(function: Function) -> Function:
             checked = UnaliasedKernel(function)
-            names = (
-                [""]
-                if device_types is None
-                else [device_types]
-                if isinstance(device_types, str)
-                else device_types
-            )
-            for device in names:
+            for device in device_kinds(device_types):
                 self._operator.by_device[device] = checked
             self._operator.changed()
             return function

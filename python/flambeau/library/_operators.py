@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flambeau
@@ -67,6 +67,20 @@ class UnaliasedKernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+
+def device_kinds(given: str | Sequence[str] | None) -> list[str]:
+    """Return the names under which a kernel for device types is kept: "" for all of them.
+
+    Raises: RuntimeError for a type that does not exist, or a device with an index.
+    """
+    if given is None:
+        return [""]
+    devices = [(text, flambeau.device(text)) for text in ([given] if isinstance(given, str) else given)]
+    for text, device in devices:
+        if device.index is not None:
+            raise RuntimeError(f"register_kernel: expected device types without an index, got {text!r}")
+    return [device.type for _, device in devices]
 
 
 class CustomOperator(_C._DefinedOperator):
