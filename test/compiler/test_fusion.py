@@ -242,6 +242,20 @@ def test_views_of_inputs_and_of_results_keep_their_memory():
         x.fill_(1)
 
 
+def test_equal_results_have_memory_of_their_own():
+    def f(x):
+        a, b = x.clone(), x.clone()
+        c, d = x * 2 + 1, x * 2 + 1
+        return a, b, c, d, c.view(-1), d.view(-1)
+
+    compiled = fb.compile(f)
+    x = fb.ones(2, 2)
+    for made in (compiled(x), compiled(x), f(x)):
+        for i, tensor in enumerate(made[:4]):
+            tensor.fill_(i + 10)
+        assert [t.flatten()[0].item() for t in made] == [10, 11, 12, 13, 12, 13] and x.sum() == 4
+
+
 def test_a_write_between_two_aliases_is_seen():
     def f(x, y):
         z = x * 2 + 1
@@ -386,3 +400,47 @@ def test_an_exception_of_the_program_is_its_own(monkeypatch):
     compiled(fb.tensor([1, 2]))
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         compiled(fb.tensor([1, 0]))
+
+
+# --- memory orders and places ---------------------------------------------------------------------------
+
+GRADIENTS = {
+    "expanded": lambda y: fb.ones(1, 1).expand(y.size()),
+    "transposed": lambda y: fb.arange(24.0).view(y.size(1), y.size(0)).t(),
+    "stepped": lambda y: fb.arange(96.0).view(2 * y.size(0), 2 * y.size(1))[::2, ::2],
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_in_any_memory_order(name):
+    def f(x):
+        return ((x * 2 + 1).sin()).view(8, 3)
+
+    compiled, x = fb.compile(f), fb.randn(4, 6)
+    expected = []
+    for function in (f, compiled, compiled):
+        leaf = x.clone().requires_grad_()
+        y = function(leaf)
+        y.backward(GRADIENTS[name](y))
+        expected.append(leaf.grad)
+    assert fb.allclose(expected[1], expected[0]) and fb.allclose(expected[2], expected[0])
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_the_place_of_a_tensor_in_memory_is_read_anew(backend):
+    base = fb.arange(20.0)
+
+    def f(x):
+        return x.as_strided((3,), (1,), x.storage_offset() + 2) * 2 + 1
+
+    def g(x):
+        return x.as_strided((3,), (1,), 2) * 2 + 1
+
+    def h(x):
+        return (x * 2 + 1).as_strided((2,), (1,), 3) + x[1:3]
+
+    for function in (f, g, h):
+        compiled = fb.compile(function, backend=backend)
+        for start in (0, 0, 5, 5, 9):
+            x = base[start : start + 6]
+            assert fb.equal(compiled(x), function(x))

@@ -462,3 +462,10 @@ PROGRAMS = [
 def test_a_program_gives_what_it_gives_without_capture(function, arguments, count):
     graphs, program = run_both(function, arguments)
     assert count is None or len(graphs) == count, program.log
+
+
+def test_methods_written_in_python_end_graphs_and_run():
+    def f(x):
+        return x * 2 + fb.from_numpy((x.detach() * 1).numpy()) + 1
+
+    run_both(f, [fb.ones(3)])

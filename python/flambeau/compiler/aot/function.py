@@ -41,10 +41,19 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, *gradients: Any) -> Any:
-            return tuple(backward(*ctx.saved_tensors, *[gradients[i] for i in places]))
+            taken = map(_with_strides, (gradients[i] for i in places), joint.tangent_strides)
+            return tuple(backward(*ctx.saved_tensors, *taken))
 
     apply: Callable[..., Any] = CompiledFunction.apply
     return apply
+
+
+def _with_strides(gradient: Any, strides: tuple[int, ...]) -> Any:
+    """A gradient in the memory order that was recorded; a program may hand in any other."""
+    if gradient.stride() == strides:
+        return gradient
+    made = flambeau.empty_strided(gradient.size(), strides, dtype=gradient.dtype, device=gradient.device)
+    return made.copy_(gradient)
 
 
 def without_gradients(forward: Program, needs_guard: bool) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ class Joint:
         inputs: the placeholders of the captured graph's inputs.
         outputs: what the captured graph returns.
         tangents: placeholders of the gradients of those outputs that have one.
+        tangent_strides: their strides, which the backward operators count on.
         gradients: for each input its gradient, or None.
         differentiable: places of the outputs that have a gradient.
         forward: the number of nodes that belong to forward, placeholders among them.
@@ -31,6 +32,7 @@ class Joint:
     inputs: list[Node]
     outputs: list[Node]
     tangents: list[Node] = field(default_factory=list)
+    tangent_strides: list[tuple[int, ...]] = field(default_factory=list)
     gradients: list[Node | None] = field(default_factory=list)
     differentiable: list[int] = field(default_factory=list)
     forward: int = 0
@@ -75,6 +77,7 @@ class _Recorder:
                 for end in ends
             ]
         joint.tangents = [self._placeholder(f"tangent_{i}", t) for i, t in enumerate(tangents)]
+        joint.tangent_strides = [tuple(tangent.stride()) for tangent in tangents]
         starts = [tensor for tensor in self.inputs if tensor.requires_grad]
         with self.mode:
             found = flambeau.autograd.grad(ends, starts, tangents, allow_unused=True)
@@ -107,8 +110,25 @@ def record(module: Any, examples: list[Any]) -> Joint:
     if joint.differentiable:
         recorder.backward(joint, outputs)
     joint.constants = _constants(tracer)
+    _check_offsets(tracer.graph, recorder.inputs)
     _name_devices(tracer.graph)
     return joint
+
+
+def _check_offsets(graph: Graph, inputs: list[Any]) -> None:
+    """Refuse places in the memory of an input: guards do not hold where a tensor begins in its memory."""
+    storages = [tensor.untyped_storage() for tensor in inputs]
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        names = [argument.name for argument in schema.arguments] if schema else []
+        if "storage_offset" not in names:
+            continue
+        place = names.index("storage_offset")
+        given = node.args[place] if place < len(node.args) else node.kwargs.get("storage_offset")
+        tensors = [n.meta["val"] for n in node.all_input_nodes if n.meta.get("val") is not None]
+        memory = [tensor.untyped_storage() for tensor in tensors]
+        if given is not None and any(one is other for one in memory for other in storages):
+            raise NotAhead("a view at a fixed place in the memory of an input")
 
 
 def _name_devices(graph: Graph) -> None:

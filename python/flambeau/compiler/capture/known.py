@@ -20,18 +20,19 @@ import flambeau
 METADATA = frozenset(
     "shape dtype device ndim requires_grad is_leaf layout itemsize nbytes names is_sparse is_cuda "
     "is_cpu is_meta is_mps is_xpu is_xla is_quantized is_nested is_mkldnn is_sparse_csr is_vulkan "
-    "is_ipu is_mtia is_maia size stride dim numel nelement ndimension element_size storage_offset "
+    "is_ipu is_mtia is_maia size stride dim numel nelement ndimension element_size "
     "get_device is_contiguous is_floating_point is_complex is_signed is_conj is_neg is_inference "
-    "has_names is_pinned is_same_size __len__ type is_shared is_set_to is_non_overlapping_and_dense "
-    "dim_order is_distributed is_coalesced sparse_dim dense_dim output_nr".split()
+    "has_names is_pinned is_same_size __len__ type is_non_overlapping_and_dense "
+    "dim_order is_distributed sparse_dim dense_dim output_nr".split()
 )
 # Tensor attributes that are tensors themselves.
 TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
-# Methods and functions that read the elements of tensors.
+# Methods and functions that read the elements of tensors, or where they lie in memory.
 READS_ELEMENTS = frozenset(
     "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __contains__ __array__ "
     "__dlpack__ equal allclose is_nonzero __repr__ __str__ __format__ __reduce_ex__ data_ptr storage "
-    "untyped_storage _typed_storage const_data_ptr backward register_hook "
+    "untyped_storage _typed_storage const_data_ptr storage_offset is_shared is_set_to is_coalesced "
+    "backward register_hook "
     "register_post_accumulate_grad_hook retain_grad share_memory_ pin_memory nonzero argwhere "
     "masked_select unique unique_consecutive unique_dim bincount repeat_interleave to_sparse coalesce "
     "index_put_ set_ resize_ resize_as_ requires_grad_ detach_ swap_tensors".split()

@@ -23,13 +23,16 @@ def remove_dead(graph: Graph) -> None:
 def merge_equal(graph: Graph) -> None:
     """Make one node of calls of one operator with the same arguments.
 
-    Only where the graph writes to no tensor: a write between two calls may change what they read.
+    Only where the graph writes to no tensor: a write between two calls may change what they read. Calls whose
+    results leave the graph stay, since the program may write to one of them.
     """
     if any(written(node) for node in graph.nodes):
         return
+    storages = {node: _storage(node) for node in graph.nodes}  # held, so that an id stays one storage's
+    outside = {id(storages[node]) for node in _outputs(graph)}
     seen: dict[Any, Node] = {}
     for node in list(graph.nodes):
-        if not _is_repeatable(node):
+        if not _is_repeatable(node) or id(storages[node]) in outside:
             continue
         try:
             first = seen.setdefault((node.target, _key(node.args), _key(node.kwargs)), node)
@@ -38,6 +41,16 @@ def merge_equal(graph: Graph) -> None:
         if first is not node:
             node.replace_all_uses_with(first)
             graph.erase_node(node)
+
+
+def _outputs(graph: Graph) -> list[Node]:
+    return next(node for node in reversed(graph.nodes) if node.op == "output").all_input_nodes
+
+
+def _storage(node: Node) -> Any:
+    """The memory of a node's result; None for several results."""
+    value = node.meta.get("val")
+    return None if value is None else value.untyped_storage()
 
 
 def _is_repeatable(node: Node) -> bool:
