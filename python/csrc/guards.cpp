@@ -14,6 +14,7 @@
 #include <cmath>
 #include <memory>
 
+#include "aten/autograd/variable.h"
 #include "aten/transforms/layers.h"
 #include "c10/core/thread_state.h"
 #include "python/csrc/arg_parser.h"
@@ -384,16 +385,17 @@ void dealloc(PyObject* self) {
 thread_local int compiled_depth = 0;
 
 // _enter_compiled(function, signature): whether a call may be recorded, which it may not inside of
-// another one or of what sees each operator: 0 no, 1 yes, 2 yes, but the function's code or
-// defaults are not those of the signature (code, defaults, keyword defaults). After 1 and 2,
-// _leave_compiled() ends the call.
+// another one, of forward mode, or of what sees each operator: 0 no, 1 yes, 2 yes, but the
+// function's code or defaults are not those of the signature (code, defaults, keyword defaults).
+// After 1 and 2, _leave_compiled() ends the call.
 PyObject* enter_compiled(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   if (nargs != 2 || !PyFunction_Check(args[0]) || !PyTuple_Check(args[1]) ||
       PyTuple_GET_SIZE(args[1]) != 3) {
     PyErr_SetString(PyExc_TypeError, "_enter_compiled: expected a function and a tuple of 3");
     return nullptr;
   }
-  const bool is_seen = mode_count() > 0 || transforms::depth() > 0 ||
+  const bool is_forward_mode = autograd::forward_levels.load(std::memory_order_relaxed) != 0;
+  const bool is_seen = is_forward_mode || mode_count() > 0 || transforms::depth() > 0 ||
                        DispatchKeySet(thread_state.included).has(DispatchKey::BackendMode);
   if (compiled_depth > 0 || is_seen) return PyLong_FromLong(0);
   ++compiled_depth;

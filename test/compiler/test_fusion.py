@@ -444,3 +444,17 @@ def test_the_place_of_a_tensor_in_memory_is_read_anew(backend):
         for start in (0, 0, 5, 5, 9):
             x = base[start : start + 6]
             assert fb.equal(compiled(x), function(x))
+
+
+def test_forward_mode_runs_the_function_as_it_is():
+    from flambeau.autograd import forward_ad
+
+    def f(x):
+        return (x * 2 + 1).sin()
+
+    compiled, x = fb.compile(f), fb.arange(4.0)
+    for _ in range(3):
+        with forward_ad.dual_level():
+            found = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, fb.ones(4))))
+            assert fb.allclose(found.tangent, 2 * (x * 2 + 1).cos())
+        assert fb.equal(compiled(x), f(x))
