@@ -2,9 +2,12 @@
 
 from families import Case
 
-# Each first call is of a function that nobody compiled before.
+# Each first call is of a function that nobody compiled before, also not in an earlier process.
 FIRST = """
 F = torch.nn.functional
+if torch.__name__ == "torch":
+    import torch._inductor.config as inductor
+    inductor.force_disable_caches = True
 def first(make, *inputs):
     if hasattr(torch, "_dynamo"):
         torch._dynamo.reset()
@@ -26,10 +29,9 @@ plus = torch.compile(lambda x: x + 1, backend="eager")
 plus(small)
 """
 LAYERS_CALL = """
-layers = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(100)])
+layers = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(100)]).requires_grad_(False)
 wide = torch.compile(layers, backend="eager")
 rows = torch.randn(2, 16)
-grad = torch.set_grad_enabled(False)
 wide(rows)
 """
 NORM = f"""{FIRST}
