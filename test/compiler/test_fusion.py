@@ -458,3 +458,31 @@ def test_forward_mode_runs_the_function_as_it_is():
             found = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, fb.ones(4))))
             assert fb.allclose(found.tangent, 2 * (x * 2 + 1).cos())
         assert fb.equal(compiled(x), f(x))
+
+
+def test_gradients_of_weights_are_row_major_products():
+    from flambeau.compiler.passes.products import transpose_products
+    from flambeau.fx.experimental.proxy_tensor import make_fx
+
+    def gradient(x, y):
+        return (x.t() @ y).t() + 1, (x @ x.t()).t()
+
+    x, y = fb.randn(4, 3), fb.randn(4, 5)
+    graph = make_fx(gradient)(x, y)
+    for node in graph.graph.nodes:
+        node.meta["val"] = fb.empty(y.t().size() if node.name == "mm" else (4, 4), device="meta")
+    expected = graph(x, y)
+    transpose_products(graph.graph)
+    graph.recompile()
+    found = graph(x, y)
+    assert all(map(fb.allclose, found, expected)) and found[1].is_contiguous()
+
+    linear = nn.Linear(3, 5)
+    compiled = fb.compile(lambda x: (linear(x) * 2 + 1).sin().sum())
+    for _ in range(2):
+        linear.zero_grad()
+        compiled(x).backward()
+    weight = linear.weight.grad.clone()
+    linear.zero_grad()
+    (linear(x) * 2 + 1).sin().sum().backward()
+    assert fb.allclose(weight, linear.weight.grad) and weight.is_contiguous()

@@ -14,6 +14,7 @@ from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.emit.program import Writer, program
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
+from flambeau.compiler.passes.products import transpose_products
 
 #: The place in a graph's meta of whether the backend makes it quicker, at these or other sizes.
 GAIN = "gain"
@@ -64,6 +65,8 @@ def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list
     remove_dead(parts.forward)
     remove_dead(parts.backward)
     merge_equal(parts.backward)
+    transpose_products(parts.backward)
+    remove_dead(parts.backward)
     logs.say("aot_graphs", lambda: f"Forward:\n{parts.forward}\nBackward:\n{parts.backward}")
     forward, first = program(parts.forward, joint.constants)
     backward, second = program(parts.backward, joint.constants)
