@@ -87,8 +87,7 @@ struct LibraryInit {
 // What went wrong in blocks since the last call; empty if nothing did.
 std::string take_library_errors();
 
-// --- calls of operators by their name
-// --------------------------------------------------------------
+// --- calls of operators by their name -----------------------------------------------------------
 
 template <typename F>
 class TypedOperatorHandle;

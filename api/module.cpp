@@ -161,16 +161,7 @@ void Module::to(c10::Device device, bool non_blocking) {
 }
 
 void Module::zero_grad(bool set_to_none) {
-  for (const Tensor& parameter : parameters()) {
-    const Tensor grad = parameter.grad();
-    if (!grad.defined()) continue;
-    if (set_to_none) {
-      parameter.set_grad({});
-    } else {
-      const NoGradGuard no_grad;
-      grad.detach().zero_();
-    }
-  }
+  for (const Tensor& parameter : parameters()) clear_grad(parameter, set_to_none);
 }
 
 // --- copies --------------------------------------------------------------------------------------

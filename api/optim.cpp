@@ -55,16 +55,7 @@ Tensor Optimizer::step(const LossClosure& closure) {
 
 void Optimizer::zero_grad(bool set_to_none) {
   for (const OptimizerParamGroup& group : groups_) {
-    for (const Tensor& parameter : group.params()) {
-      const Tensor grad = parameter.grad();
-      if (!grad.defined()) continue;
-      if (set_to_none) {
-        parameter.set_grad({});
-      } else {
-        const NoGradGuard no_grad;
-        grad.detach().zero_();
-      }
-    }
+    for (const Tensor& parameter : group.params()) clear_grad(parameter, set_to_none);
   }
 }
 

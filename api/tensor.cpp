@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "api/check.h"
+#include "api/guards.h"
 #include "api/operators.h"
 #include "aten/autograd/engine.h"
 #include "aten/core/factory.h"
@@ -144,8 +145,7 @@ Tensor& Tensor::index_put_(const std::initializer_list<TensorIndex>& indices, co
                     scalar_tensor(value, flambeau::Tensor::dtype()));
 }
 
-// --- memory of others
-// ------------------------------------------------------------------------------
+// --- memory of others ---------------------------------------------------------------------------
 
 Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, void (*deleter)(void*),
                  const TensorOptions& options) {
@@ -215,6 +215,14 @@ void warn(const std::string& message) {
 }
 void set_warning_handler(void (*handler)(const std::string& message)) {
   warning_handler.store(handler, std::memory_order_release);
+}
+
+void clear_grad(const Tensor& tensor, bool set_to_none) {
+  const Tensor grad = tensor.grad();
+  if (!grad.defined()) return;
+  if (set_to_none) return tensor.set_grad({});
+  const NoGradGuard no_grad;
+  grad.detach().zero_();
 }
 
 }  // namespace flambeau::api

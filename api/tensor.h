@@ -176,4 +176,7 @@ static_assert(sizeof(Tensor) == sizeof(flambeau::Tensor));
 
 using TensorList = ArrayRef<Tensor>;
 
+// Removes the gradient of a tensor, or fills it with zeros in place. No effect without a gradient.
+void clear_grad(const Tensor& tensor, bool set_to_none);
+
 }  // namespace flambeau::api
