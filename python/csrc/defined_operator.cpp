@@ -31,8 +31,7 @@ bool is_plain_item(const ValueType& type, PyObject* value) {
   return false;
 }
 
-// --- what a kernel writes to
-// ------------------------------------------------------------------------------------------------
+// --- what a kernel writes to --------------------------------------------------------------------
 
 class Versions {
  public:
@@ -54,35 +53,12 @@ class Versions {
   std::vector<std::pair<Tensor, uint32_t>> before_;
 };
 
-// --- results
-// ------------------------------------------------------------------------------------------------
-
-const char* text_of(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::Tensor:
-      return "Tensor";
-    case ValueKind::Integer:
-      return "int";
-    case ValueKind::Real:
-      return "float";
-    case ValueKind::Complex:
-      return "complex";
-    case ValueKind::Boolean:
-      return "bool";
-    case ValueKind::Text:
-      return "str";
-    case ValueKind::Number:
-      return "number";
-    case ValueKind::Other:
-      break;
-  }
-  return "value of its type";
-}
+// --- results ------------------------------------------------------------------------------------
 
 [[noreturn]] void fail_result(const DefinedOperator& op, const ValueType& type, PyObject* value) {
   fail(ErrorKind::Runtime, op.name, ": expected the kernel to return a ",
-       type.is_list ? "list of " : "", text_of(type.kind), ", got ", Py_TYPE(value)->tp_name,
-       " (unable to cast)");
+       type.is_list ? "list of " : "", kKindNames[static_cast<size_t>(type.kind)], ", got ",
+       Py_TYPE(value)->tp_name, " (unable to cast)");
 }
 
 // A number of NumPy or of a tensor with one element as Python's own; null where it is none.
@@ -125,20 +101,21 @@ Ref results_as(const DefinedOperator& op, Ref result) {
   check_type(PyTuple_Check(result.get()) || PyList_Check(result.get()), op.name,
              ": expected the kernel to return a tuple of ", count, " results, got ",
              Py_TYPE(result.get())->tp_name);
-  const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(result.get()));
+  // A tuple of their own: conversions run Python code, which may change a list of results.
+  const Ref items = carried(PySequence_Tuple(result.get()));
+  const auto given = static_cast<size_t>(PyTuple_GET_SIZE(items.get()));
   check(given == count, op.name, ": expected the kernel to return ", count, " results, got ",
         given);
   Ref tuple = carried(PyTuple_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; i < count; ++i) {
     const auto at = static_cast<Py_ssize_t>(i);
-    PyObject* const item = PySequence_Fast_GET_ITEM(result.get(), at);
+    PyObject* const item = PyTuple_GET_ITEM(items.get(), at);
     PyTuple_SET_ITEM(tuple.get(), at, result_as(op, op.results[i], item).release());
   }
   return tuple;
 }
 
-// --- memory
-// ------------------------------------------------------------------------------------------------
+// --- memory -------------------------------------------------------------------------------------
 
 bool shares_memory(const Tensor& a, const Tensor& b) {
   if (a.impl() == b.impl()) return true;
@@ -160,8 +137,7 @@ void check_unaliased(const DefinedOperator& op, PyObject* const* values, PyObjec
   });
 }
 
-// --- arguments
-// ------------------------------------------------------------------------------------------------
+// --- arguments ----------------------------------------------------------------------------------
 
 bool is_preset(const DefinedParameter& parameter, PyObject* value) {
   PyObject* const preset = parameter.preset.get();

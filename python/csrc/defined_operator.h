@@ -10,6 +10,9 @@
 namespace flambeau::python {
 
 enum class ValueKind : uint8_t { Tensor, Integer, Real, Complex, Boolean, Text, Number, Other };
+// The kinds as schemas and messages spell them, in the order of the enumeration.
+inline constexpr std::array<const char*, 8> kKindNames = {
+    "Tensor", "int", "float", "complex", "bool", "str", "number", "value of its type"};
 
 struct ValueType {
   ValueKind kind = ValueKind::Other;

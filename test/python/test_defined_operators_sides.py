@@ -331,3 +331,23 @@ def test_kernels_are_for_device_types_that_exist(kinds, by_name):
         return call, outcome(lambda: op(fw.ones(2)))
 
     agree(program)
+
+
+def test_results_may_change_while_they_are_converted():
+    """A number's own conversion empties the list of results that it is in."""
+    results = []
+
+    class Emptying(np.float64):
+        def __float__(self):
+            results.clear()
+            return 2.5
+
+    def kernel(x):
+        results[:] = [Emptying(1), x.clone(), x.clone()]
+        return results
+
+    library, operator = defined(flambeau, "(Tensor x) -> (float, Tensor, Tensor)", kernel)
+    for _ in range(100):
+        number, first, second = operator(flambeau.ones(3))
+        assert number in (1.0, 2.5) and first.tolist() == second.tolist() == [1, 1, 1]
+    library._destroy()
