@@ -12,8 +12,12 @@ namespace flambeau::python {
 // --- tensors -------------------------------------------------------------------------------------
 
 TensorFacts::Flags TensorFacts::flags_of(const Tensor& t) {
-  return {autograd::requires_grad(t), autograd::is_leaf(t), t.impl()->is_inference(), t.is_conj(),
-          t.is_neg()};
+  return {autograd::requires_grad(t),
+          autograd::is_leaf(t),
+          t.impl()->is_inference(),
+          t.is_conj(),
+          t.is_neg(),
+          t.impl()->wrapper() != nullptr};
 }
 
 TensorFacts::TensorFacts(PyObject* tensor)

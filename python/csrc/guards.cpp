@@ -384,10 +384,10 @@ void dealloc(PyObject* self) {
 
 thread_local int compiled_depth = 0;
 
-// _enter_compiled(function, signature): whether a call may be recorded, which it may not inside of
-// another one, of forward mode, or of what sees each operator: 0 no, 1 yes, 2 yes, but the
-// function's code or defaults are not those of the signature (code, defaults, keyword defaults).
-// After 1 and 2, _leave_compiled() ends the call.
+// _enter_compiled(function, signature) returns 0 where a call must not be recorded: inside of
+// another compiled call, in forward mode, and under modes and transforms that see each operator.
+// Otherwise it returns 1, or 2 if the function's code or defaults differ from those of the
+// signature (code, defaults, keyword defaults). After 1 and 2, _leave_compiled() ends the call.
 PyObject* enter_compiled(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   if (nargs != 2 || !PyFunction_Check(args[0]) || !PyTuple_Check(args[1]) ||
       PyTuple_GET_SIZE(args[1]) != 3) {
@@ -396,7 +396,8 @@ PyObject* enter_compiled(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   }
   const bool is_forward_mode = autograd::forward_levels.load(std::memory_order_relaxed) != 0;
   const bool is_seen = is_forward_mode || mode_count() > 0 || transforms::depth() > 0 ||
-                       DispatchKeySet(thread_state.included).has(DispatchKey::BackendMode);
+                       DispatchKeySet(thread_state.included).has(DispatchKey::BackendMode) ||
+                       DispatchKeySet(thread_state.included).has(DispatchKey::Functionalize);
   if (compiled_depth > 0 || is_seen) return PyLong_FromLong(0);
   ++compiled_depth;
   const auto is = [&](Py_ssize_t i, PyObject* now) {

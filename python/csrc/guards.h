@@ -16,7 +16,7 @@ class TensorFacts {
 
  private:
   struct Flags {
-    bool requires_grad, is_leaf, is_inference, is_conj, is_neg;
+    bool requires_grad, is_leaf, is_inference, is_conj, is_neg, is_wrapper;
     bool operator==(const Flags&) const = default;
   };
   static Flags flags_of(const Tensor& tensor);

@@ -17,6 +17,8 @@ def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
     """Return a leaf on the device "meta" with the sizes, strides, offset and autograd state of a tensor."""
     if type(tensor) not in (flambeau.Tensor, flambeau.nn.Parameter):
         raise NotAhead(f"an input of the class {type(tensor).__name__}")
+    if flambeau._C._is_functional(tensor):
+        raise NotAhead("an input of functionalisation")
     if tensor.layout is not flambeau.strided or tensor.is_conj() or tensor.is_neg():
         raise NotAhead("a sparse input or a conjugate view")
     if tensor.device.type != "cpu":
