@@ -162,25 +162,13 @@ PyGetSetDef recorder_getset[] = {{"steps", count_steps, nullptr, nullptr, nullpt
 
 // --- operators -----------------------------------------------------------------------------------
 
+// Whether the overload gives a fresh tensor that its CPU function computes by one pointwise
+// descriptor.
 bool gives_pointwise_result(const OperatorTraits& traits) {
   for (const ArgumentTraits& argument : traits.arguments) {
     if (argument.is_mutable) return false;
   }
   return traits.rules.size() == 1 && traits.rules[0].method == BatchMethod::Pointwise;
-}
-
-// _is_pointwise(name): whether the overload of this name ("add.Tensor") gives a fresh tensor that
-// its CPU function computes by one pointwise descriptor.
-PyObject* is_pointwise(PyObject*, PyObject* name) {
-  return guarded([&]() -> PyObject* {
-    check_type(PyUnicode_Check(name), "_is_pointwise: expected a str, got ",
-               Py_TYPE(name)->tp_name);
-    const char* const text = PyUnicode_AsUTF8(name);
-    if (!text) return nullptr;
-    const OperatorEntry* const op = find_operator(text);
-    check_value(op && op->traits, "_is_pointwise: expected an operator, got '", text, "'");
-    return wrap(gives_pointwise_result(*op->traits));
-  });
 }
 
 // _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes to an argument though
@@ -199,8 +187,7 @@ PyObject* operator_facts(PyObject*, PyObject* name) {
   });
 }
 
-PyMethodDef functions[] = {{"_is_pointwise", is_pointwise, METH_O, nullptr},
-                           {"_operator_facts", operator_facts, METH_O, nullptr},
+PyMethodDef functions[] = {{"_operator_facts", operator_facts, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 template <typename F>

@@ -4,7 +4,7 @@
 namespace flambeau::python {
 
 // Adds _C._FusedRecorder and _C._FusedGroup, which run several pointwise operators block by block
-// (aten/cpu/fused.h), and _C._is_pointwise.
+// (aten/cpu/fused.h), and _C._operator_facts.
 void add_fused(PyObject* module);
 
 }  // namespace flambeau::python

@@ -289,7 +289,6 @@ class _FusedRecorder:
     def __exit__(self, *exception: object) -> None: ...
     def group(self, outputs: list[Tensor]) -> _FusedGroup: ...
 
-_is_pointwise: Callable[[str], bool]
 _operator_facts: Callable[[str], tuple[bool, bool, bool] | None]
 
 # Tables of functions, and what only the package itself calls.

@@ -399,6 +399,47 @@ def test_rooms_of_the_package_import_only_what_the_table_allows():
     assert not idle, "the table allows what no module does"
 
 
+# Packages of flambeau.compiler, from the outermost; each imports those of its row. "" are its modules.
+COMPILER_ROOMS = {
+    "": ("capture", "aot", "emit", "passes", "ir"),
+    "capture": (),
+    "aot": ("ir",),
+    "emit": ("passes", "ir"),
+    "passes": ("ir",),
+    "ir": (),
+}
+# Modules beside the packages that each of them may import: settings and messages.
+COMPILER_BASE = {"_settings", "_stance", "config", "logs"}
+
+
+def compiler_room(module: str) -> str:
+    part = module.removeprefix("flambeau.compiler").strip(".").split(".")[0]
+    return part if part in COMPILER_ROOMS or part in COMPILER_BASE else ""
+
+
+def imported_in_compiler() -> set[tuple[str, str]]:
+    """Pairs of packages of flambeau.compiler, of each import anywhere in a module."""
+    root, found = ROOT / "python" / "flambeau" / "compiler", set()
+    for path in root.rglob("*.py"):
+        importer = path.relative_to(root).parts[0] if path.parent != root else ""
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "flambeau.compiler"
+            ):
+                continue
+            modules = [
+                f"{node.module}.{a.name}" if node.module == "flambeau.compiler" else node.module
+                for a in node.names
+            ]
+            found |= {(importer, compiler_room(module)) for module in modules}
+    return {(a, b) for a, b in found if a != b and b not in COMPILER_BASE}
+
+
+def test_packages_of_the_compiler_import_only_what_the_table_allows():
+    allowed = {(room, below) for room, row in COMPILER_ROOMS.items() for below in row}
+    assert imported_in_compiler() == allowed
+
+
 def test_each_room_of_the_package_lies_above_those_that_it_imports():
     order = list(PACKAGE_ROOMS)
     for room, row in PACKAGE_ROOMS.items():

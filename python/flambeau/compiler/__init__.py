@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from flambeau._loading.lazy import attributes
 from flambeau.compiler import config
+from flambeau.compiler._stance import set_stance
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
@@ -25,8 +26,6 @@ F = TypeVar("F")
 # Names that programs use for backends that flambeau does not have.
 BACKENDS = ("cudagraphs", "tvm", "onnxrt", "openxla")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
-
 _told = False
 
 
@@ -304,49 +303,6 @@ def reset() -> None:
 
 def cudagraph_mark_step_begin() -> None:
     """Accept the mark of a new iteration; it has no effect."""
-
-
-class set_stance:
-    """Set how compiled functions behave; also a context manager and decorator.
-
-    Args:
-        stance: "default"; "force_eager" runs programs as they are; "eager_on_recompile" runs recorded graphs,
-            and everything else as it is; "fail_on_recompile" raises RuntimeError where a function would be
-            recorded again; "eager_then_compile" is accepted and means "default".
-        skip_guard_eval_unsafe: accepted; guards are always checked.
-        force_backend: accepted.
-    Raises: RuntimeError for another stance.
-
-    Example:
-        >>> with set_stance("force_eager"):
-        ...     pass
-    """
-
-    current = "default"
-
-    def __init__(
-        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
-    ) -> None:
-        if stance not in _STANCES:
-            raise RuntimeError(f"set_stance: expected one of {list(_STANCES)}, got {stance!r}")
-        self.stance, self._before = stance, set_stance.current
-        set_stance.current = stance
-
-    def __enter__(self) -> None:
-        set_stance.current = self.stance
-
-    def __exit__(self, *exception: object) -> None:
-        set_stance.current = self._before
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        set_stance.current = self._before
-
-        @functools.wraps(fn)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with set_stance(self.stance):
-                return fn(*args, **kwargs)
-
-        return run
 
 
 __getattr__, __dir__ = attributes(__name__)

@@ -13,11 +13,9 @@ from flambeau.compiler.aot.function import differentiable, without_gradients
 from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.emit.program import Writer, program
+from flambeau.compiler.ir import GAIN
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
 from flambeau.compiler.passes.products import transpose_products
-
-#: The place in a graph's meta of whether the backend makes it quicker, at these or other sizes.
-GAIN = "gain"
 
 
 def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:

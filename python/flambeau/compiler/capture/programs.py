@@ -13,7 +13,8 @@ from flambeau._dynamo import config
 from flambeau._dynamo.eval_frame import is_dynamo_supported
 from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, Unsupported
 from flambeau._dynamo.utils import counters
-from flambeau.compiler import logs, set_stance
+from flambeau.compiler import logs
+from flambeau.compiler._stance import set_stance
 from flambeau.compiler.capture import calls, verify
 from flambeau.compiler.capture.binders import binder, signature_of
 from flambeau.compiler.capture.frames import Frame, variables

@@ -59,8 +59,7 @@ def _is_repeatable(node: Node) -> bool:
     overload = overload_of(node)
     if overload is None or is_random(node):
         return False
-    tensors = any(isinstance(argument, Node) for argument in node.all_input_nodes)
-    return tensors and "empty" not in overload._entry
+    return any(isinstance(argument, Node) for argument in node.all_input_nodes)
 
 
 def _key(value: Any) -> Any:
