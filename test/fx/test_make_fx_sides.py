@@ -140,3 +140,69 @@ def test_modes_of_tracing_that_are_refused():
     for options in ({"tracing_mode": "symbolic"}, {"tracing_mode": "fake"}, {"pre_dispatch": True}):
         with pytest.raises(ValueError, match="make_fx: expected"):
             make(fb, lambda x: x, fb.ones(1), **options)
+
+
+# --- parts of make_fx ----------------------------------------------------------------------------
+
+
+def decomposed(fw, module, table, *inputs):
+    """The operators and the graph's function after a DecompositionInterpreter has run a graph."""
+    fresh = fw.fx.Graph()
+    proxy = tensor_module(fw, "fx.experimental.proxy_tensor")
+    result = proxy.DecompositionInterpreter(module, fresh, decomposition_table=table).run(*inputs)
+    return result, fw.fx.GraphModule(module, fresh)
+
+
+def test_decomposition_interpreter_records_a_graph_again(fw):
+    weight = fw.nn.Parameter(fw.full((3,), 2.0))
+    graph = make(fw, lambda x: (fw.addcmul(x, x, weight), x * 2), fw.ones(3))
+    aten = fw.ops.aten
+    table = {aten.addcmul.default: lambda a, b, c, value=1: a + b * c}
+    x = fw.arange(3.0)
+    result, again = decomposed(fw, graph, table, x)
+    names = operators(again)  # PyTorch records how it copies the parameter, too
+    assert [n for n in names if "addcmul" in n or "mul.Tensor" in n] == ["aten.mul.Tensor", "aten.mul.Tensor"]
+    for found, one in zip(result, again(x), strict=True):
+        assert fw.equal(found, one)
+    y = fw.ones(3) * 5
+    assert again(y)[0].tolist() == [15, 15, 15] and again(y)[1].tolist() == [10, 10, 10]
+    with fw.no_grad():
+        weight.fill_(3)
+    assert again(y)[0].tolist() == [20, 20, 20]  # the parameter itself is in the graph
+
+
+def test_decomposition_interpreter_leaves_the_thread_as_it_was(fw):
+    graph = make(fw, lambda x: x.sin(), fw.ones(2))
+
+    def failing(x):
+        raise KeyError("inside")
+
+    with pytest.raises(Exception, match="inside"):
+        decomposed(fw, graph, {fw.ops.aten.sin.default: failing}, fw.ones(2))
+    proxy = tensor_module(fw, "fx.experimental.proxy_tensor")
+    assert proxy.get_innermost_proxy_mode() is None
+    assert fw.ones(2).sin().shape == (2,)
+
+
+def test_dispatch_trace_uses_the_given_tracer(fw):
+    proxy = tensor_module(fw, "fx.experimental.proxy_tensor")
+
+    class Block(fw.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = fw.nn.Linear(2, 2)
+
+        def forward(self, x, twice=False):
+            x = self.inner(x)
+            return x + x if twice else x
+
+    class Entering(fw.fx.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            return False
+
+    module = Block()
+    graph = proxy.dispatch_trace(module, Entering(), concrete_args={"twice": True})
+    assert sorted({n.op for n in graph.graph.nodes}) == ["call_function", "get_attr", "output", "placeholder"]
+    assert type(graph).__name__ == "Block"
+    x = fw.ones(1, 2)
+    assert fw.equal(graph(x, True), module(x, True))
