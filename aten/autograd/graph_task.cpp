@@ -38,8 +38,7 @@ GraphTask::~GraphTask() {
   }
 }
 
-// --- which nodes
-// -----------------------------------------------------------------------------------
+// --- which nodes --------------------------------------------------------------------------------
 
 uint32_t GraphTask::find(Node& node) const {
   if (node.scratch().owner.load(std::memory_order_acquire) == this) return node.scratch().state;
@@ -124,8 +123,7 @@ bool GraphTask::wants(Node& node) {
   return index != kNone && states_[index].wanted;
 }
 
-// --- gradients on their way
-// ------------------------------------------------------------------------
+// --- gradients on their way ---------------------------------------------------------------------
 
 namespace {
 
@@ -203,8 +201,7 @@ void GraphTask::send(Node& node, Gradients&& grads) {
   }
 }
 
-// --- running
-// ---------------------------------------------------------------------------------------
+// --- running ------------------------------------------------------------------------------------
 
 void GraphTask::run_tensor_hooks(Node& node, Gradients& grads) {
   const auto run_list = [&](const HookList<TensorHook>& list) {

@@ -19,8 +19,7 @@ AutogradMeta& make_meta(const Tensor& t) {
       *t.impl()->offer_autograd_meta(std::make_unique<AutogradMeta>()));
 }
 
-// --- asking
-// ----------------------------------------------------------------------------------------
+// --- asking -------------------------------------------------------------------------------------
 
 bool requires_grad_slow(const Tensor& t) {
   const AutogradMeta* meta = meta_of(t);
@@ -46,8 +45,7 @@ Edge gradient_edge(const Tensor& t) {
   return {grad_accumulator(t), 0};
 }
 
-// --- recording
-// -------------------------------------------------------------------------------------
+// --- recording ----------------------------------------------------------------------------------
 
 void set_history(const Tensor& t, Node& node) {
   // An operator that is recorded as a whole may end in a view of a tensor of its own, whose history
@@ -70,8 +68,7 @@ void set_history(const Tensor& t, Node& node, uint32_t output_nr) {
   t.impl()->add_keys(DispatchKey::Autograd);
 }
 
-// --- changing
-// --------------------------------------------------------------------------------------
+// --- changing -----------------------------------------------------------------------------------
 
 void set_requires_grad(const Tensor& t, bool value) {
   check(!value || is_differentiable_type(t.dtype()),

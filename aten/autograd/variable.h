@@ -6,8 +6,7 @@
 
 namespace flambeau::autograd {
 
-// --- asking
-// ----------------------------------------------------------------------------------------
+// --- asking -------------------------------------------------------------------------------------
 
 // A tensor carries the Autograd key while it requires a gradient or has a forward tangent.
 bool requires_grad_slow(const Tensor& t);
@@ -35,8 +34,7 @@ bool is_view(const Tensor& t);
 // The tensor that `view` was made from; undefined if it is no view.
 Tensor base_of(const Tensor& view);
 
-// --- recording (generated wrappers)
-// ----------------------------------------------------------------
+// --- recording (generated wrappers) -------------------------------------------------------------
 
 // `t` is the next output of `node`. Non-differentiable and undefined tensors take a slot without
 // history.
@@ -68,8 +66,7 @@ void rebase_history(const Tensor& self, const intrusive_ptr<T>& node) {
 // Gives `t`, whose history or flag was just set, and its views the Autograd key.
 void mark_requires_grad(const Tensor& t);
 
-// --- changing (binding)
-// ----------------------------------------------------------------------------
+// --- changing (binding) -------------------------------------------------------------------------
 
 void set_requires_grad(const Tensor& t, bool requires_grad);
 Tensor grad_of(const Tensor& t);  // .grad, possibly undefined
@@ -95,8 +92,7 @@ HookList<TensorHook>* tensor_hooks_of(const Tensor& t);
 // A tensor over the same storage, with the same geometry, without autograd.
 Tensor shallow_alias(const Tensor& t);
 
-// --- forward mode
-// ----------------------------------------------------------------------------------
+// --- forward mode -------------------------------------------------------------------------------
 
 // Number of forward levels entered (0 or 1).
 extern std::atomic<int> forward_levels;

@@ -21,8 +21,7 @@ inline constexpr DispatchKeySet kAutogradKey{DispatchKey::Autograd};
 // NotImplementedError: the operator has no forward-mode rule.
 [[noreturn]] void refuse_forward_mode(const char* op);
 
-// --- saved values
-// ------------------------------------------------------------------------------------
+// --- saved values -------------------------------------------------------------------------------
 
 std::vector<SavedTensor> save_list(TensorList list, bool are_outputs = false);
 std::vector<Tensor> unpack_list(const std::vector<SavedTensor>& saved, Node& owner);
@@ -52,8 +51,7 @@ inline std::optional<std::string_view> view_of(const std::optional<std::string>&
   return text ? std::optional<std::string_view>(*text) : std::nullopt;
 }
 
-// --- gradients
-// ---------------------------------------------------------------------------------------
+// --- gradients ----------------------------------------------------------------------------------
 
 // Gradient `i`, as zeros where none arrived.
 Tensor grad_or_zeros(const Node& node, const Gradients& grads, size_t i);
@@ -71,8 +69,7 @@ inline bool wants_any(const Node& node, size_t first, size_t count) {
   return false;
 }
 
-// --- forward mode
-// ------------------------------------------------------------------------------------
+// --- forward mode -------------------------------------------------------------------------------
 
 // a + b, where an undefined `a` is zero.
 Tensor add_tangents(const Tensor& a, const Tensor& b);

@@ -38,8 +38,7 @@ Tensor padded(const Tensor& t, int64_t rank) {
 
 namespace {
 
-// --- what is written to
-// ----------------------------------------------------------------------------------------------
+// --- what is written to -------------------------------------------------------------------------
 
 // A tensor that C++ code made within this call: no caller can tell that it becomes batched.
 bool is_fresh(const Tensor& t) {
@@ -98,8 +97,7 @@ void Targets::refresh_all() const {
 
 namespace {
 
-// --- random numbers
-// ----------------------------------------------------------------------------------------------
+// --- random numbers -----------------------------------------------------------------------------
 
 // Draws for one entry and gives all entries its values.
 void draw_once(BatchedCall& call) {
@@ -143,8 +141,7 @@ bool run_random(BatchedCall& call, bool batched) {
   return true;
 }
 
-// --- rules
-// ----------------------------------------------------------------------------------------------
+// --- rules --------------------------------------------------------------------------------------
 
 // A list without dimensions has a meaning of its own in each operator, and views of tensors without
 // dimensions are refused by the operator itself.

@@ -80,8 +80,7 @@ void survey(Places& places) {
   }
 }
 
-// --- tensors
-// ----------------------------------------------------------------------------------------------
+// --- tensors ------------------------------------------------------------------------------------
 
 // Merges the batch dimension, outermost, into dimension `d` of those behind it.
 Tensor folded(const Tensor& front, int64_t d) {
@@ -121,8 +120,7 @@ void flatten(Places& places) {
   }
 }
 
-// --- numbers
-// ----------------------------------------------------------------------------------------------
+// --- numbers ------------------------------------------------------------------------------------
 
 int64_t moved(const Places& places, int64_t dim) {
   return wrap_dim(dim, places.rank + places.added) + 1;
@@ -206,8 +204,7 @@ void place_arguments(Places& places) {
   }
 }
 
-// --- results
-// ----------------------------------------------------------------------------------------------
+// --- results ------------------------------------------------------------------------------------
 
 // The value behind a result, and where its batch dimension is.
 std::pair<Tensor, int64_t> found(const Places& places, const Tensor& t, BatchPlace place) {

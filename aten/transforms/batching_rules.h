@@ -39,8 +39,7 @@ void run_place(BatchedCall& call, const BatchRule& rule);
 void run_pointwise(BatchedCall& call, const BatchRule& rule);
 void run_loop(BatchedCall& call);
 
-// --- tensors, below the layer
-// ----------------------------------------------------------------------------------------------
+// --- tensors, below the layer -------------------------------------------------------------------
 
 // The value of a batched tensor with the batch dimension in front.
 Tensor to_front(const Wrapper& wrapper);

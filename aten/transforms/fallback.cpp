@@ -36,8 +36,7 @@ bool changes_any(const OperatorEntry& op) {
 // the parts of a composite would not see.
 bool is_factory(const OperatorEntry& op) { return op.traits && op.traits->is_factory; }
 
-// --- dead wrappers
-// ---------------------------------------------------------------------------------------------
+// --- dead wrappers ------------------------------------------------------------------------------
 
 struct Escaped {
   Tensor wrapper;
@@ -64,8 +63,7 @@ void refresh_chain(const Tensor& t, uint32_t version) {
   if (is_dead(*wrapper)) refresh(t, version);
 }
 
-// --- gradient layers
-// ---------------------------------------------------------------------------------------------
+// --- gradient layers ----------------------------------------------------------------------------
 
 // An argument that will be written to must belong to the layer, or its history there would be lost.
 void require_own(const OperatorEntry& op, const Tensor& t, const Layer& layer) {
@@ -141,8 +139,7 @@ void leave_tracked(const OperatorEntry& op, DispatchKeySet, Stack& stack) {
   }
 }
 
-// --- the front
-// ---------------------------------------------------------------------------------------------
+// --- the front ----------------------------------------------------------------------------------
 
 void check_reachable(const OperatorEntry& op, Stack& stack) {
   each_tensor(stack, [&](const Tensor& t, int) {

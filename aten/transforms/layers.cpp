@@ -66,8 +66,7 @@ bool keeps_modes(const Layer& layer) {
   return layer.kind == LayerKind::Vmap || layer.kind == LayerKind::Functionalize;
 }
 
-// --- wrappers
-// ---------------------------------------------------------------------------------------------
+// --- wrappers -----------------------------------------------------------------------------------
 
 void release_storage(void* storage) { Storage::adopt(static_cast<StorageImpl*>(storage)); }
 
@@ -233,8 +232,7 @@ void refresh(const Tensor& t, uint32_t version_before) {
   if (version_of(value) != version_before) t.impl()->bump_version();
 }
 
-// --- the stack
-// ---------------------------------------------------------------------------------------------
+// --- the stack ----------------------------------------------------------------------------------
 
 int64_t push_layer(LayerKind kind, int64_t batch_size, Randomness randomness, bool copies_views) {
   check_value(kind != LayerKind::Vmap || batch_size >= 0,

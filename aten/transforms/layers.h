@@ -82,8 +82,7 @@ Tensor lift_fresh(Tensor t);
 // After its value was changed in place: the wrapper takes over geometry, memory and version.
 void refresh(const Tensor& wrapper, uint32_t version_before);
 
-// --- the stack
-// ----------------------------------------------------------------------------------------------
+// --- the stack ----------------------------------------------------------------------------------
 
 // Enters a layer and returns its level. ValueError on a negative batch size.
 int64_t push_layer(LayerKind kind, int64_t batch_size = -1,

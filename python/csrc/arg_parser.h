@@ -157,8 +157,7 @@ class ParsedArgs {
   Ref override_result_;
 };
 
-// --- results
-// ---------------------------------------------------------------------------------------
+// --- results ------------------------------------------------------------------------------------
 
 inline PyObject* wrap(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
 inline PyObject* wrap(int64_t value) { return PyLong_FromLongLong(value); }
@@ -183,8 +182,7 @@ PyObject* wrap(const std::tuple<Ts...>& results, PyTypeObject* named = nullptr) 
   return wrap_fields(named, items, static_cast<int>(sizeof...(Ts)));
 }
 
-// --- conversions shared with handwritten bindings
-// ----------------------------------------------------
+// --- conversions shared with handwritten bindings -----------------------------------------------
 bool is_number(PyObject* o);        // Python or NumPy number, not a tensor
 Scalar scalar_from(PyObject* o);    // also from a tensor with one element
 int64_t integer_from(PyObject* o);  // also from an integer tensor with one element

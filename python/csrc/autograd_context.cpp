@@ -209,8 +209,7 @@ PyGetSetDef getset[] = {
     {"materialize_grads", get_materialize_grads, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-// --- the node that refuses
-// -------------------------------------------------------------------------
+// --- the node that refuses ----------------------------------------------------------------------
 
 struct DelayedError final : autograd::Node {
   explicit DelayedError(std::string text) : message(std::move(text)) {}

@@ -10,8 +10,7 @@
 namespace flambeau::python {
 namespace {
 
-// --- the text of a schema
-// ------------------------------------------------------------------------------------------------
+// --- the text of a schema -----------------------------------------------------------------------
 
 struct KindName {
   std::string_view name;
@@ -186,8 +185,7 @@ void read_schema(const OperatorEntry& op, BoxedSchema& schema) {
   schema.signature = {op.schema, schema.params.data(), static_cast<int>(schema.params.size())};
 }
 
-// --- values
-// ------------------------------------------------------------------------------------------------
+// --- values -------------------------------------------------------------------------------------
 
 template <typename T>
 PyObject* list_of(const std::vector<T>& items) {

@@ -60,8 +60,7 @@ bool is_taken_over(const Arguments& given) {
   return mode_in_force() || any_overrides(given.values, given.count());
 }
 
-// --- operators of the dispatcher
-// ------------------------------------------------------------------------------------------------
+// --- operators of the dispatcher ----------------------------------------------------------------
 
 // Null without an error where the schema does not take the arguments.
 Ref call_entry(const OperatorEntry& op, const Arguments& given) {
@@ -76,8 +75,7 @@ Ref call_entry(const OperatorEntry& op, const Arguments& given) {
   return python_result(stack, op);
 }
 
-// --- operators of Python
-// ------------------------------------------------------------------------------------------------
+// --- operators of Python ------------------------------------------------------------------------
 
 // One value per parameter, without a reference of its own. False: not all are plain.
 using Values = SmallVector<PyObject*, 16>;
@@ -180,8 +178,7 @@ Ref call_defined(PyObject* self, const Arguments& given) {
   return kernel.recorder ? call_recorded(op, kernel, values) : Ref();
 }
 
-// --- calls
-// ------------------------------------------------------------------------------------------------
+// --- calls --------------------------------------------------------------------------------------
 
 class RecursionGuard {
  public:
@@ -220,8 +217,7 @@ PyObject* call_handle(PyObject* self, PyObject* const* args, size_t flags, PyObj
   });
 }
 
-// --- the types
-// ------------------------------------------------------------------------------------------------
+// --- the types ----------------------------------------------------------------------------------
 
 // Subclasses that Python code makes do not inherit the flag before Python 3.12.
 void allow_vectorcall(PyTypeObject* type) {
@@ -286,8 +282,7 @@ void handle_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// --- methods
-// ------------------------------------------------------------------------------------------------
+// --- methods ------------------------------------------------------------------------------------
 
 ValueKind kind_from(std::string_view text) {
   constexpr std::pair<std::string_view, ValueKind> kKinds[] = {

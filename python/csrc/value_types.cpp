@@ -177,8 +177,7 @@ PyGetSetDef device_getset[] = {
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-// --- layout, memory format
-// -------------------------------------------------------------------------
+// --- layout, memory format ----------------------------------------------------------------------
 
 // In the order of Layout. The compressed ones exist to be compared with, and to be refused by name.
 constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr",
@@ -202,8 +201,7 @@ PyObject* memory_format_reduce(PyObject* self, PyObject*) {
 PyMethodDef memory_format_methods[] = {{"__reduce__", memory_format_reduce, METH_NOARGS, nullptr},
                                        {nullptr, nullptr, 0, nullptr}};
 
-// --- making the types
-// ------------------------------------------------------------------------------
+// --- making the types ---------------------------------------------------------------------------
 
 PyTypeObject* make_type(PyObject* module, const char* name, size_t size,
                         std::vector<PyType_Slot> slots) {

@@ -13,8 +13,7 @@
 
 namespace flambeau::linalg {
 
-// --- checks
-// ---------------------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
 // LAPACK knows single and double precision, real and complex. Half types are NotImplementedError,
 // as in PyTorch; what integers and bool are differs between its operators.
@@ -32,8 +31,7 @@ void singular(std::string& text, int info);
 void not_positive_definite(std::string& text, int info);
 void not_converged(std::string& text, int info);
 
-// --- sizes
-// ----------------------------------------------------------------------------------------
+// --- sizes --------------------------------------------------------------------------------------
 
 inline IntArrayRef batch_of(const Tensor& t) {
   return t.sizes().slice(0, static_cast<size_t>(t.dim() - 2));
@@ -48,8 +46,7 @@ inline DimVector batch_with(IntArrayRef batch, std::initializer_list<int64_t> la
 OutSpec by_columns(const Tensor& like, IntArrayRef batch, int64_t rows, int64_t columns);
 OutSpec by_rows(const Tensor& like, DimVector sizes, ScalarType dtype);
 
-// --- loops
-// ----------------------------------------------------------------------------------------
+// --- loops --------------------------------------------------------------------------------------
 
 // Cost per matrix, for parallel_for: a call and the cube of its sizes.
 inline int64_t cubic(int64_t m, int64_t n) { return 512 + 4 * m * n * std::min(m, n); }
