@@ -20,8 +20,8 @@ TensorFacts::Flags TensorFacts::flags_of(const Tensor& t) {
           t.impl()->wrapper() != nullptr};
 }
 
-TensorFacts::TensorFacts(PyObject* tensor)
-    : type_(Ref::share(reinterpret_cast<PyObject*>(Py_TYPE(tensor)))) {
+TensorFacts::TensorFacts(PyObject* tensor, bool any_size)
+    : type_(Ref::share(reinterpret_cast<PyObject*>(Py_TYPE(tensor)))), any_size_(any_size) {
   const Tensor& t = tensor_of(tensor);
   dtype_ = t.dtype();
   device_ = t.device();
@@ -31,14 +31,20 @@ TensorFacts::TensorFacts(PyObject* tensor)
   flags_ = flags_of(t);
 }
 
-bool TensorFacts::hold_for(PyObject* object) const {
+bool TensorFacts::hold_at_any_size(PyObject* object) const {
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != type_.get()) return false;
   const Tensor& t = tensor_of(object);
   if (!t.defined() || t.dtype() != dtype_ || t.device() != device_ || t.layout() != layout_)
     return false;
+  return t.sizes().size() == sizes_.size() && flags_of(t) == flags_;
+}
+
+bool TensorFacts::hold_for(PyObject* object) const {
+  if (!hold_at_any_size(object)) return false;
+  if (any_size_) return true;
+  const Tensor& t = tensor_of(object);
   if (t.sizes() != IntArrayRef(sizes_)) return false;
-  if (layout_ == Layout::Strided && t.strides() != IntArrayRef(strides_)) return false;
-  return flags_of(t) == flags_;
+  return layout_ != Layout::Strided || t.strides() == IntArrayRef(strides_);
 }
 
 // --- threads -------------------------------------------------------------------------------------
@@ -147,8 +153,10 @@ namespace {
 PyObject* make_tensor_guard(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
     PyObject* tensor;
-    if (!PyArg_ParseTuple(args, "O!:_TensorGuard", tensor_type, &tensor)) return nullptr;
-    auto facts = std::make_unique<TensorFacts>(tensor);
+    int any_size = 0;
+    if (!PyArg_ParseTuple(args, "O!|p:_TensorGuard", tensor_type, &tensor, &any_size))
+      return nullptr;
+    auto facts = std::make_unique<TensorFacts>(tensor, any_size != 0);
     Ref self = Ref::checked(type->tp_alloc(type, 0));
     auto* guard = reinterpret_cast<TensorGuardObject*>(self.get());
     guard->facts = facts.release();
@@ -161,6 +169,10 @@ PyObject* call_tensor_guard(PyObject* self, PyObject* args, PyObject*) {
     if (!PyArg_ParseTuple(args, "O:_TensorGuard", &object)) return nullptr;
     return PyBool_FromLong(reinterpret_cast<TensorGuardObject*>(self)->facts->hold_for(object));
   });
+}
+PyObject* tensor_guard_at_any_size(PyObject* self, PyObject* object) {
+  const TensorFacts* const facts = reinterpret_cast<TensorGuardObject*>(self)->facts;
+  return guarded([&]() -> PyObject* { return PyBool_FromLong(facts->hold_at_any_size(object)); });
 }
 int traverse_tensor_guard(PyObject* self, visitproc visit, void* arg) {
   const auto* guard = reinterpret_cast<TensorGuardObject*>(self);
@@ -216,6 +228,9 @@ PyTypeObject* type_from(PyObject* module, const char* name, int size, PyType_Slo
   return reinterpret_cast<PyTypeObject*>(type);
 }
 
+PyMethodDef tensor_guard_methods[] = {
+    {"matches_at_any_size", tensor_guard_at_any_size, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 PyMemberDef tensor_guard_members[] = {
     {"description", T_OBJECT, offsetof(TensorGuardObject, description), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
@@ -229,6 +244,7 @@ void add_simple_guards(PyObject* module) {
       {Py_tp_traverse, slot(traverse_tensor_guard)},
       {Py_tp_dealloc, slot(dealloc<TensorGuardObject, &TensorGuardObject::description>)},
       {Py_tp_members, tensor_guard_members},
+      {Py_tp_methods, tensor_guard_methods},
       {0, nullptr}};
   tensor_guard_type =
       type_from(module, "flambeau._C._TensorGuard", sizeof(TensorGuardObject), of_tensors);

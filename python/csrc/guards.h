@@ -10,8 +10,10 @@ namespace flambeau::python {
 // Class, metadata and autograd state of a tensor. Holds no tensor.
 class TensorFacts {
  public:
-  explicit TensorFacts(PyObject* tensor);
+  // `any_size`: neither sizes nor strides are compared, only the number of dimensions.
+  explicit TensorFacts(PyObject* tensor, bool any_size = false);
   bool hold_for(PyObject* object) const;
+  bool hold_at_any_size(PyObject* object) const;
   PyObject* type() const { return type_.get(); }
 
  private:
@@ -27,6 +29,7 @@ class TensorFacts {
   Layout layout_;
   std::vector<int64_t> sizes_;
   std::vector<int64_t> strides_;  // of strided tensors
+  bool any_size_;
   Flags flags_;
 };
 

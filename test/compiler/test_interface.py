@@ -83,7 +83,7 @@ def test_marks_on_functions():
 
 def test_graphs_are_recorded_again_up_to_a_limit():
     backend = Recorder()
-    made = fb.compile(lambda x: x + 1, backend=backend)
+    made = fb.compile(lambda x: x + 1, backend=backend, dynamic=False)
     with _dynamo.config.patch(recompile_limit=3), pytest.warns(UserWarning, match="as it is from now on"):
         for n in range(6):
             assert made(fb.ones(n)).shape == (n,)

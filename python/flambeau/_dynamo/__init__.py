@@ -31,14 +31,36 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _marks(names: str) -> dict[str, Any]:
-    def mark(t: Any, *details: Any, **options: Any) -> None:
-        """Accept a mark on a tensor for graph capture; it has no effect."""
+def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
+    """Record graphs that hold for any size of a tensor from the first call on.
 
-    return dict.fromkeys(names.split(), mark)
+    Args:
+        t: an input of compiled functions.
+        index: the dimension or dimensions that differ; all sizes of the tensor are left open.
+        **bounds: accepted.
+    Raises: IndexError if the tensor has no such dimension.
+    """
+    for d in index if isinstance(index, list | tuple) else [index]:
+        t.size(d)
+    t._dynamo_sizes = "dynamic"
 
 
-globals().update(_marks("mark_dynamic mark_static mark_static_address mark_unbacked maybe_mark_dynamic"))
+def mark_static(t: Any, index: Any = None) -> None:
+    """Record graphs for the present size of a tensor only.
+
+    Args:
+        t: an input of compiled functions; anything else is accepted without effect.
+        index: accepted; all sizes are held.
+    """
+    if hasattr(t, "dim"):
+        t._dynamo_sizes = "static"
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Accept a mark on a tensor; graphs do not depend on where tensors are in memory."""
+
+
+maybe_mark_dynamic = mark_unbacked = mark_dynamic
 
 nonstrict_trace = allow_in_graph
 disallow_in_graph = forbid_in_graph = disable

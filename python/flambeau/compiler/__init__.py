@@ -52,7 +52,9 @@ def compile(
     Args:
         model: a function or Module; without it, a decorator is returned.
         fullgraph: whether one graph must hold the whole function.
-        dynamic: whether sizes may change; accepted: graphs are recorded anew for each size.
+        dynamic: whether one graph holds for all sizes of the tensors that the function reads, parameters
+            excepted. None: for those tensors whose sizes have differed between calls. False: never; graphs
+            are recorded anew for each size.
         backend: a function of a ``fx.GraphModule`` and its example inputs that returns a function, or the
             name of a registered backend. The default "inductor" computes chains of pointwise operators in
             one loop, forward and backward; a function in which nothing can be joined runs as it is after its
@@ -101,7 +103,7 @@ def compile(
             return function
         from flambeau.compiler.capture.frontend import compiled
 
-        return compiled(function, chosen, fullgraph, mode=mode, options=options, limit=recompile_limit)
+        return compiled(function, chosen, fullgraph, mode, options, recompile_limit, dynamic)
 
     return decorate if model is None else decorate(model)
 
@@ -118,6 +120,8 @@ def _fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
 
     return fuse(graph, inputs, **options)
 
+
+_fuse.is_per_size = True  # type: ignore[attr-defined]
 
 # Backends by name, for `compile`; `flambeau._dynamo.register_backend` adds to them.
 registered: dict[str, Callable[..., Any]] = {

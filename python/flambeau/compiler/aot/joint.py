@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,6 +170,16 @@ def _state() -> tuple[Any, ...]:
         flambeau.get_autocast_dtype("cpu"),
         flambeau.is_inference_mode_enabled(),
     )
+
+
+@contextmanager
+def kept_state() -> Iterator[None]:
+    """Restore the state of the thread that a graph may change."""
+    state = _state()
+    try:
+        yield
+    finally:
+        _restore(state)
 
 
 def _restore(state: tuple[Any, ...]) -> None:

@@ -68,7 +68,8 @@ class Attributes(Core):
     def _load_of_tensor(self, value: flambeau.Tensor, name: str) -> None:
         if name in known.METADATA:
             self.require_known(value)
-            self.push(getattr(value, name))
+            found = getattr(value, name)
+            self.push(self.recorder.metadata(value, name, found) if self.recorder.sized else found)
         elif name in known.TENSOR_ATTRIBUTES:
             self.leaf("call_function", getattr, (value, name), {}, name)
         elif name == "grad":

@@ -10,6 +10,7 @@ from flambeau.compiler.capture import known
 from flambeau.compiler.capture.frames import Frame, Returns
 from flambeau.compiler.capture.recording import Recorder, Unrecordable, has_tensor
 from flambeau.compiler.capture.tracker import Tracker
+from flambeau.compiler.symbolic.numbers import plain
 
 Arguments = tuple[Any, ...]
 Target = str | Callable[..., Any]
@@ -90,6 +91,8 @@ class Core:
             self.recorder.record(op, target, given, named, result, self.where())
         elif name not in known.METADATA and name not in known.CONSTANT:
             self.spoil(f"{name}, whose result is no tensor")
+        else:
+            result = self.recorder.number(op, target, args, kwargs, result)
         self.push(result)
 
     def run_leaf(
@@ -101,6 +104,8 @@ class Core:
         name: str,
     ) -> Any:
         """Run an operator; an error of its own means that no graph can hold it."""
+        if self.recorder.journal.numbers:
+            args, kwargs = plain(args), plain(kwargs)
         try:
             if isinstance(target, str):
                 return getattr(type(args[0]), target)(*args, **kwargs)

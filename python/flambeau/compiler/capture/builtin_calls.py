@@ -14,6 +14,15 @@ from flambeau.compiler.capture.base import Break
 from flambeau.compiler.capture.frames import Generator, Returns
 from flambeau.compiler.capture.origins import Attribute
 from flambeau.compiler.capture.recording import has_tensor
+from flambeau.compiler.symbolic.numbers import (
+    MOVES,
+    MOVING_METHODS,
+    PLACING_METHODS,
+    fixed,
+    holds_tracked,
+    is_arithmetic,
+    plain,
+)
 
 _PYTHON = (types.FunctionType, types.MethodType, functools.partial)
 _BUILTIN_ITERABLES = (list, tuple, dict, set, frozenset, str, bytes, range)
@@ -31,8 +40,10 @@ class Builtins(Attributes):
         name = getattr(function, "__name__", type(function).__name__)
         if name in known.CONSTANT:
             self.tracker.expand_all([*args, *kwargs.values()])
-            self.push(function(*args, **kwargs))
+            value = function(*plain(args), **plain(kwargs))
+            self.push(self.recorder.number("call_function", function, args, kwargs, value))
         elif name in known.STATE:
+            args = fixed(args)
             result = function(*args, **kwargs)
             self.recorder.state_call(function, args)
             self.push(result)
@@ -76,16 +87,32 @@ class Builtins(Attributes):
             if any(isinstance(a, flambeau.Tensor) for a in args[1:]) or (name == "type" and len(args) > 1):
                 self.leaf("call_method", name, args, kwargs, name)
             else:
-                self.push(getattr(type(args[0]), name)(*args, **kwargs))
+                self._call_metadata(name, args, kwargs)
         else:
             self.leaf("call_method", name, args, kwargs, name)
+
+    def _call_metadata(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        value = getattr(type(args[0]), name)(*plain(args), **plain(kwargs))
+        if self.recorder.sized and name in known.SIZED:
+            whole = name in ("size", "stride") and isinstance(value, tuple)
+            value = (
+                self.recorder.metadata(args[0], name, value)
+                if whole
+                else self.recorder.number("call_method", name, args, kwargs, value)
+            )
+        self.push(value)
 
     def _call_method_of(
         self, kind: type, name: str, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """A method of a builtin class other than Tensor."""
-        values = (*args, *kwargs.values())
         base = next((b for b in known.MUTATORS if issubclass(kind, b)), None)
+        if self.recorder.journal.numbers and not (name in MOVING_METHODS and (base or kind is object)):
+            if name in PLACING_METHODS and issubclass(kind, list | tuple):
+                args = tuple(fixed(a) if isinstance(a, int | slice) else a for a in args)
+            else:
+                args, kwargs = fixed(args), fixed(kwargs)
+        values = (*args, *kwargs.values())
         if isinstance(owner, Generator) or any(isinstance(v, Generator) for v in values):
             self._call_with_generator(function, name, owner, args, kwargs)
             return
@@ -133,6 +160,11 @@ class Builtins(Attributes):
     def call_pure(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_checked: bool = False
     ) -> None:
+        if self.recorder.journal.numbers:
+            if self._is_of_numbers(function, args, kwargs):
+                return
+            if function not in MOVES:
+                args, kwargs = fixed(args), fixed(kwargs)
         if not is_checked and self._replaced(function, args, kwargs):
             return
         values = (*args, *kwargs.values())
@@ -142,6 +174,21 @@ class Builtins(Attributes):
         elif function not in (isinstance, issubclass, type, iter, object, callable):
             self.tracker.expand_all(values)
         self.push(self.tracker.keep(function(*args, **kwargs)))
+
+    def _is_of_numbers(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Push the result of a call with tracked numbers where the graph can hold it or need not."""
+        if not holds_tracked(args):
+            return False
+        if function in (isinstance, type, callable):
+            self.push(function(plain(args[0]), *args[1:]))
+        elif function is flambeau.Size and len(args) == 1 and isinstance(args[0], list | tuple):
+            self.push(tuple.__new__(flambeau.Size, args[0]))
+        elif is_arithmetic(function, args, kwargs):
+            value = function(*plain(args))
+            self.push(self.recorder.number("call_function", function, args, kwargs, value))
+        else:
+            return False
+        return True
 
     def _replaced(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Interpret a builtin in Python where it would call Python code, or tensors are among the values."""
@@ -254,7 +301,7 @@ class Builtins(Attributes):
             self.push(args[2])
         elif function is len:
             self.require_known(first)
-            self.push(len(first))
+            self.push(self.recorder.number("call_method", "size", (first, 0), {}, len(first)))
         elif function is iter:
             self.iterate(first)
         elif function in (list, tuple):

@@ -115,10 +115,12 @@ class Calls(Builtins):
         elif function in (Generator.throw, Generator.close):
             raise Break(f"{name} of a generator")
         elif function is _APPLY and issubclass(args[0], flambeau.autograd.Function):
+            self.recorder.fix_sizes()  # new sizes are checked by running the graph once more
             self.leaf("call_function", args[0].apply, args[1:], kwargs, "apply")
         elif function.__dict__.get("_torchdynamo_disable"):
             raise Break(f"{function.__qualname__}, which is excluded from capture")
         elif function.__dict__.get("_torchdynamo_in_graph"):
+            self.recorder.fix_sizes()
             self.leaf("call_function", function, args, kwargs, name)
         elif function.__dict__.get("_torchdynamo_constant"):
             self.push(self.tracker.keep(function(*args, **kwargs)))

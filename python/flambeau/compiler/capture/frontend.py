@@ -21,6 +21,7 @@ def compiled(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     limit: int | None = None,
+    dynamic: bool | None = None,
 ) -> Any:
     """Return what runs captured graphs of a function, a method, a callable object or a Module."""
     chosen: Backend = backend
@@ -31,10 +32,12 @@ def compiled(
     if given:
         chosen = functools.partial(backend, **given)
     if isinstance(target, flambeau.nn.Module):
-        return OptimizedModule(target, Program(_function_of(type(target).__call__), chosen, is_whole, limit))
+        return OptimizedModule(
+            target, Program(_function_of(type(target).__call__), chosen, is_whole, limit, dynamic)
+        )
     if isinstance(target, types.MethodType):
-        return types.MethodType(_wrapped(target.__func__, chosen, is_whole, limit), target.__self__)
-    return _wrapped(target, chosen, is_whole, limit)
+        return types.MethodType(_wrapped(target.__func__, chosen, is_whole, limit, dynamic), target.__self__)
+    return _wrapped(target, chosen, is_whole, limit, dynamic)
 
 
 def _function_of(target: Any) -> Any:
@@ -48,9 +51,11 @@ def _function_of(target: Any) -> Any:
     return call
 
 
-def _wrapped(target: Any, backend: Backend, is_whole: bool, limit: int | None) -> Any:
+def _wrapped(
+    target: Any, backend: Backend, is_whole: bool, limit: int | None, dynamic: bool | None = None
+) -> Any:
     original = getattr(target, "_torchdynamo_orig_callable", target)
-    program = Program(_function_of(original), backend, is_whole, limit)
+    program = Program(_function_of(original), backend, is_whole, limit, dynamic)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         return program(*args, **kwargs)

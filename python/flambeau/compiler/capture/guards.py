@@ -88,13 +88,14 @@ def nth(values: Any, index: int) -> Any:
     raise IndexError(index)
 
 
-def tensor_check(tensor: flambeau.Tensor) -> Callable[[Any], bool]:
+def tensor_check(tensor: flambeau.Tensor, any_size: bool = False) -> Callable[[Any], bool]:
     """Return what tells whether a tensor has the type, metadata and autograd state of this one now.
 
-    It has the attribute ``description`` and holds no tensor.
+    It has the attribute ``description`` and holds no tensor. With ``any_size`` it compares the number of
+    dimensions instead of sizes and strides.
     """
     is_own = type(tensor) in (flambeau.Tensor, flambeau.nn.Parameter)
-    check: Any = flambeau._C._TensorGuard(tensor) if is_own else _check_by_attributes(tensor)
+    check: Any = flambeau._C._TensorGuard(tensor, any_size) if is_own else _check_by_attributes(tensor)
     check.description = describe_tensor(tensor)
     own: Callable[[Any], bool] = check
     return own

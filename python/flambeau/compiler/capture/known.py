@@ -25,6 +25,11 @@ METADATA = frozenset(
     "has_names is_pinned is_same_size __len__ type is_non_overlapping_and_dense "
     "dim_order is_distributed sparse_dim dense_dim output_nr".split()
 )
+# Those of them that depend on sizes and strides.
+SIZED = frozenset(
+    "shape size stride numel nelement nbytes is_contiguous __len__ is_non_overlapping_and_dense dim_order "
+    "is_same_size".split()
+)
 # Tensor attributes that are tensors themselves.
 TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
 # Methods and functions that read the elements of tensors, or where they lie in memory.

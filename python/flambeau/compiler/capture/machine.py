@@ -15,6 +15,7 @@ from flambeau.compiler.capture.instructions import SUPPORTED, UNARY, Instruction
 from flambeau.compiler.capture.origins import FunctionOf, Handled, InstanceOf, OnStack, Origin, Slot
 from flambeau.compiler.capture.recording import Recorder
 from flambeau.compiler.capture.tracker import Tracker, is_leaf
+from flambeau.compiler.symbolic.numbers import plain, release
 
 # Instructions that move values without looking at them.
 _MOVES = frozenset(
@@ -52,6 +53,7 @@ class Machine(Instructions):
         breaks: places where a segment must end, to which the run adds.
         changing: origins of numbers that differ from call to call, which no guard may fix.
         is_native: run instructions as Python does, without records.
+        has_any_size: tells whether the sizes of a tensor from an origin may differ from call to call.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Machine(Instructions):
         breaks: set[Place],
         changing: frozenset[Origin] = frozenset(),
         is_native: bool = False,
+        has_any_size: Callable[[Origin, Any], bool] | None = None,
     ) -> None:
         self.frames = frames
         self.breaks = breaks
@@ -67,7 +70,7 @@ class Machine(Instructions):
         self.is_native = is_native
         self.is_spoiled = False
         self.reason = ""
-        self.tracker = Tracker()
+        self.tracker = Tracker(has_any_size)
         self.recorder = Recorder(self.tracker)
         self.result: Any = None
         self.is_done = False
@@ -149,6 +152,20 @@ class Machine(Instructions):
                 return Outcome.BROKE
             self.steps += 1
         return Outcome.FINISHED
+
+    def release_numbers(self) -> None:
+        """Put Python's own numbers in the place of tracked ones in what the program sees next."""
+        journal = self.recorder.journal
+        journal.is_open = False
+        if not journal.numbers:
+            return
+        self.result = plain(self.result)
+        for frame in self.frames:
+            frame.slots[:], frame.stack[:] = map(plain, frame.slots), map(plain, frame.stack)
+        for (_, name), owner in self.tracker.written.items():
+            release(owner, name)
+        for container in self.tracker.mutated.values():
+            release(container)
 
     def _check_place(self, frame: Frame) -> None:
         frame.at = frame.ip

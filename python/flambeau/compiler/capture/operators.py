@@ -13,6 +13,7 @@ from flambeau.compiler.capture.base import Break
 from flambeau.compiler.capture.calls import Calls
 from flambeau.compiler.capture.recording import has_tensor
 from flambeau.compiler.capture.tracker import SEQUENCES
+from flambeau.compiler.symbolic.numbers import fixed, is_arithmetic, is_tracked, plain
 
 BINARY: dict[str, Any] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -55,6 +56,8 @@ class Operators(Calls):
             self.push(function(a, b))
         elif isinstance(a, flambeau.Tensor) or isinstance(b, flambeau.Tensor):
             self._binary_of_tensors(symbol, function, a, b)
+        elif self.recorder.journal.numbers and (is_tracked(a) or is_tracked(b)):
+            self._binary_of_numbers(symbol, function, a, b)
         else:
             self._binary_of_objects(symbol, function, a, b)
 
@@ -80,11 +83,21 @@ class Operators(Calls):
         self.tracker.expand_all((a, b))
         self.push(self.tracker.keep(function(a, b)))
 
+    def _binary_of_numbers(self, symbol: str, function: Any, a: Any, b: Any) -> None:
+        """Arithmetic of tracked numbers is in the graph; what a comparison gives is a fact."""
+        if is_arithmetic(function, (a, b), {}) or (symbol in COMPARISONS and _are_numbers(a, b)):
+            value = function(plain(a), plain(b))
+            self.push(self.recorder.number("call_function", function, (a, b), {}, value))
+        else:
+            self._binary_of_objects(symbol, function, fixed(a), fixed(b))
+
     def unary(self, name: str, value: Any) -> None:
         """Push the result of a unary operator."""
         function, method = UNARY[name]
         if not self.is_native and isinstance(value, flambeau.Tensor):
             self.leaf("call_function", function, (value,), {}, function.__name__)
+        elif not self.is_native and is_tracked(value):
+            self.push(self.recorder.number("call_function", function, (value,), {}, function(plain(value))))
         elif not self.is_native and _is_python(value, method):
             self.call(find(type(value), method)[0], (value,), {})
         else:
@@ -96,6 +109,8 @@ class Operators(Calls):
             return bool(value)
         if isinstance(value, flambeau.Tensor):
             raise Break("a branch on the value of a tensor")
+        if is_tracked(value):
+            return bool(self.recorder.number("call_function", bool, (value,), {}, bool(plain(value))))
         for method in ("__bool__", "__len__"):
             found = find(type(value), method)[0]
             if isinstance(found, types.FunctionType):
@@ -113,7 +128,10 @@ class Operators(Calls):
         """Push an element."""
         if self.is_native:
             self.push(value[key])
-        elif isinstance(value, flambeau.Tensor):
+            return
+        if self.recorder.journal.numbers and not isinstance(value, flambeau.Tensor):
+            key = fixed(key)
+        if isinstance(value, flambeau.Tensor):
             self.leaf("call_function", operator.getitem, (value, key), {}, "getitem")
         elif _is_python(value, "__getitem__"):
             self._adopt_method(value, "__getitem__")
@@ -156,7 +174,7 @@ class Operators(Calls):
             self.call_and_drop(find(type(value), "__setitem__")[0], (value, key, new))
         elif isinstance(value, list | dict):
             self.tracker.mutate(value)
-            value[key] = new
+            value[fixed(key)] = new
         else:
             raise Break(f"a write to an element of {type(value).__qualname__}")
 
@@ -180,7 +198,7 @@ class Operators(Calls):
             self.call_and_drop(find(type(value), "__delitem__")[0], (value, key))
         elif isinstance(value, list | dict):
             self.tracker.mutate(value)
-            del value[key]
+            del value[fixed(key)]
         else:
             raise Break(f"the deletion of an element of {type(value).__qualname__}")
 
@@ -201,7 +219,11 @@ class Operators(Calls):
                 raise Break("a comparison of tensors in a container")
         else:
             self.tracker.expand(values)
-            self.push((wanted in values) is not is_inverted)
+            self.push((fixed(wanted) in fixed(values)) is not is_inverted)
+
+
+def _are_numbers(a: Any, b: Any) -> bool:
+    return isinstance(a, int | float) and isinstance(b, int | float)
 
 
 def _is_typing(value: Any) -> bool:

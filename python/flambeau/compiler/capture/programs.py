@@ -27,6 +27,52 @@ from flambeau.compiler.capture.tracker import NotRebuilt
 
 Key = tuple[tuple[types.CodeType, int], ...]
 
+
+class Sizes:
+    """Which tensors of a function have sizes that differ from call to call.
+
+    Args:
+        dynamic: True: all of them but parameters; False: none; None: those whose sizes have differed.
+    """
+
+    def __init__(self, dynamic: bool | None) -> None:
+        self.dynamic = dynamic
+        self.varying: set[Origin] = set()
+        self.held: set[Origin] = set()  # of graphs that cannot be checked without computing
+
+    def has_any_size(self, origin: Origin, tensor: Any) -> bool:
+        """Whether a record leaves the sizes of a tensor open."""
+        if origin in self.held or not _is_simple(tensor):
+            return False
+        marks = tensor.__dict__.get("_dynamo_sizes")
+        if marks is not None:
+            return marks == "dynamic"
+        return origin in self.varying or bool(self.dynamic)
+
+    def note(self, recorded: list[Segment], frames: list[Frame]) -> None:
+        """Learn from a call that fits none of the records."""
+        for segment in recorded:
+            if segment.variants is not None and segment.variants.is_broken:
+                self.held.update(guard.origin for guard in segment.guards if guard.check is Check.TENSOR)
+        if self.dynamic is not False and config.automatic_dynamic_shapes:
+            self.varying.update(recorded[-1].origins_of_other_sizes(frames))
+
+    def reset(self) -> None:
+        """Forget what was learned."""
+        self.varying.clear()
+        self.held.clear()
+
+
+def _is_simple(tensor: Any) -> bool:
+    return (
+        type(tensor) is flambeau.Tensor
+        and tensor.layout is flambeau.strided
+        and tensor.device.type == "cpu"
+        and tensor.dim() > 0
+        and not (tensor.is_conj() or tensor.is_neg() or flambeau._C._is_functional(tensor))
+    )
+
+
 _CHANGED = 2  # an answer of _enter_compiled
 _SUSPENDED = 0x20 | 0x80 | 0x100 | 0x200  # generators and coroutines
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
@@ -45,12 +91,19 @@ class Program:
         backend: takes a graph module and example inputs, and returns what runs in the graph's place.
         is_whole: whether a break is an error.
         limit: how often one place is recorded; None: as the settings say.
+        dynamic: whether sizes differ from call to call; None: those do that have done so.
     """
 
     def __init__(
-        self, function: types.FunctionType, backend: Backend, is_whole: bool = False, limit: int | None = None
+        self,
+        function: types.FunctionType,
+        backend: Backend,
+        is_whole: bool = False,
+        limit: int | None = None,
+        dynamic: bool | None = None,
     ) -> None:
         _programs.add(self)
+        self.sizes = Sizes(dynamic)
         self.limit = limit
         self.function = function
         self.backend = backend
@@ -166,7 +219,7 @@ class Program:
             )
         if recorded and not self._may_record_again(recorded, frames):
             return Outcome.FINISHED, run_to_the_end(frames)
-        machine = Machine(frames, self.breaks, frozenset(self.changing))
+        machine = Machine(frames, self.breaks, frozenset(self.changing), has_any_size=self.sizes.has_any_size)
         where = frames[-1].where()
         outcome = machine.record()
         if outcome is Outcome.BROKE:
@@ -178,12 +231,18 @@ class Program:
             self._note_break(machine)
         else:
             self._keep(key, machine, outcome, where)
+        machine.release_numbers()
         return outcome, machine.result if outcome is Outcome.FINISHED else machine.frames
 
     def _keep(self, key: Key, machine: Machine, outcome: Outcome, where: str) -> None:
         try:
             segment = build(
-                machine, outcome, self._compile, where, self.function if key == self._entry else None
+                machine,
+                outcome,
+                self._compile,
+                where,
+                self.function if key == self._entry else None,
+                getattr(getattr(self.backend, "func", self.backend), "is_per_size", False),
             )
         except NotRebuilt as error:
             self.give_up(f"{error} at {where}")
@@ -230,6 +289,7 @@ class Program:
 
     def _may_record_again(self, recorded: list[Segment], frames: list[Frame]) -> bool:
         reason, guard = recorded[-1].explain_miss(frames)
+        self.sizes.note(recorded, frames)
         self.log.append(f"recorded again: {reason}")
         logs.say("recompiles", lambda: f"Recompiling {self.function.__qualname__}: {reason}")
         if guard is not None and guard.check is Check.EQUALS:
@@ -260,6 +320,7 @@ class Program:
         """Forget all segments."""
         for table in (self.segments, self.breaks, self.changing, self.unrecorded):
             table.clear()
+        self.sizes.reset()
         self._at_entry = []
         self.is_plain = False
         self.is_given_up = ""

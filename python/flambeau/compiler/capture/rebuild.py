@@ -14,6 +14,7 @@ from flambeau.compiler.capture.frames import Frame, Generator, _Marker
 from flambeau.compiler.capture.origins import Origin
 from flambeau.compiler.capture.recording import Recorder
 from flambeau.compiler.capture.tracker import IDENTICAL, NotRebuilt, Tracker, is_constant
+from flambeau.compiler.symbolic.numbers import Tracked
 from flambeau.fx.node import Node
 
 _LITERALS = (type(None), bool, int, str)
@@ -60,6 +61,8 @@ class Rebuilder:
             return found
         if isinstance(value, flambeau.Tensor):
             return self._tensor(value)
+        if isinstance(value, Tracked):
+            return self._output(value, value.node)
         if is_constant(value) or isinstance(value, _Marker):
             return self.constant(value)
         origin = self.tracker.origin_of(value)
@@ -81,6 +84,9 @@ class Rebuilder:
         node = self.recorder.node_of(value)
         if node is None:
             raise NotRebuilt("a tensor that was made outside the graph")
+        return self._output(value, node)
+
+    def _output(self, value: Any, node: Node) -> str:
         if node not in self.outputs:
             self.outputs.append(node)
         self._known[id(value)] = text = f"out[{self.outputs.index(node)}]"
@@ -102,6 +108,7 @@ class Rebuilder:
         kind = type(value)
         exact: dict[type, Callable[[Any], str]] = {
             list: lambda v: self.variable(f"[{self._all(v)}]"),
+            flambeau.Size: lambda v: self.variable(f"{self.constant(flambeau.Size)}([{self._all(v)}])"),
             tuple: lambda v: self.variable(f"({self._all(v)}{',' if len(v) == 1 else ''})"),
             set: lambda v: self.variable(f"{{{self._all(v)}}}" if v else "set()"),
             frozenset: lambda v: self.variable(f"frozenset(({self._all(v)},))" if v else "frozenset()"),

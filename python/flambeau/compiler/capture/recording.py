@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.compiler.capture import known
 from flambeau.compiler.capture.origins import Origin
 from flambeau.compiler.capture.tracker import Tracker, is_leaf
+from flambeau.compiler.symbolic.numbers import Journal, fixed, is_tracked
 from flambeau.fx.graph import Graph
-from flambeau.fx.node import Node
+from flambeau.fx.node import Node, map_arg
 
 _KEPT_TYPES = (flambeau.Size, flambeau.finfo, flambeau.iinfo)
 
@@ -32,6 +34,9 @@ class Recorder:
         self.graph = Graph()
         self.inputs: list[tuple[Origin, Any]] = []  # in the order of the placeholders
         self.has_effects = False
+        self.journal = Journal(self.graph)
+        self.sized: set[Node] = set()  # nodes whose sizes may differ from call to call
+        self._sizes: dict[tuple[Node, str, int], Any] = {}
         self._nodes: dict[int, tuple[Node, Any]] = {}
         self._names: set[str] = set()
         self._last_input: Node | None = None
@@ -59,6 +64,8 @@ class Recorder:
         self._last_input = node
         node.meta["example_value"] = tensor
         self.inputs.append((origin, tensor))
+        if id(tensor) in self.tracker.any_size:
+            self.sized.add(node)
         self._remember(tensor, node)
         return node
 
@@ -75,6 +82,8 @@ class Recorder:
             if node is None:
                 raise Unrecordable("a tensor that was made outside the graph")
             return node
+        if is_tracked(value):
+            return value.node
         if is_leaf(value) and not isinstance(value, slice):
             return value
         if isinstance(value, slice):
@@ -103,6 +112,8 @@ class Recorder:
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta["example_value"] = result if isinstance(result, flambeau.Tensor) else None
         node.meta["stack_trace"] = line
+        if self.sized and any(n in self.sized or n in self.journal.numbers for n in node.all_input_nodes):
+            self.sized.add(node)
         self._assign(result, node)
 
     def _assign(self, result: Any, node: Node) -> None:
@@ -111,15 +122,56 @@ class Recorder:
         if isinstance(result, flambeau.Tensor):
             self._remember(result, node)
         elif isinstance(result, list | tuple):
+            if node in self.sized:
+                fixed(self.journal.compute("call_function", len, (node,), {}, len(result)))
             for i, item in enumerate(result):
                 if has_tensor(item):
                     part = self.graph.create_node("call_function", operator.getitem, (node, i), {})
+                    if node in self.sized:
+                        self.sized.add(part)
                     self._assign(item, part)
         elif isinstance(result, dict):
             for key, item in result.items():
                 if has_tensor(item):
                     part = self.graph.create_node("call_function", operator.getitem, (node, key), {})
                     self._assign(item, part)
+
+    # --- numbers ------------------------------------------------------------------------------------
+
+    def number(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Any:
+        """Return a result that is no tensor, with a node if it may follow from sizes that differ."""
+        if not self.sized:
+            return value
+        given, named = self.arguments(args, kwargs)
+        nodes: list[Node] = []
+        map_arg((given, named), nodes.append)
+        if not any(n in self.sized or n in self.journal.numbers for n in nodes):
+            return value
+        return self.journal.compute(op, target, given, named, value)
+
+    def metadata(self, tensor: flambeau.Tensor, name: str, value: Any) -> Any:
+        """Return an attribute of a tensor as the program sees it; sizes and strides are tracked."""
+        node = self.node_of(tensor)
+        if node is None or node not in self.sized or name not in known.SIZED or callable(value):
+            return value
+        if name in ("shape", "size", "stride") and isinstance(value, tuple):
+            method = "stride" if name == "stride" else "size"
+            items = [self._size(node, method, i, item) for i, item in enumerate(value)]
+            return tuple.__new__(type(value), items)
+        return self.journal.compute("call_function", getattr, (node, name), {}, value)
+
+    def _size(self, node: Node, method: str, i: int, value: int) -> Any:
+        found = self._sizes.get((node, method, i))
+        if found is None:
+            found = self.journal.compute("call_method", method, (node, i), {}, value)
+            self._sizes[node, method, i] = found
+        return found
+
+    def fix_sizes(self) -> None:
+        """Give up differing sizes: the graph runs code that must run once per call."""
+        self.tracker.fix_sizes()
+
+    # --- the end ------------------------------------------------------------------------------------
 
     def state_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Add a call that changes the thread's state."""

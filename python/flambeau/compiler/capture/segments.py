@@ -22,6 +22,7 @@ from flambeau.compiler.capture.machine import Machine, Outcome
 from flambeau.compiler.capture.origins import Origin
 from flambeau.compiler.capture.rebuild import Rebuilder
 from flambeau.compiler.capture.steps import NotAtEntry, Steps
+from flambeau.compiler.symbolic.variants import Variants, without_idle_numbers
 from flambeau.fx.graph_module import GraphModule
 
 Backend = Callable[[Any, list[Any]], Callable[..., Any]]
@@ -45,6 +46,7 @@ class Segment:
     reason: str  # why it ended; "" if its function returned
     where: str = ""
     run_at_entry: Callable[[list[Any]], Any] | None = None
+    variants: Variants | None = None  # of a graph with inputs whose sizes may differ
 
     def __post_init__(self) -> None:
         if self.run_at_entry is not None:
@@ -65,7 +67,23 @@ class Segment:
                 return f"{guard.origin.name()}: {error}", guard
             if not fulfilled:
                 return self._difference(guard, names), guard
-        return "no guard failed", None
+        return "the program does something else for these sizes", None
+
+    def origins_of_other_sizes(self, frames: list[Frame]) -> list[Origin]:
+        """Return the origins of tensors of which nothing but sizes and strides differs from the record."""
+        names: dict[str, Any] = {"F": frames, "K": self.constants, "same_value": same_value, "nth": nth}
+        found = []
+        for guard in self.guards:
+            check: Any = self.constants[guard.expected] if guard.check is Check.TENSOR else None
+            if type(check) is not flambeau._C._TensorGuard:
+                continue
+            try:
+                value = eval(_expression(guard.origin), names)
+            except Exception:
+                continue
+            if not check(value) and check.matches_at_any_size(value):
+                found.append(guard.origin)
+        return found
 
     def _difference(self, guard: Guard, names: dict[str, Any]) -> str:
         value = eval(_expression(guard.origin), names)
@@ -83,7 +101,12 @@ def _expression(origin: Origin) -> str:
 
 
 def build(
-    machine: Machine, outcome: Outcome, backend: Backend, where: str, function: types.FunctionType | None
+    machine: Machine,
+    outcome: Outcome,
+    backend: Backend,
+    where: str,
+    function: types.FunctionType | None,
+    is_per_size: bool = False,
 ) -> Segment:
     """Return the segment that a machine has recorded; `NotRebuilt` if its end cannot be rebuilt.
 
@@ -93,6 +116,7 @@ def build(
         backend: compiles the graph.
         where: the segment's first position.
         function: for a segment at the beginning of a function, this function.
+        is_per_size: whether the backend compiles each size by itself.
     """
     parts = None
     if function is not None:
@@ -105,12 +129,13 @@ def build(
     tracker, recorder = machine.tracker, machine.recorder
     recorder.finish(rebuilder.outputs)
     inputs = steps.arguments([origin for origin, _ in recorder.inputs])
-    graph, compiled = None, None
+    graph, compiled, variants = None, None, None
     call = [f"out = ({inputs},)"] if rebuilder.outputs else []
     if not recorder.is_empty():
-        graph = GraphModule({}, recorder.graph, "CapturedGraph")
-        compiled = backend(graph, [example for _, example in recorder.inputs])
+        graph, compiled, variants = _compiled(machine, backend, is_per_size)
         call = [f"out = graph({inputs})"]
+    if variants is not None:
+        call = [f"run = graph({inputs})", "if run is None: return MISS", f"out = run({inputs})"]
     lines = [f"s = guards({steps.roots()})", "if s is None: return MISS", *call, *ending]
     source = f"def segment({'F' if function is None else 'S'}):\n    " + "\n    ".join(lines) + "\n"
     run = _function(
@@ -118,7 +143,24 @@ def build(
     )
     reason = machine.reason if outcome is Outcome.BROKE else ""
     at_entry = None if function is None else run
-    return Segment(run, source, list(tracker.guards), tracker.constants, graph, reason, where, at_entry)
+    guards = list(tracker.guards)
+    return Segment(run, source, guards, tracker.constants, graph, reason, where, at_entry, variants)
+
+
+def _compiled(
+    machine: Machine, backend: Backend, is_per_size: bool
+) -> tuple[GraphModule, Callable[..., Any], Variants | None]:
+    """Return a segment's graph, what runs it, and its variants if the sizes of an input may differ."""
+    recorder = machine.recorder
+    graph = GraphModule(
+        {}, without_idle_numbers(recorder.graph, set(recorder.journal.numbers)), "CapturedGraph"
+    )
+    examples = [example for _, example in recorder.inputs]
+    places = [i for i, example in enumerate(examples) if id(example) in machine.tracker.any_size]
+    if not places:
+        return graph, backend(graph, examples), None
+    variants = Variants(graph, recorder.graph, recorder.journal, places, backend, is_per_size)
+    return graph, variants.start(examples), variants
 
 
 def _function(source: str, where: str, **names: Any) -> Callable[..., Any]:

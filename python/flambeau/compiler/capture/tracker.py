@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau
 from flambeau.compiler.capture.guards import Check, Guard, tensor_check, thread_check
 from flambeau.compiler.capture.origins import Content, Item, Keyed, Nth, Origin
+from flambeau.compiler.symbolic.numbers import is_tracked
 
 # Immutable values that a guard compares as a whole.
 LEAVES = (
@@ -43,9 +44,9 @@ class NotRebuilt(Exception):
 
 def is_leaf(value: Any) -> bool:
     """Whether a value is an immutable constant."""
-    return (isinstance(value, LEAVES + _TORCH_LEAVES) and not isinstance(value, flambeau.Size)) or (
-        isinstance(value, enum.Enum)
-    )
+    if isinstance(value, LEAVES + _TORCH_LEAVES):
+        return not isinstance(value, flambeau.Size) and not is_tracked(value)
+    return isinstance(value, enum.Enum)
 
 
 def is_constant(value: Any) -> bool:
@@ -56,9 +57,15 @@ def is_constant(value: Any) -> bool:
 
 
 class Tracker:
-    """Origins of objects by identity, the guards that follow from reads, and the objects that are written."""
+    """Origins of objects by identity, the guards that follow from reads, and the objects that are written.
 
-    def __init__(self) -> None:
+    Args:
+        has_any_size: tells whether the guard of a tensor leaves sizes and strides open; None: never.
+    """
+
+    def __init__(self, has_any_size: Callable[[Origin, flambeau.Tensor], bool] | None = None) -> None:
+        self._has_any_size = has_any_size
+        self.any_size: dict[int, tuple[Origin, int, Any]] = {}  # tensor -> origin, guard's place, exact guard
         self.origins: dict[int, Origin] = {}
         self.guards: dict[Guard, None] = {}
         self.constants: list[Any] = []
@@ -109,12 +116,23 @@ class Tracker:
         if isinstance(value, IDENTICAL):
             self.guard(origin, Check.IDENTITY, self.constant(value))
         elif isinstance(value, flambeau.Tensor):
-            self.guard(origin, Check.TENSOR, self._tensor_place(value))
+            self.guard(origin, Check.TENSOR, self._tensor_place(value, origin))
         else:
             self.guard(origin, Check.TYPE, self.constant(type(value)))
 
-    def _tensor_place(self, tensor: flambeau.Tensor) -> int:
-        return self.constant(tensor_check(tensor))
+    def _tensor_place(self, tensor: flambeau.Tensor, origin: Origin) -> int:
+        exact = tensor_check(tensor)
+        if self._has_any_size is None or not self._has_any_size(origin, tensor):
+            return self.constant(exact)
+        place = self.constant(tensor_check(tensor, any_size=True))
+        self.any_size[id(tensor)] = origin, place, exact
+        return place
+
+    def fix_sizes(self) -> None:
+        """Guard the sizes and strides of all tensors."""
+        for _, place, exact in self.any_size.values():
+            self.constants[place] = exact
+        self.any_size.clear()
 
     def expand(self, container: Any) -> None:
         """Give the elements of a list, tuple, dict or set with an origin theirs."""

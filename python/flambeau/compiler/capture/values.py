@@ -15,6 +15,7 @@ from flambeau.compiler.capture.frames import NULL, UNBOUND, Frame
 from flambeau.compiler.capture.operators import Operators
 from flambeau.compiler.capture.origins import Constant, Item
 from flambeau.compiler.capture.tracker import is_constant
+from flambeau.compiler.symbolic.numbers import fixed
 
 
 class Values(Operators):
@@ -257,11 +258,11 @@ class Values(Operators):
         self.push(self.tracker.keep(self._popped(i.arg)))
 
     def BUILD_SET(self, i: Instruction) -> None:
-        self.push(self.tracker.keep(set(self._popped(i.arg))))
+        self.push(self.tracker.keep(set(map(fixed, self._popped(i.arg)))))
 
     def BUILD_MAP(self, i: Instruction) -> None:
         found = self._popped(2 * i.arg)
-        self.push(self.tracker.keep(dict(zip(found[::2], found[1::2], strict=True))))
+        self.push(self.tracker.keep(dict(zip(map(fixed, found[::2]), found[1::2], strict=True))))
 
     def BUILD_CONST_KEY_MAP(self, i: Instruction) -> None:
         keys = self.pop()
@@ -280,6 +281,7 @@ class Values(Operators):
             if has_tensor(value) or is_python:
                 raise Break(f"the text of {type(value).__qualname__}")
             self.tracker.expand_all((value,))
+        value = fixed(value)
         convert: dict[int, Callable[[Any], Any]] = {1: str, 2: repr, 3: ascii}
         self.push(format(convert[i.arg & 3](value) if i.arg & 3 else value, form))
 
@@ -294,11 +296,11 @@ class Values(Operators):
         self._growing(i).append(value)
 
     def SET_ADD(self, i: Instruction) -> None:
-        value = self.pop()
+        value = fixed(self.pop())
         self._growing(i).add(value)
 
     def MAP_ADD(self, i: Instruction) -> None:
-        value, key = self.pop(), self.pop()
+        value, key = self.pop(), fixed(self.pop())
         self._growing(i)[key] = value
 
     def LIST_EXTEND(self, i: Instruction) -> None:
