@@ -290,6 +290,7 @@ class _FusedRecorder:
     def group(self, outputs: list[Tensor]) -> _FusedGroup: ...
 
 _operator_facts: Callable[[str], tuple[bool, bool, bool] | None]
+_operator_traits: Callable[[str], tuple[bool, str | None] | None]
 
 # Tables of functions, and what only the package itself calls.
 DisableTorchFunction: Any

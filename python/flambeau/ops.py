@@ -34,6 +34,7 @@ class Overload(_C._OperatorHandle):
         self._overloadname = name
         self._parameters: tuple[Parameter, ...] | None = None
         self._read: Any = None  # its schema, once it was asked for
+        self._tags: list[Any] | None = None  # likewise
         base = packet.__name__
         #: The operator's name in the dispatcher; "" for what is written in Python.
         self._entry = entry_name(base, name) if packet.namespace == "aten" else ""
@@ -75,11 +76,17 @@ class Overload(_C._OperatorHandle):
 
     @property
     def tags(self) -> list[Any]:
-        """The tags with which a program defined it; operators of the specification have no tags here."""
+        """The tags with which a program defined it; those of the specification's operators are derived."""
         custom = self._packet.custom()
-        if not custom:
-            raise AttributeError(f"{self!r}: expected an operator of a program, which alone has tags")
-        return list(custom[self._overloadname.replace("default", "")].tags)
+        if custom:
+            return list(custom[self._overloadname.replace("default", "")].tags)
+        if not self._entry:
+            raise AttributeError(f"{self!r} is written in Python: it has no tags")
+        if self._tags is None:
+            from flambeau.library._tags import tags_of
+
+            self._tags = tags_of(self._entry, self._schema)
+        return list(self._tags)
 
     def has_kernel_for_dispatch_key(self, key: Any) -> bool:
         """Whether a kernel is registered for exactly this key."""

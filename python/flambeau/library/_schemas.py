@@ -154,7 +154,7 @@ def _value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
-    if isinstance(getattr(flambeau, text, None), flambeau.dtype):
+    if isinstance(getattr(flambeau, text, None), flambeau.dtype | flambeau.memory_format):
         return getattr(flambeau, text)
     raise RuntimeError(f"library: expected a number, string, list or None as a default value, got {text!r}")
 

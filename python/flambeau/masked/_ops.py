@@ -15,6 +15,7 @@ from flambeau import _C
 from flambeau._arguments.dims import wrapped_dims
 from flambeau._C import Tensor, dtype
 from flambeau._loading.documentation import described_by
+from flambeau.masked._masked_input import takes_masked
 
 Dims = int | Sequence[int] | None
 _F = _C._functions
@@ -97,6 +98,7 @@ def _lowest(of: dtype, sign: int) -> Any:
 # --- sums and products -------------------------------------------------------------------------------
 
 
+@takes_masked
 @described_by(_arguments)
 def sum(
     input: Tensor,
@@ -121,6 +123,7 @@ def sum(
     return given.sum(dims, keepdim) if dims else given
 
 
+@takes_masked
 @described_by(_arguments)
 def prod(
     input: Tensor,
@@ -146,6 +149,7 @@ def prod(
     return result
 
 
+@takes_masked
 @described_by(_arguments)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return the sums of the unmasked ones among the first elements along a dimension.
@@ -162,6 +166,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor 
     return _filled(input.to(_sum_dtype(input, dtype)), mask, 0).cumsum(dim)
 
 
+@takes_masked
 @described_by(_arguments)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return the products of the unmasked ones among the first elements along a dimension.
@@ -190,6 +195,7 @@ def _extremum(
     return getattr(given, name)(dims, keepdim) if dims else given
 
 
+@takes_masked
 @described_by(_arguments)
 def amax(
     input: Tensor,
@@ -212,6 +218,7 @@ def amax(
     return _extremum("amax", input, dim, keepdim, dtype, mask, -1)
 
 
+@takes_masked
 @described_by(_arguments)
 def amin(
     input: Tensor,
@@ -234,6 +241,7 @@ def amin(
     return _extremum("amin", input, dim, keepdim, dtype, mask, 1)
 
 
+@takes_masked
 @described_by(_arguments)
 def argmax(
     input: Tensor,
@@ -260,6 +268,7 @@ def argmax(
     return given.argmax(dim, keepdim).to(input.dtype if dtype is None else dtype)
 
 
+@takes_masked
 @described_by(_arguments)
 def argmin(
     input: Tensor,
@@ -302,6 +311,7 @@ def _squeezed(result: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return result if keepdim or not dims else result.squeeze(dims)
 
 
+@takes_masked
 @described_by(_arguments)
 def mean(
     input: Tensor,
@@ -329,6 +339,7 @@ def mean(
     return _squeezed(total / _count(input, dims, mask, to), dims, keepdim)
 
 
+@takes_masked
 @described_by(_arguments)
 def median(
     input: Tensor,
@@ -386,7 +397,7 @@ def _deviation(
         less = 1.0 if unbiased else 0.0
     to = dtype or (input.dtype if _is_inexact(input) else _C.float32)
     dims = _dims(input, dim)
-    given = input.to(to)
+    given = _filled(input.to(to), mask, 0)  # NaN behind the mask would reach the gradient
     count = _count(input, dims, mask, to)
     center = sum(given, dims or None, keepdim=True, mask=mask) / count
     apart = given - center
@@ -399,6 +410,7 @@ def _deviation(
     return _squeezed(total / divisor, dims, keepdim)
 
 
+@takes_masked
 @described_by(_arguments)
 def var(
     input: Tensor,
@@ -432,6 +444,7 @@ def var(
     return _deviation(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
+@takes_masked
 @described_by(_arguments)
 def std(
     input: Tensor,
@@ -465,6 +478,7 @@ def std(
     return _deviation(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
+@takes_masked
 @described_by(_arguments)
 def norm(
     input: Tensor,
@@ -496,6 +510,7 @@ def norm(
 # --- exponentials ----------------------------------------------------------------------------------
 
 
+@takes_masked
 @described_by(_arguments)
 def logsumexp(
     input: Tensor,
@@ -564,6 +579,7 @@ def _normalised(
     return function(_filled(input.to(to), mask, fill), dim)
 
 
+@takes_masked
 @described_by(_arguments)
 def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return softmax over the unmasked elements; 0 at the masked ones.
@@ -580,6 +596,7 @@ def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
     return _normalised(_F.softmax, input, dim, dtype, mask, float("-inf"))
 
 
+@takes_masked
 @described_by(_arguments)
 def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return the logarithm of softmax over the unmasked elements; -inf at the masked ones.
@@ -596,6 +613,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Te
     return _normalised(_F.log_softmax, input, dim, dtype, mask, float("-inf"))
 
 
+@takes_masked
 @described_by(_arguments)
 def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return softmax of the negated unmasked elements; 0 at the masked ones.
@@ -612,6 +630,7 @@ def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
     return _normalised(lambda x, d: _F.softmax(-x, d), input, dim, dtype, mask, float("inf"))
 
 
+@takes_masked
 @described_by(_arguments)
 def normalize(
     input: Tensor,

@@ -1,0 +1,78 @@
+"""Tags of the operators of the specification, derived from their schemas and traits.
+
+The traits are generated from the YAML: whether an operator is pointwise, draws random numbers, or reads
+shapes or values from data, and which operator has its values and writes nothing. `core`, `reduction` and
+the tags about memory formats are not derived, and no operator has them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from flambeau import _C
+
+
+def _values(entry: str) -> str:
+    """The operator that has the same values and writes nothing; itself where it is one."""
+    traits = _C._operator_traits(entry)
+    return (traits[1] if traits else None) or entry
+
+
+def _is_view(schema: Any) -> bool:
+    return any("(" in returned and "!" not in returned for returned in schema.returns)
+
+
+@functools.cache
+def _copies_of_views() -> frozenset[str]:
+    """The operators that exist to give as new tensors what views give; views of every kind share `clone`."""
+    from flambeau.ops import overload_of
+
+    entries = [schema.partition("(")[0] for schema in _C._operator_schemas()]
+    views = {entry for entry in entries if overload_of(entry).is_view}
+    copies = [_values(view) for view in views if _values(view) not in views]
+    return frozenset(copy for copy in copies if copies.count(copy) == 1)
+
+
+def _of_form(schema: Any, entry: str) -> list[str]:
+    """How a schema writes: to `out` arguments, or to its first one."""
+    written = [p for p in schema.parameters if p.name in schema.mutates]
+    if any(p.keyword_only for p in written):
+        return ["out"]
+    return ["inplace"] if written and entry.partition(".")[0].endswith("_") else []
+
+
+def _is_view_in_place(entry: str) -> bool:
+    from flambeau.ops import _schemas, overload_of
+
+    base, _, overload = entry.partition(".")
+    functional = (base.removesuffix("_"), overload or "default")
+    return base.endswith("_") and functional in _schemas() and overload_of(".".join(functional)).is_view
+
+
+def tags_of(entry: str, schema: Any) -> list[Any]:
+    """Return the tags of an operator of the specification, in the order of their names.
+
+    Args:
+        entry: its name in the dispatcher, such as "add.Tensor".
+        schema: its schema.
+    """
+    from flambeau import Tag
+
+    values = _values(entry)
+    is_pointwise, is_random, _ = _C._operator_facts(values) or (False, False, False)
+    traits = _C._operator_traits(entry)
+    is_dynamic = bool(traits and traits[0])
+    names = ["pt2_compliant_tag", *_of_form(schema, entry)]
+    if is_pointwise and not is_random:
+        names.append("pointwise")
+    if is_random or (_C._operator_facts(entry) or (0, False))[1]:
+        names.append("nondeterministic_seeded")
+    if is_dynamic:
+        gives_tensor = any("Tensor" in r for r in schema.returns)
+        names.append("dynamic_output_shape" if gives_tensor else "data_dependent_output")
+    if _is_view_in_place(entry):
+        names.append("inplace_view")
+    if values in _copies_of_views() and not _is_view(schema):
+        names.append("view_copy")
+    return [getattr(Tag, name) for name in sorted(names)]
