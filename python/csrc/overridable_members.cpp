@@ -90,7 +90,10 @@ const Guards* guards_of(const PyMethodDef* table) {
                                    : guards_of<handwritten_tensor_methods>(all);
 }
 
-bool is_private(const char* name) { return name[0] == '_' && name[1] != '_'; }
+// Members that overrides do not see; `_is_view` is one that they see in PyTorch.
+bool is_private(const char* name) {
+  return name[0] == '_' && name[1] != '_' && std::strcmp(name, "_is_view") != 0;
+}
 
 // --- slots ---------------------------------------------------------------------------------------
 

@@ -403,8 +403,9 @@ def test_every_overridable_function_asks_its_first_argument(function):
     t = fb.ones(2).as_subclass(Sub)
     assert resolve_name(function)
     for count in range(1, 20):
-        with contextlib.suppress(TypeError):
-            function(*[t] * count)
+        for first in (t, [t]):  # functions of lists ask the items
+            with contextlib.suppress(TypeError):
+                function(first, *[t] * (count - 1))
         if asked:
             break
     first = FORWARDED.get(resolve_name(function).rpartition(".")[2])

@@ -1,6 +1,9 @@
 """What __torch_function__ is asked, in flambeau and in PyTorch: function, number of arguments, types."""
 
+import inspect
 import operator
+import re
+import warnings
 
 import flambeau
 import numpy as np
@@ -126,3 +129,53 @@ def _arguments(fw, row):
 @pytest.mark.parametrize("row", _rows(ARGUMENTS))
 def test_any_object_is_asked_with_the_same_arguments(row):
     assert _arguments(flambeau, row) == _arguments(pytorch(), row)
+
+
+# --- the inventory --------------------------------------------------------------------------------
+
+# Names of PyTorch's inventory that belong to what flambeau does not have: quantized and nested tensors,
+# kernels of MIOpen and fbgemm, batch norm across processes, compressed sparse layouts, members that exist
+# for PyTorch's own sake; and copies of views and a norm of sparse tensors, which no argument can override.
+NOT_THERE = re.compile(
+    r"quantiz|q_scale|q_zero_point|q_per_channel|miopen|fbgemm|int_repr|fake_quant|qparams|nested_tensor"
+    r"|batch_norm_(backward|elemt|gather|stats|update)|(col|row)_indices_copy|ccol|^indices_copy|^values_copy"
+    r"|^native_norm|__cuda_array_interface__|__(div|long|nonzero)__|_autocast_to|_backward_hooks|_cdata|_clear_non"
+    r"|\._grad|_post_accumulate|_sparse_mask|\._to_dense|_sym_int"
+)
+
+
+def test_the_inventory_has_the_names_of_PyTorch():
+    torch = pytorch()
+
+    def names(fw):
+        found = (fw.overrides.resolve_name(f) for f in fw.overrides.get_testing_overrides())
+        return {name.split(".", 1)[1] for name in found if name}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        missing = names(torch) - names(flambeau)
+    assert sorted(name for name in missing if not NOT_THERE.search(name)) == []
+
+
+def test_methods_and_properties_are_told_from_functions_as_in_PyTorch():
+    torch = pytorch()
+
+    def kinds(fw):
+        ask, resolve = fw.overrides.is_tensor_method_or_property, fw.overrides.resolve_name
+        found = {resolve(f): ask(f) for f in fw.overrides.get_testing_overrides()}
+        return {name.split(".", 1)[1]: kind for name, kind in found.items() if name}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = kinds(flambeau), kinds(torch)
+    assert [name for name in found.keys() & expected.keys() if found[name] != expected[name]] == []
+
+
+def test_testing_overrides_take_the_arguments_of_their_functions():
+    for function, dummy in flambeau.overrides.get_testing_overrides().items():
+        required = [
+            p
+            for p in inspect.signature(dummy).parameters.values()
+            if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        assert dummy(*[0] * len(required)) == -1, flambeau.overrides.resolve_name(function)

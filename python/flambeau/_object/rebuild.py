@@ -38,11 +38,16 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     return _rebuild_tensor_v3, (tensor.untyped_storage(), *place, tensor.dtype, *last)
 
 
+def slots_of(obj: Any) -> dict[str, Any]:
+    """Return what the slots of an object's class hold."""
+    names = copyreg._slotnames(type(obj))  # type: ignore[attr-defined]
+    return {name: getattr(obj, name) for name in names if hasattr(obj, name)}
+
+
 def state_of(obj: Any) -> Any:
     """Return an object's attributes; a pair (attributes, slots) if slots are set; None if it has neither."""
     attributes = {name: value for name, value in vars(obj).items() if name != "grad"}
-    names = copyreg._slotnames(type(obj))  # type: ignore[attr-defined]
-    slots = {name: getattr(obj, name) for name in names if hasattr(obj, name)}
+    slots = slots_of(obj)
     return (attributes, slots) if slots else attributes or None
 
 

@@ -10,6 +10,7 @@ from flambeau._C import Tensor, device, dtype
 from flambeau._loading.absence import absent_function
 from flambeau._object.exchange import ExchangeMethods
 from flambeau._object.memory import MemoryMethods
+from flambeau._object.rebuild import slots_of
 from flambeau._object.sparse import SparseMethods
 from flambeau._object.subclass import SubclassMethods, copied_wrapper
 from flambeau._object.transposes import alone, matrices, warn_of_transpose
@@ -321,7 +322,7 @@ class _TensorMethods:
         memo[id(self)] = out
         if self.grad is not None:
             out.grad = copy.deepcopy(self.grad, memo)
-        for name, value in vars(self).items():
+        for name, value in {**vars(self), **slots_of(self)}.items():
             setattr(out, name, copy.deepcopy(value, memo))
         return out
 
@@ -330,6 +331,8 @@ class _TensorMethods:
         if self.requires_grad:
             out = out.detach().as_subclass(type(self)).requires_grad_()
         vars(out).update(vars(self))
+        for name, value in slots_of(self).items():
+            setattr(out, name, value)
         return out
 
     def __setstate__(self: Any, state: dict[str, Any]) -> None:

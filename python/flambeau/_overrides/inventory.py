@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._overrides.overridable import OFFERED_PRIVATE
 
 _ROOT = "flambeau"
 # In the order of names that resolve_name prefers: the last one that shows a function gives its name.
@@ -41,7 +42,8 @@ def _names_of(namespace: Any) -> list[str]:
 def _is_public(namespace: Any, name: str) -> bool:
     """Whether a name stands for a function of its own; in-place functions repeat methods."""
     if namespace is Tensor:
-        return name != "__weakref__" and (name.startswith("__") or not name.startswith("_"))
+        is_shown = name.startswith("__") or not name.startswith("_") or name in OFFERED_PRIVATE
+        return name != "__weakref__" and is_shown
     is_inplace = name.endswith("_") and not namespace.__name__.endswith("init")
     return name[0].islower() and not is_inplace
 
@@ -108,7 +110,7 @@ def resolve_name(f: Any) -> str | None:
 def _takes_tensors(function: Any) -> bool:
     """Whether a parameter of a generated function is a tensor, other than the result's place."""
     lines = _written_signatures(function) or ["Tensor self"]
-    return any(re.search(r"\bTensor\b\S* (?!out\b)", line) for line in lines)
+    return any(re.search(r"\bTensors?\b\S* (?!out\b)", line) for line in lines)
 
 
 def _is_offered(namespace: Any, member: Any) -> bool:

@@ -30,6 +30,7 @@ _MODULES = {
     "_operators.stft": True,
     "_types.symbols": False,
     "_object.memory": False,
+    "_object.sparse": False,
     "functional": True,
     "nn.functional": True,
     "nn.init": True,
@@ -41,7 +42,7 @@ _MODES_ONLY = frozenset("tensor as_tensor asarray from_file".split())
 # Functions of the modules above that cannot be overridden.
 NOT_OFFERED = frozenset(
     (
-        "is_tensor is_storage typename is_distributed broadcast_shapes from_numpy frombuffer from_dlpack "
+        "is_tensor is_storage typename broadcast_shapes from_numpy frombuffer from_dlpack "
         "calculate_gain sigmoid tanh hardsigmoid hardswish upsample upsample_bilinear upsample_nearest "
         "grouped_mm"
     ).split()
@@ -54,6 +55,8 @@ NOT_OFFERED_MEMBERS = frozenset(
         "__copy__ __torch_function__ __array_namespace__ __class_getitem__ as_subclass new"
     ).split()
 )
+# Members with an underscore that programs use and overrides see, as in PyTorch.
+OFFERED_PRIVATE = frozenset("_base _coalesced_ _dimI _dimV _indices _is_view _nnz _values _version".split())
 
 
 def _home_of(function: FunctionType) -> str | None:
@@ -150,7 +153,8 @@ def _offered_property(given: property) -> property:
 def offer_members() -> None:
     """Make the methods and properties of Tensor that are written in Python overridable."""
     for name, value in list(vars(Tensor).items()):
-        if name in NOT_OFFERED_MEMBERS or (name.startswith("_") and not name.startswith("__")):
+        is_private = name.startswith("_") and not name.startswith("__") and name not in OFFERED_PRIVATE
+        if name in NOT_OFFERED_MEMBERS or is_private:
             continue
         if isinstance(value, FunctionType):
             setattr(Tensor, name, overridable(value))

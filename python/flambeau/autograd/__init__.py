@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._overrides.overridable import overridable
 from flambeau.autograd import forward_ad, functional, graph
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import Function
@@ -118,6 +120,7 @@ def backward(
     _C._autograd_backward(outputs, gradients, wanted, retain, create_graph)
 
 
+@functools.partial(overridable, fills=True)
 def grad(
     outputs: _Tensors,
     inputs: _Tensors,

@@ -27,6 +27,6 @@ def takes_masked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         if given.get("mask") is not None:
             mask = mask & given["mask"]
         given["mask"] = mask
-        return function(data, *others, **given)  # type: ignore[arg-type]
+        return function(data, *others, **given)
 
     return call

@@ -204,7 +204,7 @@ class MaskedTensor(Tensor):
     def _of_parts(cls, data: Tensor, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
         """Make a masked tensor of data and mask that belong together."""
         strides = None if data.is_sparse else data.stride()
-        made = Tensor._make_wrapper_subclass(
+        made = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls,
             data.shape,
             strides=strides,

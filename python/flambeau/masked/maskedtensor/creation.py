@@ -31,8 +31,7 @@ def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> MaskedTe
           [      --, 9]
         )
     """
-    copies = [_copied(given) for given in (data, mask)]
-    return MaskedTensor(*copies, requires_grad=requires_grad)
+    return MaskedTensor(_copied(data), _copied(mask), requires_grad=requires_grad)
 
 
 def _copied(given: Any) -> Any:
