@@ -253,6 +253,8 @@ Tensor cast_tensor(const Tensor& self, ScalarType dtype) {
 
 Scalar item_of(const Tensor& self) {
   check(self.numel() == 1, NotOneElement{self.numel()});
+  check(!self.device().is_meta(),
+        "item: expected a tensor with data: Tensor.item() cannot be called on meta tensors");
   check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
   const Scalar stored = Scalar::load(self.dtype(), self.data());
   const complex<double> z = stored.to_complex();

@@ -35,6 +35,8 @@ class Overload(_C._OperatorHandle):
         self._parameters: tuple[Parameter, ...] | None = None
         self._read: Any = None  # its schema, once it was asked for
         self._tags: list[Any] | None = None  # likewise
+        #: Functions that `py_impl` has registered, by dispatch key or class.
+        self.py_kernels: dict[Any, Function] = {}
         base = packet.__name__
         #: The operator's name in the dispatcher; "" for what is written in Python.
         self._entry = entry_name(base, name) if packet.namespace == "aten" else ""
@@ -138,8 +140,52 @@ class Overload(_C._OperatorHandle):
 
         return self._called(bits_of(keyset), args, kwargs)
 
+    def py_impl(self, k: Any) -> Callable[[Function], Function]:
+        """Return a decorator that registers a Python function for a dispatch key, a mode or a class.
+
+        A function for a class of modes or tensors answers in place of its ``__torch_dispatch__``; that of
+        `CompositeImplicitAutograd` is what `decompose` runs. Functions of other keys are kept in
+        `py_kernels`; `library.Library.impl` replaces kernels.
+
+        Args:
+            k: a `DispatchKey`, or a class with ``__torch_dispatch__``.
+        """
+        from flambeau._surface.dispatch_keys import DispatchKey
+
+        if not isinstance(k, DispatchKey | type):
+            raise AssertionError(f"py_impl: expected DispatchKey or a class, got {type(k).__name__}")
+
+        def register(function: Function) -> Function:
+            if k in self.py_kernels:
+                raise RuntimeError(
+                    f"py_impl: expected no function of {k}, got one: override of {self.name()}"
+                )
+            if isinstance(k, type):
+                from flambeau.library import register_torch_dispatch
+
+                register_torch_dispatch(
+                    self,
+                    k,
+                    lambda mode, op, types, args, kwargs: function(
+                        *((mode,) if isinstance(mode, k) else ()), *args, **(kwargs or {})
+                    ),
+                )
+            self.py_kernels[k] = function
+            return function
+
+        return register
+
+    def has_kernel_for_any_dispatch_key(self, keys: Any) -> bool:
+        """Whether a kernel is registered for one of the keys."""
+        return any(self.has_kernel_for_dispatch_key(key) for key in keys)
+
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operators that this one is made of; NotImplemented where it is not a composite."""
+        from flambeau._surface.dispatch_keys import DispatchKey
+
+        own = self.py_kernels.get(DispatchKey.CompositeImplicitAutograd)
+        if own is not None:
+            return own(*args, **kwargs)
         if not self._entry or not _C._is_composite(self._entry):
             return NotImplemented
         return self._called(_OF_THE_CALL, args, kwargs)

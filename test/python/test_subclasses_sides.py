@@ -392,7 +392,9 @@ def test_threads_share_an_object():
 
     x = flambeau.ones(2).as_subclass(classes(flambeau)[0]).requires_grad_()
     x.note = "kept"
-    node = flambeau.autograd.graph.get_gradient_edge(x).node
+    node = x.sum().grad_fn
+    while not hasattr(node, "variable"):
+        node = node.next_functions[0][0]
     seen = []
     threads = [threading.Thread(target=lambda: seen.append(node.variable)) for _ in range(8)]
     for thread in threads:

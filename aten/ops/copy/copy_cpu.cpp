@@ -53,6 +53,7 @@ void fill_tensor_cpu(Tensor& self, const Tensor& value) {
 void zero_cpu(Tensor& self) { fill_with(self, 0); }
 
 Scalar local_scalar_dense_cpu(const Tensor& self) { return item_of(self); }
+Scalar local_scalar_dense_meta(const Tensor& self) { return item_of(self); }  // raises
 
 bool is_any_cpu(const Tensor& self) {
   if (self.dtype() != ScalarType::Bool) fail_dtype("_is_any", self.dtype());

@@ -38,7 +38,23 @@ void append_mask(const Tensor& self, const Tensor& mask, std::vector<Tensor>* po
 
 }  // namespace
 
-std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) {
+namespace {
+
+// How many positions a mask selects is data.
+void refuse_mask(const Tensor&, const Tensor&, std::vector<Tensor>*) {
+  fail(ErrorKind::NotImplemented,
+       "index: expected indices of an integer dtype on meta, got a mask: ",
+       "the shape of its nonzero() is data");
+}
+Tensor positions_cpu(const Tensor& index) { return cast_tensor(index, ScalarType::Int64); }
+Tensor positions_meta(const Tensor& index) {
+  return index.dtype() == ScalarType::Int64
+             ? index
+             : empty_tensor(index.sizes(), ScalarType::Int64, DeviceType::Meta);
+}
+
+template <auto append, auto positions_of>
+std::vector<Tensor> index_positions(const Tensor& self, TensorList indices) {
   std::vector<Tensor> positions;
   for (const Tensor& index : indices) {
     if (!index.defined()) {
@@ -48,11 +64,11 @@ std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) 
     switch (index.dtype()) {
       case ScalarType::Bool:
       case ScalarType::UInt8:
-        append_mask(self, index, &positions);
+        append(self, index, &positions);
         break;
       case ScalarType::Int32:
       case ScalarType::Int64:
-        positions.push_back(cast_tensor(index, ScalarType::Int64));
+        positions.push_back(positions_of(index));
         break;
       default:
         fail(ErrorKind::Index, "expected indices of dtype bool or an integer one, got ",
@@ -62,6 +78,15 @@ std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) 
   check_index(positions.size() <= self.sizes().size(),
               TooManyIndices{positions.size(), self.dim()});
   return positions;
+}
+
+}  // namespace
+
+std::vector<Tensor> index_positions_cpu(const Tensor& self, TensorList indices) {
+  return index_positions<append_mask, positions_cpu>(self, indices);
+}
+std::vector<Tensor> index_positions_meta(const Tensor& self, TensorList indices) {
+  return index_positions<refuse_mask, positions_meta>(self, indices);
 }
 
 void index_cpu(const Tensor& self, TensorList indices, Tensor& result) {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from flambeau.library._check import opcheck
+from flambeau.library._context import current
 from flambeau.library._custom import CustomOpDef, custom_op
 from flambeau.library._kernels import (
     get_kernel,
@@ -340,15 +341,28 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
 
 
 def get_ctx() -> Any:
-    """Return the context for sizes that depend on data, which exists only while a graph is captured.
+    """Return the context in which a fake kernel asks for sizes that depend on data, by `new_dynamic_size`.
 
-    Returns: never; flambeau captures no graphs.
-    Raises: RuntimeError.
+    `opcheck` runs fake kernels in such a context. On meta tensors there is none, because they have no data.
+
+    Returns: the context.
+    Raises: RuntimeError outside of one.
 
     Example:
-        >>> flambeau.library.get_ctx.__name__
-        'get_ctx'
+        >>> @flambeau.library.custom_op("docs_library::positions", mutates_args=())
+        ... def positions(x: flambeau.Tensor) -> flambeau.Tensor:
+        ...     return x.nonzero()
+        >>> @positions.register_fake
+        ... def _(x):
+        ...     count = flambeau.library.get_ctx().new_dynamic_size()
+        ...     return x.new_empty([count, x.dim()], dtype=flambeau.int64)
+        >>> flambeau.library.opcheck(positions, (flambeau.ones(3),), test_utils="test_faketensor")
+        {'test_faketensor': 'SUCCESS'}
     """
-    raise RuntimeError(
-        "get_ctx: only available inside the function of register_fake while a graph is captured"
-    )
+    found = current()
+    if found is None:
+        raise RuntimeError(
+            "get_ctx: expected a call from a fake kernel that opcheck runs, got one on meta Tensors "
+            "or outside: results of data-dependent shape do not exist there"
+        )
+    return found

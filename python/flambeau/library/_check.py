@@ -8,6 +8,7 @@ from typing import Any
 import flambeau
 from flambeau._arguments.schemas import bind
 from flambeau._C import Tensor
+from flambeau.library._context import context
 from flambeau.library._operators import CustomOperator, find, tensors_in
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -23,10 +24,10 @@ def opcheck(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, str]:
-    """Call a custom operator with sample arguments and check its schema and registrations.
+    """Call an operator with sample arguments and check its schema and registrations.
 
     Args:
-        op: the operator, defined with `custom_op` or `Library`.
+        op: the operator, defined with `custom_op` or `Library`, or an overload such as `ops.aten.add.Tensor`.
         args: the sample arguments.
         kwargs: the sample keyword arguments.
         test_utils: the tests: "test_schema" (it writes only to the arguments that the schema names),
@@ -46,7 +47,7 @@ def opcheck(
         >>> flambeau.library.opcheck(squared, (flambeau.ones(2),), test_utils="test_schema")
         {'test_schema': 'SUCCESS'}
     """
-    operator = find(op)
+    operator = _subject(op)
     chosen = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     unknown = [name for name in chosen if name not in TESTS]
     if unknown:
@@ -62,6 +63,46 @@ def opcheck(
                 raise
             found[name] = f"FAILED: {type(error).__name__}: {error}"
     return found
+
+
+class _Specified:
+    """An operator of the specification, with what the checks ask of one that a program has defined."""
+
+    backward = True  # derivatives.yaml, or the parts of a composite
+    kernels: tuple[str, ...] = ()
+
+    def __init__(self, overload: Any) -> None:
+        self.overload, self.schema, self.name = overload, overload._schema, overload.name()
+
+    def __call__(self, /, **values: Any) -> Any:
+        positional = [values[p.name] for p in self.schema.parameters if not p.keyword_only]
+        return self.overload(*positional, **{p.name: values[p.name] for p in self._named()})
+
+    def _named(self) -> list[Any]:
+        return [p for p in self.schema.parameters if p.keyword_only]
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether shapes or values of results are data, so that there is no fake kernel."""
+        return {"dynamic_output_shape", "data_dependent_output"} & {
+            tag.name for tag in self.overload.tags
+        } != set()
+
+
+def _subject(op: Any) -> Any:
+    """The operator to check."""
+    from flambeau.ops import Overload, OverloadPacket
+
+    if isinstance(op, OverloadPacket):
+        if len(op.overloads()) != 1:
+            raise RuntimeError(
+                f"opcheck: expected an overload, got {op.qualified}, which has {op.overloads()}; "
+                "it can only test operators without overloads"
+            )
+        op = getattr(op, op.overloads()[0])
+    if isinstance(op, Overload) and op._entry:
+        return _Specified(op)
+    return find(op)
 
 
 def _copied(values: dict[str, Any]) -> dict[str, Any]:
@@ -101,11 +142,16 @@ def _fake(operator: CustomOperator, values: dict[str, Any], limits: dict[str, An
             return value.detach().to("meta")
         return [to_meta(item) for item in value] if isinstance(value, list | tuple) else value
 
-    with flambeau.no_grad():
+    if getattr(operator, "is_dynamic", False):
+        return
+    with flambeau.no_grad(), context() as sizes:
         real = _listed(_call(operator, _copied(values)))
         fake = _listed(_call(operator, {name: to_meta(value) for name, value in values.items()}))
+    if len(real) != len(fake):
+        raise RuntimeError(f"opcheck: {operator.name} gives {len(real)} tensors, its fake kernel {len(fake)}")
     for one, other in zip(real, fake, strict=True):
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
+        same_rank = one.dim() == other.dim() and one.dtype == other.dtype
+        if not same_rank or not all(map(sizes.agrees, other.shape, one.shape)):
             raise RuntimeError(
                 f"opcheck: {operator.name} gives {one.dtype} {tuple(one.shape)}, and its fake kernel "
                 f"{other.dtype} {tuple(other.shape)}"
@@ -122,7 +168,10 @@ def _gradients(operator: CustomOperator, values: dict[str, Any], limits: dict[st
     runs = []
     for _ in range(2):
         given = _copied(values)
-        results = [r.sum() for r in _listed(_call(operator, given)) if r.requires_grad]
+        made = _listed(_call(operator, given))
+        results = [r.sum() for r in made if r.requires_grad and not r.is_complex()]
+        if not results:
+            return
         total = flambeau.stack(results).sum()
         operands = [t for t in tensors_in(given) if t.requires_grad]
         runs.append(flambeau.autograd.grad(total, operands, allow_unused=True))
