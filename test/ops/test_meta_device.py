@@ -25,7 +25,7 @@ READS_DATA = frozenset(
         "where"
     ).split()
 )
-# Those of which some calls do: masks as indices, copies to the CPU, the number of classes.
+# Some calls of these do: masks as indices, copies to the CPU, the number of classes.
 READS_DATA_AT_TIMES = frozenset("index.Tensor index_put index_put_ to.device one_hot".split())
 
 

@@ -1,4 +1,4 @@
-"""`MaskedTensor`: a tensor of which a mask says what elements count."""
+"""`MaskedTensor`: a tensor with a mask that selects its valid elements."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _in_layout(x: Any, to: str) -> Any:
 
 
 class MaskedTensor(Tensor):
-    r"""A tensor of which a mask says, by True, what elements count.
+    r"""A tensor with a mask that is True at its valid elements.
 
     Pointwise operators compute on the elements and keep the mask; operands must have the same one. Views
     and indexing apply to data and mask. Reductions leave masked elements out, and a result of masked

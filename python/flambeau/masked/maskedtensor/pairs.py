@@ -216,7 +216,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 
 
 def answer(func: Any, args: Arguments, kwargs: Keywords) -> Any:
-    """Return the result of an operator of which an argument is masked; NotImplemented if it has none."""
+    """Return the result of an operator with a masked argument; NotImplemented if it is not supported."""
     from flambeau import Tag
 
     named = _BY_NAME.get(func.overloadpacket.__name__)
