@@ -2,6 +2,8 @@
 
 #include <mutex>
 #include <set>
+#include <shared_mutex>
+#include <unordered_map>
 
 namespace flambeau::api {
 namespace {
@@ -65,9 +67,33 @@ void check_types(const char* op, const char* what, const std::vector<std::string
        " as the schema says, got ", list(taken));
 }
 
+// The kernels of aten's operators for an out-of-tree device. Never removed.
+struct DeviceKernels {
+  std::shared_mutex mutex;
+  std::unordered_map<const OperatorEntry*, std::shared_ptr<StackKernel>> by_operator;
+};
+DeviceKernels& device_kernels() {
+  static auto* const made = new DeviceKernels;
+  return *made;
+}
+
+void run_for_device(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+  std::shared_ptr<StackKernel> kernel;
+  {
+    DeviceKernels& all = device_kernels();
+    const std::shared_lock lock(all.mutex);
+    kernel = all.by_operator.at(&op);
+  }
+  (*kernel)(keys, stack);
+}
+
 void check_fits(const DefinedOperator& op, const boxing::Signature& signature) {
   check_types(op.name, "arguments", types_of(op.parsed_arguments), signature.arguments);
   check_types(op.name, "results", types_of(op.parsed_results), signature.results);
+}
+
+void check_fits(const DefinedOperator& op, const CppFunction& f) {
+  if (!f.is_boxed) check_fits(op, f.signature);
 }
 
 std::string schema_of(const std::string& name, const boxing::Signature& signature) {
@@ -145,12 +171,33 @@ Library& Library::define(const std::string& name_or_schema, CppFunction f) {
 
 Library& Library::implement(const std::string& name, CppFunction f) {
   const std::string full = text_of(namespace_, "::", without_namespace(name));
-  check(namespace_ != "aten", full, ": kernels of aten's operators cannot be replaced");
   const Place at = place_of(f.key ? f.key : key_);
+  if (namespace_ == "aten" && at.place == KernelPlace::Key &&
+      at.key == c10::DispatchKey::PrivateUse1)
+    return implement_for_device(without_namespace(name), std::move(f));
+  check(namespace_ != "aten", full, ": kernels of aten's operators cannot be replaced");
   when_defined(full, [at, f = std::move(f)](DefinedOperator& op) {
-    check_fits(op, f.signature);
+    check_fits(op, f);
     op.set(at.place, at.key, f.kernel);
   });
+  return *this;
+}
+
+Library& Library::implement_for_device(const std::string& name, CppFunction f) {
+  auto* const op = const_cast<OperatorEntry*>(find_operator(name));
+  check(op != nullptr, "TORCH_LIBRARY_IMPL(aten, PrivateUse1): expected an operator of aten, got '",
+        name, "'");
+  if (!f.is_boxed) {
+    check_types(op->name, "arguments", types_of(schema_arguments(op->schema)),
+                f.signature.arguments);
+    check_types(op->name, "results", types_of(schema_results(op->schema)), f.signature.results);
+  }
+  {
+    DeviceKernels& all = device_kernels();
+    const std::lock_guard lock(all.mutex);
+    all.by_operator[op] = std::make_shared<StackKernel>(std::move(f.kernel));
+  }
+  set_boxed_kernel(*op, c10::DispatchKey::PrivateUse1, run_for_device);
   return *this;
 }
 

@@ -40,6 +40,14 @@ struct CppFunction {
     signature = Call::signature();
     kernel = [f](DispatchKeySet, Stack& stack) { Call::run(f, stack); };
   }
+  // A kernel for operators of any schema: it replaces the arguments on the stack by the results.
+  static CppFunction boxed(StackKernel f) {
+    CppFunction made([] {});
+    made.kernel = std::move(f);
+    made.is_boxed = true;
+    return made;
+  }
+  bool is_boxed = false;
 };
 template <typename F>
 CppFunction dispatch(DispatchKey key, F&& f) {
@@ -72,6 +80,7 @@ class Library {
   Library& define(const std::string& schema);
   Library& define(const std::string& name_or_schema, CppFunction f);
   Library& implement(const std::string& name, CppFunction f);
+  Library& implement_for_device(const std::string& name, CppFunction f);
 
   Kind kind_;
   std::string namespace_;

@@ -15,8 +15,9 @@ Tensor over_new_storage(int64_t elements, IntArrayRef sizes, ScalarType dtype, D
   const auto item = static_cast<int64_t>(element_size(dtype));
   check(!__builtin_mul_overflow(elements, item, &bytes),
         "Storage size calculation overflowed: sizes ", sizes);
-  auto impl = make_intrusive<TensorImpl>(
-      make_intrusive<StorageImpl>(static_cast<size_t>(bytes), device), dtype, device);
+  auto storage = make_intrusive<StorageImpl>(static_cast<size_t>(bytes), device);
+  const Device placed = storage->device();  // with an index
+  auto impl = make_intrusive<TensorImpl>(std::move(storage), dtype, placed);
   if (thread_state.inference_mode) [[unlikely]] {
     impl->set_inference(true);
     // Outside of inference mode the key leads to the wrappers, which refuse to change the tensor.

@@ -219,6 +219,14 @@ struct ByteRange {
   const char* end;
 };
 
+// On an out-of-tree device counted from the beginning of the storage, whose address may be a
+// handle.
+const char* address_of(const Tensor& t) {
+  if (t.device().type != DeviceType::PrivateUse1) return static_cast<const char*>(t.data());
+  return static_cast<const char*>(nullptr) +
+         t.storage_offset() * static_cast<int64_t>(element_size(t.dtype()));
+}
+
 ByteRange bytes_of(const Tensor& t) {
   int64_t low = 0, high = 0;
   for (size_t d = 0; d < t.sizes().size(); ++d) {
@@ -226,7 +234,7 @@ ByteRange bytes_of(const Tensor& t) {
     (reach < 0 ? low : high) += reach;
   }
   const int64_t bytes = static_cast<int64_t>(element_size(t.dtype()));
-  const char* base = static_cast<const char*>(t.data());
+  const char* base = address_of(t);
   return {base + low * bytes, base + (high + 1) * bytes};
 }
 
@@ -242,7 +250,7 @@ Overlap overlap_of(const Tensor& a, const Tensor& b) {
                   y = bytes_of(b);  // foreign memory may be wrapped by two storages
   if (x.end <= y.begin || y.end <= x.begin) return Overlap::No;
   if (a.is_same(b)) return Overlap::Full;
-  const bool same_place = a.data() == b.data() && a.dtype() == b.dtype();
+  const bool same_place = address_of(a) == address_of(b) && a.dtype() == b.dtype();
   if (same_place && a.sizes() == b.sizes() && a.strides() == b.strides()) return Overlap::Full;
   if (a.impl()->is_non_overlapping_and_dense() && b.impl()->is_non_overlapping_and_dense()) {
     return Overlap::Partial;

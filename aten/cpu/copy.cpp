@@ -9,6 +9,7 @@
 #include "aten/core/shape.h"
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/cast.h"
+#include "aten/cpu/device_copy.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/transpose.h"
 
@@ -181,6 +182,10 @@ void copy_into(const Tensor& self, const Tensor& source) {
   check(is_broadcastable_to(source.sizes(), self.sizes()), "copy_: a source ", source,
         " does not expand to ", self);
   if (self.numel() == 0 || self.is_meta()) return;
+  if (is_private(self) || is_private(source)) {
+    make_writable(self);
+    return copy_across(self, source);
+  }
   check(self.is_cpu() && source.is_cpu(), "copy_: expected CPU tensors, got ", self.device(),
         " and ", source.device());
   make_writable(self);
@@ -212,6 +217,7 @@ void fill_with(const Tensor& self, const Scalar& value) {
     });
   }
   if (self.numel() == 0 || self.is_meta()) return;
+  if (is_private(self)) return fill_on_device(self, element);
   check(self.is_cpu(), "fill_: expected a CPU tensor, got ", self.device());
   if (self.impl()->is_non_overlapping_and_dense()) {
     char* data = static_cast<char*>(self.data());
@@ -255,6 +261,7 @@ Scalar item_of(const Tensor& self) {
   check(self.numel() == 1, NotOneElement{self.numel()});
   check(!self.device().is_meta(),
         "item: expected a tensor with data: Tensor.item() cannot be called on meta tensors");
+  if (is_private(self)) return item_of(host_copy(self));
   check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
   const Scalar stored = Scalar::load(self.dtype(), self.data());
   const complex<double> z = stored.to_complex();

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numbers>
 #include <utility>
 
 #include "aten/cpu/random_loops.h"
 #include "c10/core/check.h"
+#include "c10/core/device_backend.h"
+#include "c10/core/fork_mutex.h"
 #include "c10/core/isa.h"
 
 namespace flambeau {
@@ -85,7 +88,7 @@ void fill_normal_half(CpuGenerator& generator, T* out, int64_t n, double mean, d
 
 }  // namespace
 
-CpuGenerator::CpuGenerator(uint64_t seed) : GeneratorImpl(DeviceType::CPU) { set_seed(seed); }
+CpuGenerator::CpuGenerator(uint64_t seed, Device device) : GeneratorImpl(device) { set_seed(seed); }
 
 // The reference initialisation, from the low 32 bits of the seed.
 void CpuGenerator::set_seed(uint64_t seed) {
@@ -268,6 +271,16 @@ CpuGenerator& default_cpu_generator() {
     return new CpuGenerator;
   }();
   return *generator;
+}
+
+CpuGenerator& default_device_generator(Device device) {
+  static auto* const mutex = new c10::ForkMutex;
+  static auto* const made = new std::map<int, Generator>;
+  const Device placed = c10::with_index(device);
+  const std::lock_guard lock(*mutex);
+  Generator& generator = (*made)[placed.index];
+  if (!generator) generator = make_intrusive<CpuGenerator>(CpuGenerator::kDefaultSeed, placed);
+  return static_cast<CpuGenerator&>(*generator);
 }
 
 CpuGenerator& cpu_generator_or_default(GeneratorImpl* generator) {

@@ -9,7 +9,8 @@ namespace flambeau {
 class CpuGenerator final : public GeneratorImpl {
  public:
   static constexpr uint64_t kDefaultSeed = 67280421310721;
-  explicit CpuGenerator(uint64_t seed = kDefaultSeed);
+  // `device`: where the numbers are wanted, an out-of-tree device or the CPU.
+  explicit CpuGenerator(uint64_t seed = kDefaultSeed, Device device = DeviceType::CPU);
 
   void set_seed(uint64_t seed) override;
   uint64_t seed() const override { return seed_; }
@@ -62,6 +63,8 @@ class CpuGenerator final : public GeneratorImpl {
 
 // The process's generator.
 CpuGenerator& default_cpu_generator();
+// The default generator of an out-of-tree device.
+CpuGenerator& default_device_generator(Device device);
 // `generator` or the default one; RuntimeError when it is for another device.
 CpuGenerator& cpu_generator_or_default(GeneratorImpl* generator);
 

@@ -77,19 +77,18 @@ SchemaArgument argument_of(std::string_view text, std::string_view schema) {
           type.find('!') != std::string_view::npos};
 }
 
-void read_arguments(std::string_view text, std::string_view schema, DefinedOperator& op) {
-  for (const std::string_view part : parts_of(text)) {
-    if (part != "*") op.parsed_arguments.push_back(argument_of(part, schema));
-  }
-}
+// Where the arguments begin and end, and where the results begin.
+struct SchemaPlaces {
+  size_t open, close, results;
+};
 
-void read_results(std::string_view text, std::string_view schema, DefinedOperator& op) {
-  if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
-  for (const std::string_view part : parts_of(text)) {
-    const std::string_view type = part.substr(0, part.find(' '));
-    op.parsed_results.push_back(
-        {plain_type(type, schema), std::string(type), type.find('!') != std::string_view::npos});
-  }
+SchemaPlaces places_in(std::string_view schema) {
+  const size_t open = schema.find('('), arrow = schema.rfind("->");
+  if (open == std::string_view::npos || arrow == std::string_view::npos || open == 0)
+    refuse(schema, "'name(arguments) -> results'");
+  const size_t close = schema.rfind(')', arrow);
+  if (close == std::string_view::npos || close < open) refuse(schema, "'name(...) -> ...'");
+  return {open, close, arrow + 2};
 }
 
 // --- kernels -------------------------------------------------------------------------------------
@@ -111,6 +110,27 @@ constexpr DispatchKey kBackends[] = {DispatchKey::CPU, DispatchKey::CUDA, Dispat
                                      DispatchKey::PrivateUse1};
 
 }  // namespace
+
+std::vector<SchemaArgument> schema_arguments(std::string_view schema) {
+  const SchemaPlaces at = places_in(schema);
+  std::vector<SchemaArgument> found;
+  for (const std::string_view part : parts_of(schema.substr(at.open + 1, at.close - at.open - 1))) {
+    if (part != "*") found.push_back(argument_of(part, schema));
+  }
+  return found;
+}
+
+std::vector<SchemaArgument> schema_results(std::string_view schema) {
+  std::string_view text = trimmed(schema.substr(places_in(schema).results));
+  if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
+  std::vector<SchemaArgument> found;
+  for (const std::string_view part : parts_of(text)) {
+    const std::string_view type = part.substr(0, part.find(' '));
+    found.push_back(
+        {plain_type(type, schema), std::string(type), type.find('!') != std::string_view::npos});
+  }
+  return found;
+}
 
 void DefinedOperator::set(KernelPlace place, DispatchKey key, StackKernel kernel) {
   const std::lock_guard lock(table().mutex);
@@ -157,11 +177,7 @@ void DefinedOperator::make_traits() {
 
 DefinedOperator* define_operator(std::string_view space, std::string_view schema) {
   schema = trimmed(schema);
-  const size_t open = schema.find('('), arrow = schema.rfind("->");
-  if (open == std::string_view::npos || arrow == std::string_view::npos || open == 0)
-    refuse(schema, "'name(arguments) -> results'");
-  const size_t close = schema.rfind(')', arrow);
-  if (close == std::string_view::npos || close < open) refuse(schema, "'name(...) -> ...'");
+  const size_t open = places_in(schema).open;
   std::string_view name = trimmed(schema.substr(0, open));
   if (const size_t colons = name.find("::"); colons != std::string_view::npos) {
     check(name.substr(0, colons) == space, "schema: expected an operator of namespace ", space,
@@ -171,8 +187,8 @@ DefinedOperator* define_operator(std::string_view space, std::string_view schema
   auto op = std::make_unique<DefinedOperator>();
   op->full_name = text_of(space, "::", name);
   op->full_schema = text_of(space, "::", name, schema.substr(open));
-  read_arguments(schema.substr(open + 1, close - open - 1), schema, *op);
-  read_results(trimmed(schema.substr(arrow + 2)), schema, *op);
+  op->parsed_arguments = schema_arguments(schema);
+  op->parsed_results = schema_results(schema);
   op->name = op->full_name.c_str();
   op->schema = op->full_schema.c_str();
   op->boxing_adapter = reinterpret_cast<void*>(&no_unboxed_call);

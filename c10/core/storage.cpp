@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "c10/core/device_backend.h"
 #include "c10/core/fork_mutex.h"
 #include "c10/core/small_blocks.h"
 
@@ -35,12 +36,21 @@ void leave(SharedBlock* block) {
 }  // namespace
 
 StorageImpl::StorageImpl(size_t nbytes, Device device) : nbytes_(nbytes), device_(device) {
-  if (!device.is_meta()) data_ = allocator_of(device.type)->allocate(nbytes);
+  if (device.type == DeviceType::PrivateUse1) [[unlikely]] {
+    device_ = with_index(device);
+    if (nbytes) device_data_ = require_private_backend().allocate(nbytes, device_.index);
+  } else if (!device.is_meta()) {
+    data_ = allocator_of(device.type)->allocate(nbytes);
+  }
 }
 
 StorageImpl::StorageImpl(void* data, size_t nbytes, Device device, void (*release)(void*),
                          void* context)
-    : data_(data), nbytes_(nbytes), release_(release), context_(context), device_(device) {}
+    : data_(data), nbytes_(nbytes), release_(release), context_(context), device_(device) {
+  if (device.type != DeviceType::PrivateUse1) return;
+  device_ = with_index(device);
+  device_data_ = data_.exchange(nullptr, std::memory_order_relaxed);
+}
 
 StorageImpl::~StorageImpl() { free_data(); }
 
@@ -51,10 +61,13 @@ void StorageImpl::release_resources() { free_data(); }
 
 void StorageImpl::free_data() noexcept {
   void* data = data_.exchange(nullptr, std::memory_order_relaxed);
+  void* const on_device = std::exchange(device_data_, nullptr);
   if (SharedBlock* const block = shared_.exchange(nullptr, std::memory_order_acq_rel)) {
     leave(block);
   } else if (release_) {
     std::exchange(release_, nullptr)(context_);
+  } else if (on_device) {
+    private_backend()->deallocate(on_device, nbytes_, device_.index);
   } else if (data) {
     allocator_of(device_.type)->deallocate(data, nbytes_);
   }
@@ -113,12 +126,24 @@ void StorageImpl::copy_memory() {
   }
 }
 
+void StorageImpl::resize_on_device(size_t nbytes) {
+  DeviceBackend& backend = require_private_backend();
+  const int device = device_.index;
+  void* const grown = nbytes ? backend.allocate(nbytes, device) : nullptr;
+  const size_t kept = std::min(nbytes, nbytes_);
+  if (kept) backend.copy_bytes(grown, 0, device, device_data_, 0, device, kept);
+  void* const old = std::exchange(device_data_, grown);
+  if (old) backend.deallocate(old, nbytes_, device);
+}
+
 void StorageImpl::resize(size_t nbytes) {
   if (nbytes == nbytes_) return;
   check(resizable(), "the storage is not resizable: ",
         release_ ? "its memory is another library's"
                  : "NumPy, DLPack or a memoryview holds its address");
-  if (!device_.is_meta()) {
+  if (device_.type == DeviceType::PrivateUse1) {
+    resize_on_device(nbytes);
+  } else if (!device_.is_meta()) {
     check(device_.is_cpu(), "resizing a storage is only possible on the CPU, got device ", device_);
     Allocator* allocator = allocator_of(device_.type);
     void* grown = allocator->allocate(nbytes);

@@ -11,7 +11,8 @@ struct SharedBlock;
 
 class StorageImpl final : public RefCounted {
  public:
-  // Allocates `nbytes` from the device's allocator (none for Meta).
+  // Allocates `nbytes` from the device's allocator (none for Meta). Memory of an out-of-tree device
+  // comes from its backend; without an index it is the current device of the thread.
   StorageImpl(size_t nbytes, Device device);
   // Wraps foreign memory; `release(context)` runs when the storage dies.
   StorageImpl(void* data, size_t nbytes, Device device, void (*release)(void*), void* context);
@@ -20,8 +21,11 @@ class StorageImpl final : public RefCounted {
   static void* operator new(size_t bytes);
   static void operator delete(void* p, size_t bytes);
 
-  // For reading. Whoever writes calls `make_writable` first.
+  // For reading. Whoever writes calls `make_writable` first. Always nullptr on an out-of-tree
+  // device, so that no kernel of the host reads its memory by mistake.
   void* data() const { return data_.load(std::memory_order_relaxed); }
+  // What the backend of an out-of-tree device allocated; nullptr on other devices.
+  void* device_data() const { return device_data_; }
   size_t nbytes() const { return nbytes_; }
   Device device() const { return device_; }
   // Whether the memory may move: it is ours, and nobody outside holds its address.
@@ -58,8 +62,10 @@ class StorageImpl final : public RefCounted {
   void free_data() noexcept;
   SharedBlock* hold_or_take_block();
   void copy_memory();
+  void resize_on_device(size_t nbytes);
 
   std::atomic<void*> data_ = nullptr;
+  void* device_data_ = nullptr;
   size_t nbytes_ = 0;
   void (*release_)(void*) = nullptr;
   void* context_ = nullptr;

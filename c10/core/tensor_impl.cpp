@@ -74,6 +74,8 @@ void* TensorImpl::no_data() const {
   check(numel_ == 0 || !wrapper_,
         "vmap: .item() and its like cannot read elements of a batched Tensor, which stands for a "
         "whole batch and has no single value");
+  check(numel_ == 0 || device_.type != DeviceType::PrivateUse1,
+        "expected a tensor in the memory of the host, got one on ", device_, "; cpu() copies it");
   check(numel_ == 0, "Cannot access data pointer of a tensor on ", device_,
         " that doesn't have storage for its ", numel_, " elements");
   return nullptr;

@@ -20,6 +20,8 @@ from codegen.model import (
 
 TENSOR = BaseType("Tensor")
 SPARSE_KEY = "PrivateUse3"  # c10::kSparseKey: a backend that no device has
+# Backends that run composites and views as they are.
+_BACKENDS = ("CPU", "CUDA", "Meta", "PrivateUse1")
 
 
 def is_tensor_like(type_: Type) -> bool:
@@ -90,15 +92,17 @@ def is_wrapped(op: Operator, form: Form) -> bool:
 def backends(op: Operator, form: Form) -> dict[str, str]:
     """Map dispatch keys (and "autograd") to the suffix of the generated function behind them."""
     if op.kind is Kind.COMPOSITE:
-        slots = dict.fromkeys(("CPU", "CUDA", "Meta"), "composite")
+        slots = dict.fromkeys(_BACKENDS, "composite")
         if not is_wrapped(op, form):
             slots["Autograd"] = "composite"
     elif op.kind is Kind.VIEW:
-        slots = dict.fromkeys(("CPU", "CUDA", "Meta"), "view")
+        slots = dict.fromkeys(_BACKENDS, "view")
     elif isinstance(op.body, Kernels):
         slots = {"CPU": "cpu"}
         if op.body.dynamic is None or "Meta" in dict(op.body.by_backend):
             slots["Meta"] = "meta"
+        if "any_device" in op.tags:
+            slots["PrivateUse1"] = "cpu"
     else:
         slots = {"CPU": "cpu", "Meta": "meta"}
     if is_wrapped(op, form):

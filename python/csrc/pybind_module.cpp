@@ -15,11 +15,13 @@
 #include "aten/core/factory.h"
 #include "aten/cpu/generator.h"
 #include "aten/cpu/parallel.h"
+#include "aten/dispatch/device_fallback.h"
 #include "aten/dispatch/operator_entry.h"
 #include "aten/transforms/autocast.h"
 #include "aten/transforms/batching.h"
 #include "aten/transforms/functional.h"
 #include "c10/core/allocator.h"
+#include "c10/core/device_backend.h"
 #include "c10/core/isa.h"
 #include "c10/core/private_device.h"
 #include "python/csrc/arg_parser.h"
@@ -197,8 +199,10 @@ uint64_t seed_from(PyObject* o) {
 }
 BoundGenerator new_generator(std::optional<Device> device) {
   const Device wanted = device.value_or(Device());
-  check(wanted.is_cpu(), "Generator(): expected device cpu, got ", wanted);
-  return {Generator(make_intrusive<CpuGenerator>())};
+  const bool is_private = wanted.type == DeviceType::PrivateUse1 && c10::private_backend();
+  check(wanted.is_cpu() || is_private, "Generator(): expected device cpu, got ", wanted);
+  const Device placed = c10::with_index(wanted);
+  return {Generator(make_intrusive<CpuGenerator>(CpuGenerator::kDefaultSeed, placed))};
 }
 // Methods take any object as self: one that was made by __new__ alone has no generator yet.
 GeneratorImpl& impl_of(py::handle self) {
@@ -292,6 +296,16 @@ void add_private_device(py::module_& m) {
   });
   m.def("_get_privateuse1_backend_name", [] { return name_of(DeviceType::PrivateUse1); });
   m.def("_note_privateuse1_module", [] { note_private_module(); });
+  m.def("_has_privateuse1_backend", [] { return c10::private_backend() != nullptr; });
+  m.def("_privateuse1_generator", [](py::handle index) {
+    const Device device(DeviceType::PrivateUse1, static_cast<int8_t>(integer(index)));
+    GeneratorImpl* const generator = &default_device_generator(device);
+    return py::reinterpret_steal<py::object>(wrap_generator(Generator::share(generator)));
+  });
+  // 0: warn, 1: silent, 2: error. Returns the previous mode.
+  m.def("_set_privateuse1_fallback", [](py::handle mode) {
+    return static_cast<int64_t>(set_device_fallback(static_cast<FallbackMode>(integer(mode))));
+  });
 }
 
 void add_autocast(py::module_& m) {
@@ -415,6 +429,7 @@ void add_functionalization(py::module_& m) {
 
 void add_transforms(py::module_& m) {
   warn_of_loop = warn;
+  warn_of_fallback = warn;
   m.def("_push_layer", &push, "kind"_a, "batch_size"_a = -1, "randomness"_a = "error",
         "copies_views"_a = false);
   m.def("_pop_layer", &pop_layer);

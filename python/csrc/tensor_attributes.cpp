@@ -96,6 +96,10 @@ PyObject* data_ptr(PyObject* self, PyObject*) {
     check(!is_sparse(t),
           "data_ptr: a sparse tensor has no data pointer; its indices and values do");
     make_writable(t);
+    if (void* const memory = t.storage()->device_data()) {
+      const auto item = static_cast<int64_t>(element_size(t.dtype()));
+      return PyLong_FromVoidPtr(static_cast<char*>(memory) + t.storage_offset() * item);
+    }
     return PyLong_FromVoidPtr(t.storage()->data() ? t.data() : nullptr);
   });
 }

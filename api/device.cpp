@@ -1,0 +1,23 @@
+#include "api/device.h"
+
+#include "aten/core/messages.h"
+#include "aten/cpu/generator.h"
+
+namespace flambeau::api {
+
+void* device_memory(const flambeau::Tensor& t) {
+  check(t.device().type == c10::DeviceType::PrivateUse1, "device_memory: expected a tensor on ",
+        name_of(c10::DeviceType::PrivateUse1), ", got one on ", t.device());
+  return t.storage()->device_data();
+}
+
+uint64_t draw_device_seed(Device device, c10::GeneratorImpl* generator) {
+  const bool fits = !generator || generator->device() == c10::with_index(device);
+  check(fits, "expected a generator on device ", device);
+  CpuGenerator& source =
+      generator ? static_cast<CpuGenerator&>(*generator) : default_device_generator(device);
+  const std::lock_guard lock(source.mutex());
+  return source.random64();
+}
+
+}  // namespace flambeau::api
