@@ -70,10 +70,14 @@ bool keeps_modes(const Layer& layer) {
 
 void release_storage(void* storage) { Storage::adopt(static_cast<StorageImpl*>(storage)); }
 
+void* address_of(const StorageImpl& memory) {
+  return memory.device_data() ? memory.device_data() : memory.data();
+}
+
 // A storage object of its own over the value's memory, which it keeps alive.
 Storage borrowed(const Tensor& value) {
   StorageImpl* const memory = value.storage().get();
-  return make_intrusive<StorageImpl>(memory->data(), memory->nbytes(), value.device(),
+  return make_intrusive<StorageImpl>(address_of(*memory), memory->nbytes(), value.device(),
                                      &release_storage, Storage(value.storage()).detach());
 }
 
@@ -227,7 +231,7 @@ void refresh(const Tensor& t, uint32_t version_before) {
   const Wrapper& wrapper = *wrapper_of(t);
   const Tensor& value = wrapper.value;
   take_geometry(*t.impl(), value, wrapper.batch_dim);
-  if (wrapper.batch_dim < 0 && t.storage()->data() != value.storage()->data())
+  if (wrapper.batch_dim < 0 && address_of(*t.storage()) != address_of(*value.storage()))
     t.impl()->set_storage(borrowed(value));
   if (version_of(value) != version_before) t.impl()->bump_version();
 }

@@ -199,9 +199,12 @@ Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device) {
   }
   const DimVector sizes = sizes_of(data);
   if (dtype == ScalarType::Undefined) dtype = dtype_of(data);
-  Tensor out = empty_tensor(sizes, dtype, device.is_meta() ? Device(DeviceType::CPU) : device);
+  const Tensor out = empty_tensor(sizes, dtype, DeviceType::CPU);
   if (out.numel() > 0) fill(data, out, 0, static_cast<char*>(out.data()));
-  return device.is_meta() ? empty_tensor(sizes, dtype, device) : out;
+  if (device.is_cpu()) return out;
+  const Tensor moved = empty_tensor(sizes, dtype, device);
+  if (!device.is_meta()) copy_into(moved, out);
+  return moved;
 }
 
 }  // namespace flambeau::python

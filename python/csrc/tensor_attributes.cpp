@@ -5,6 +5,7 @@
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
+#include "aten/cpu/device_copy.h"
 #include "aten/dispatch/lazy_views.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
@@ -182,13 +183,15 @@ PyObject* tolist(PyObject* self, PyObject*) {
     const Tensor t = resolved(readable(self));
     if (t.is_meta())
       fail(ErrorKind::NotImplemented, "tolist: Cannot copy out of meta tensor: it has no data");
-    return list_of(t, 0, static_cast<const char*>(t.data()), -1);
+    const Tensor host = is_private(t) ? host_copy(t) : t;
+    return list_of(host, 0, static_cast<const char*>(host.data()), -1);
   });
 }
 PyObject* nested(PyObject* self, PyObject* edge) {
   return guarded([&] {
     const Tensor t = resolved(readable(self));
-    return list_of(t, 0, static_cast<const char*>(t.data()), integer_from(edge));
+    const Tensor host = is_private(t) ? host_copy(t) : t;
+    return list_of(host, 0, static_cast<const char*>(host.data()), integer_from(edge));
   });
 }
 

@@ -179,8 +179,8 @@ class FallenCall {
     }
     for (const Moved& m : moved_) {
       if (m.original.is_same(t)) {
-        moved_.push_back({t, m.host, declared.is_mutable});
-        t = m.host;
+        t = Tensor(m.host);
+        moved_.push_back({m.original, t, declared.is_mutable});
         return;
       }
     }

@@ -255,7 +255,7 @@ class UntypedStorage:
         return f"{rows}[flambeau.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __bytes__(self) -> bytes:
-        values: Any = self.tensor  # offers its memory, which stubs can say from Python 3.12 on
+        values: Any = self.tensor.cpu()  # offers its memory, which stubs can say from Python 3.12 on
         return bytes(memoryview(values)) if self.nbytes() else b""
 
     def __eq__(self, other: object) -> bool:

@@ -238,7 +238,14 @@ class _TensorMethods:
         return False
 
     def pin_memory(self: Any, device: Any = None) -> Tensor:
-        """Return the tensor: memory of the host needs no pinning."""
+        """Return the tensor: memory of the host needs no pinning.
+
+        Raises: RuntimeError for tensors on other devices, meta tensors excepted.
+        """
+        if self.device.type not in ("cpu", "meta"):
+            raise RuntimeError(
+                f"pin_memory: cannot pin: expected a dense CPU tensor, got one on {self.device}"
+            )
         return self
 
     def nonzero(self: Any, *, as_tuple: bool = False) -> Any:

@@ -82,19 +82,26 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def saved_location(storage: Any) -> str:
-    """Return the name to write: that of an added package, or else that of the CPU."""
-    if len(_packages) > 1:
+    """Return the name to write: that of an added package or an out-of-tree device, or else that of the CPU."""
+    if len(_packages) > 1 or _is_private(storage.device.type):
         return location_tag(storage)
     return "cpu"
 
 
 def _added(storage: Storage, location: str) -> Storage:
-    """Ask the packages that were added; storages of others stay on the CPU."""
+    """Ask the packages that were added, then the out-of-tree device; other storages stay on the CPU."""
     for _, tagger, deserializer in _packages:
         found = None if tagger is _tag else deserializer(storage, location)
         if found is not None:
             return _untyped(found)
+    kind = location.split(":")[0] if isinstance(location, str) else ""
+    if _is_private(kind) and _C._has_privateuse1_backend():
+        return _untyped(_restore(storage, location))
     return storage
+
+
+def _is_private(kind: str) -> bool:
+    return kind in ("privateuseone", _C._get_privateuse1_backend_name())
 
 
 def _untyped(storage: Any) -> Storage:

@@ -8,7 +8,12 @@ from typing import Any
 from flambeau import _C
 from flambeau._overrides.overridable import overridable
 
-__all__ = ["generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"]
+__all__ = [
+    "generate_methods_for_privateuse1_backend",
+    "rename_privateuse1_backend",
+    "set_privateuse1_fallback",
+]
+_FALLBACKS = ("warn", "silent", "error")
 
 
 def rename_privateuse1_backend(backend_name: str) -> None:
@@ -28,6 +33,26 @@ def rename_privateuse1_backend(backend_name: str) -> None:
         device(type='example', index=1)
     """
     _C._rename_privateuse1_backend(backend_name)
+
+
+def set_privateuse1_fallback(mode: str) -> str:
+    """Choose what happens when an operator has no kernel for the out-of-tree device.
+
+    Args:
+        mode: "warn": it runs on the CPU, with copies of its arguments and results, and a UserWarning names
+            it once. "silent": the same without a warning. "error": NotImplementedError. Default: "warn".
+    Returns: the mode that was set before.
+    Raises: ValueError for other modes.
+    See also: rename_privateuse1_backend
+
+    Example:
+        >>> before = flambeau.utils.set_privateuse1_fallback("error")
+        >>> flambeau.utils.set_privateuse1_fallback(before)
+        'error'
+    """
+    if mode not in _FALLBACKS:
+        raise ValueError(f"set_privateuse1_fallback: expected one of {_FALLBACKS}, got {mode!r}")
+    return _FALLBACKS[_C._set_privateuse1_fallback(_FALLBACKS.index(mode))]
 
 
 def generate_methods_for_privateuse1_backend(
