@@ -296,7 +296,9 @@ void add_private_device(py::module_& m) {
   });
   m.def("_get_privateuse1_backend_name", [] { return name_of(DeviceType::PrivateUse1); });
   m.def("_note_privateuse1_module", [] { note_private_module(); });
-  m.def("_has_privateuse1_backend", [] { return c10::private_backend() != nullptr; });
+
+  m.def("_privateuse1_device_count",
+        [] { return c10::private_backend() ? c10::private_backend()->device_count() : 0; });
   m.def("_privateuse1_generator", [](py::handle index) {
     const Device device(DeviceType::PrivateUse1, static_cast<int8_t>(integer(index)));
     GeneratorImpl* const generator = &default_device_generator(device);

@@ -345,7 +345,6 @@ _make_dual: Any
 _make_functional: Any
 _make_tracked: Any
 _nn: Any
-_has_privateuse1_backend: Callable[[], bool]
 _note_privateuse1_module: Any
 _operator_schemas: Any
 _overridable: Any
@@ -362,6 +361,7 @@ _push_on_torch_function_stack: Any
 _push_operator_mode: Any
 _push_saved_tensors_hooks: Any
 _rebuild: Any
+_privateuse1_device_count: Callable[[], int]
 _privateuse1_generator: Callable[[int], Any]
 _rename_privateuse1_backend: Any
 _result_type: Any

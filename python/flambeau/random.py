@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import flambeau._state.generator  # noqa: F401  (gives Generator its methods)
+from flambeau import _C
 from flambeau._C import Generator, Tensor, default_generator
 from flambeau._loading.lazy import attributes
 
@@ -25,7 +26,14 @@ def manual_seed(seed: int) -> Generator:
         >>> flambeau.rand(2)
         tensor([0.4963, 0.7682])
     """
+    for generator in _device_generators():
+        generator.manual_seed(int(seed))
     return default_generator.manual_seed(int(seed))
+
+
+def _device_generators() -> list[Generator]:
+    """Return the default generators of an out-of-tree device."""
+    return [_C._privateuse1_generator(index) for index in range(_C._privateuse1_device_count())]
 
 
 def seed() -> int:

@@ -273,8 +273,15 @@ class UntypedStorage:
         copied: UntypedStorage = memo[id(self)]
         return copied
 
-    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        return from_bytes, (bytes(self),)
+    def __reduce__(self) -> Any:
+        if self.device.type == "cpu":
+            return from_bytes, (bytes(self),)
+        return _bytes_on, (bytes(self), self.device)
+
+
+def _bytes_on(values: bytes, device: _C.device) -> UntypedStorage:
+    """Return a storage of bytes on a device."""
+    return from_bytes(values).to(device)
 
 
 Storage = UntypedStorage

@@ -14,7 +14,7 @@ from flambeau._object.typed_storage import CLASS_OF_DTYPE, TypedStorage
 from flambeau._types import naming
 from flambeau._types.size import Size
 
-from ._places import saved_location
+from ._places import is_private, saved_location
 
 _PROTOCOL = 2
 
@@ -96,7 +96,7 @@ def _parts(tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
     """Return what makes a tensor, and from what."""
     if tensor.is_sparse:
         return _REBUILD_SPARSE, sparse_parts(tensor)
-    plain = tensor.detach().cpu()
+    plain = tensor.detach() if is_private(tensor.device.type) else tensor.detach().cpu()
     pending = {name: True for name, on in (("conj", plain.is_conj()), ("neg", plain.is_neg())) if on}
     storage = TypedStorage(wrap_storage=plain.untyped_storage(), dtype=plain.dtype)
     geometry = (plain.storage_offset(), tuple(plain.shape), plain.stride())

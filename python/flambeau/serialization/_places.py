@@ -83,7 +83,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 def saved_location(storage: Any) -> str:
     """Return the name to write: that of an added package or an out-of-tree device, or else that of the CPU."""
-    if len(_packages) > 1 or _is_private(storage.device.type):
+    if len(_packages) > 1 or is_private(storage.device.type):
         return location_tag(storage)
     return "cpu"
 
@@ -95,12 +95,13 @@ def _added(storage: Storage, location: str) -> Storage:
         if found is not None:
             return _untyped(found)
     kind = location.split(":")[0] if isinstance(location, str) else ""
-    if _is_private(kind) and _C._has_privateuse1_backend():
+    if is_private(kind) and _C._privateuse1_device_count():
         return _untyped(_restore(storage, location))
     return storage
 
 
-def _is_private(kind: str) -> bool:
+def is_private(kind: str) -> bool:
+    """Whether a kind of device is that of an out-of-tree backend."""
     return kind in ("privateuseone", _C._get_privateuse1_backend_name())
 
 
