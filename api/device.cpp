@@ -2,6 +2,7 @@
 
 #include "aten/core/messages.h"
 #include "aten/cpu/generator.h"
+#include "aten/dispatch/fallbacks.h"
 
 namespace flambeau::api {
 
@@ -9,6 +10,13 @@ void* device_memory(const flambeau::Tensor& t) {
   check(t.device().type == c10::DeviceType::PrivateUse1, "device_memory: expected a tensor on ",
         name_of(c10::DeviceType::PrivateUse1), ", got one on ", t.device());
   return t.storage()->device_data();
+}
+
+void run_on_cpu(const OperatorEntry& op, Stack& stack) {
+  const BoxedKernel fallback = boxed_fallback(c10::DispatchKey::PrivateUse1);
+  check(fallback != nullptr, op.name, ": expected a fallback of ",
+        name_of(c10::DeviceType::PrivateUse1));
+  fallback(op, c10::DispatchKey::PrivateUse1, stack);
 }
 
 uint64_t draw_device_seed(Device device, c10::GeneratorImpl* generator) {

@@ -13,7 +13,7 @@ from codegen.source.nodes import Mapping, Node, Sequence, Text, load_entries
 
 TABLE = Path(__file__).parents[1] / "primitives.yaml"
 KEYS = (
-    "name args infix result domains cpp cuda partials operator oracle interval vectorises include"
+    "name args infix result domains cpp cuda opencl partials operator oracle interval vectorises include"
     " integer_divisor math"
 ).split()
 REQUIRED = ("name", "args", "result", "domains", "cpp", "partials", "oracle", "interval")
@@ -132,6 +132,7 @@ def _primitive(row: _Row) -> Primitive:
         domains=row.words("domains", DOMAINS),
         cpp=cpp,
         cuda=row.text("cuda") or cpp,
+        opencl=row.text("opencl"),
         partials=(),
         operator=row.text("operator"),
         oracle=row.text("oracle") or "",

@@ -86,7 +86,7 @@ compiler load_compiled_function=_top.compiled
 masked _top.masked
 utils generate_methods_for_privateuse1_backend=utils.backend_registration
 utils rename_privateuse1_backend=utils.backend_registration
-utils set_privateuse1_fallback=utils.backend_registration
+utils set_privateuse1_fallback=utils.backend_registration privateuse1_generator=utils.backend_registration
 utils._triton has_triton=_surface.written has_triton_package=_surface.written
 _jit_internal RRef=distributed.rpc
 _windows hann_window=_C._functions hamming_window=_C._functions blackman_window=_C._functions

@@ -10,6 +10,7 @@ from flambeau._overrides.overridable import overridable
 
 __all__ = [
     "generate_methods_for_privateuse1_backend",
+    "privateuse1_generator",
     "rename_privateuse1_backend",
     "set_privateuse1_fallback",
 ]
@@ -53,6 +54,26 @@ def set_privateuse1_fallback(mode: str) -> str:
     if mode not in _FALLBACKS:
         raise ValueError(f"set_privateuse1_fallback: expected one of {_FALLBACKS}, got {mode!r}")
     return _FALLBACKS[_C._set_privateuse1_fallback(_FALLBACKS.index(mode))]
+
+
+def privateuse1_generator(index: int = 0) -> _C.Generator:
+    """Return the default generator of an out-of-tree device, which operators use that are given none.
+
+    Args:
+        index: the index of the device.
+    Raises: RuntimeError if the backend has no such device.
+    See also: Generator
+
+    Example:
+        >>> flambeau.utils.privateuse1_generator().manual_seed(0)  # doctest: +SKIP
+    """
+    if not 0 <= index < _C._privateuse1_device_count():
+        raise RuntimeError(
+            f"privateuse1_generator: expected the index of a device below {_C._privateuse1_device_count()}, "
+            f"got {index}"
+        )
+    generator: _C.Generator = _C._privateuse1_generator(index)
+    return generator
 
 
 def generate_methods_for_privateuse1_backend(

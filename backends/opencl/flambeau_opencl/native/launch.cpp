@@ -1,0 +1,174 @@
+// Geometry, types and launches; copies and fills.
+#include <cstring>
+
+#include "kernels.h"
+
+namespace flambeau_opencl {
+namespace {
+
+struct Type {
+  ScalarType dtype;
+  const char *name, *memory, *smallest, *largest;
+};
+constexpr Type kTypes[] = {
+    {ScalarType::Bool, "bool", "uchar", "0", "1"},
+    {ScalarType::UInt8, "uchar", "uchar", "0", "UCHAR_MAX"},
+    {ScalarType::Int8, "char", "char", "CHAR_MIN", "CHAR_MAX"},
+    {ScalarType::Int16, "short", "short", "SHRT_MIN", "SHRT_MAX"},
+    {ScalarType::Int32, "int", "int", "INT_MIN", "INT_MAX"},
+    {ScalarType::Int64, "long", "long", "LONG_MIN", "LONG_MAX"},
+    {ScalarType::Float32, "float", "float", "0", "0"},
+    {ScalarType::Float64, "double", "double", "0", "0"},
+};
+
+const Type* type_of(ScalarType dtype, const Device& device) {
+  if (dtype == ScalarType::Float64 && !device.has_double()) return nullptr;
+  for (const Type& type : kTypes) {
+    if (type.dtype == dtype) return &type;
+  }
+  return nullptr;
+}
+
+const char* word_name(size_t bytes) {
+  return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "ulong" : "";
+}
+
+std::vector<int64_t> vec_of(IntArrayRef list) { return {list.begin(), list.end()}; }
+
+// Elements of one dtype may be moved as words of their size, whatever they are.
+std::string copy_types(const c10::DeviceElements& to, const c10::DeviceElements& from,
+                       const Device& device) {
+  std::string in, out;
+  if (to.dtype == from.dtype) {
+    in = out = word_name(element_size(to.dtype));
+  } else if (type_of(to.dtype, device) && type_of(from.dtype, device)) {
+    in = memory_name(from.dtype, device);
+    out = memory_name(to.dtype, device);
+  }
+  if (in.empty()) return "";
+  std::string options = "-DIN=" + in + " -DOUT=" + out;
+  // Truth is neither the low byte of a number nor a byte other than 1.
+  if (to.dtype != from.dtype && (to.dtype == ScalarType::Bool || from.dtype == ScalarType::Bool))
+    options += " -DTRUTH";
+  return options;
+}
+
+constexpr const char* kCopy = R"cl(
+#ifdef TRUTH
+#define CONVERT(x) ((OUT)((x) != 0))
+#else
+#define CONVERT(x) ((OUT)(x))
+#endif
+__kernel void run(const Geometry g, __global OUT* out, __global const IN* in) {
+  const long i = get_global_id(0);
+  if (i >= g.elements) return;
+  long to = g.offsets[0], from = g.offsets[1], rest = i;
+  for (long d = g.dims - 1; d >= 0; --d) {
+    const long at = rest % g.sizes[d];
+    rest /= g.sizes[d];
+    to += at * g.strides[0][d];
+    from += at * g.strides[1][d];
+  }
+  out[to] = CONVERT(in[from]);
+}
+)cl";
+
+constexpr const char* kFill = R"cl(
+__kernel void run(const Geometry g, __global OUT* out, const OUT item) {
+  const long i = get_global_id(0);
+  if (i >= g.elements) return;
+  long to = g.offsets[0], rest = i;
+  for (long d = g.dims - 1; d >= 0; --d) {
+    to += rest % g.sizes[d] * g.strides[0][d];
+    rest /= g.sizes[d];
+  }
+  out[to] = item;
+}
+)cl";
+
+}  // namespace
+
+std::string type_name(ScalarType dtype, const Device& device) {
+  const Type* const type = type_of(dtype, device);
+  return type ? type->name : "";
+}
+std::string memory_name(ScalarType dtype, const Device& device) {
+  const Type* const type = type_of(dtype, device);
+  return type ? type->memory : "";
+}
+
+std::string type_options(ScalarType compute, const Device& device) {
+  const Type& type = *type_of(compute, device);
+  std::string options = std::string("-DT=") + type.name + " -DSMALLEST=" + type.smallest + " -DLARGEST=" + type.largest;
+  if (compute == ScalarType::Float32) options += " -cl-single-precision-constant";
+  if (is_floating_type(compute)) options += " -DFLOATING";
+  if (compute == ScalarType::Bool) options += " -DBOOLEAN";
+  return options;
+}
+
+bool coalesce(Geometry& g, IntArrayRef sizes, const std::vector<std::vector<int64_t>>& strides) {
+  g.elements = 1;
+  g.dims = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    g.elements *= sizes[d];
+    if (sizes[d] == 1) continue;
+    bool merges = g.dims > 0;
+    for (size_t k = 0; k < strides.size() && merges; ++k)
+      merges = g.strides[k][g.dims - 1] == strides[k][d] * sizes[d];
+    if (!merges && g.dims == kMaxDims) return false;
+    const int64_t at = merges ? g.dims - 1 : g.dims++;
+    g.sizes[at] = merges ? g.sizes[at] * sizes[d] : sizes[d];
+    for (size_t k = 0; k < strides.size(); ++k) g.strides[k][at] = strides[k][d];
+  }
+  return true;
+}
+
+Launch::Launch(Device& device, cl_kernel kernel)
+    : device_(device), kernel_(kernel), lock_(device.submission()) {}
+
+Launch& Launch::bytes(const void* data, size_t size) {
+  check_status(clSetKernelArg(kernel_, next_++, size, data), "clSetKernelArg");
+  return *this;
+}
+
+void Launch::run(std::initializer_list<size_t> global, std::initializer_list<size_t> local) {
+  const int index = device_.default_stream()->device;
+  check_status(clEnqueueNDRangeKernel(current_stream(index)->queue, kernel_,
+                                      static_cast<cl_uint>(global.size()), nullptr, global.begin(),
+                                      local.begin(), 0, nullptr, nullptr),
+               "clEnqueueNDRangeKernel");
+}
+
+bool copy_on_device(const c10::DeviceElements& to, const c10::DeviceElements& from) {
+  if (to.device != from.device) return false;
+  Device& device = device_at(to.device);
+  const std::string options = copy_types(to, from, device);
+  Geometry g;
+  if (options.empty() || !coalesce(g, to.sizes, {vec_of(to.strides), vec_of(from.strides)}))
+    return false;
+  if (g.elements == 0) return true;
+  g.offsets[0] = to.offset;
+  g.offsets[1] = from.offset;
+  const cl_kernel kernel = device.kernel("copy " + options, prelude() + kCopy,
+                                         options + " " + type_options(ScalarType::Int32, device));
+  const size_t global = (static_cast<size_t>(g.elements) + 63) / 64 * 64;
+  Launch(device, kernel).value(g).memory(to.memory).memory(from.memory).run({global}, {64});
+  return true;
+}
+
+bool fill_on_device(const c10::DeviceElements& to, const void* item) {
+  Device& device = device_at(to.device);
+  const size_t bytes = element_size(to.dtype);
+  const std::string word = word_name(bytes);
+  Geometry g;
+  if (word.empty() || !coalesce(g, to.sizes, {vec_of(to.strides)})) return false;
+  if (g.elements == 0) return true;
+  g.offsets[0] = to.offset;
+  const std::string options = "-DOUT=" + word + " " + type_options(ScalarType::Int32, device);
+  const cl_kernel kernel = device.kernel("fill " + word, prelude() + kFill, options);
+  const size_t global = (static_cast<size_t>(g.elements) + 63) / 64 * 64;
+  Launch(device, kernel).value(g).memory(to.memory).bytes(item, bytes).run({global}, {64});
+  return true;
+}
+
+}  // namespace flambeau_opencl

@@ -1,0 +1,23 @@
+"""OpenCL devices for flambeau: ``pip install --no-build-isolation .`` with OpenCL's headers and ICD loader."""
+
+from flambeau.utils.cpp_extension import BuildExtension, CppExtension
+from setuptools import setup
+
+SOURCES = "backend launch matmul module operators prelude runtime".split()
+
+setup(
+    name="flambeau-opencl",
+    version="1.0",
+    description="OpenCL devices for flambeau",
+    packages=["flambeau_opencl"],
+    package_data={"flambeau_opencl": ["native/*.h", "native/*.cpp"]},
+    ext_modules=[
+        CppExtension(
+            "flambeau_opencl._native",
+            [f"flambeau_opencl/native/{name}.cpp" for name in SOURCES],
+            libraries=["OpenCL"],
+            extra_compile_args={"cxx": ["-O2"]},
+        )
+    ],
+    cmdclass={"build_ext": BuildExtension},
+)

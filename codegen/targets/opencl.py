@@ -1,0 +1,144 @@
+"""Kernels of OpenCL devices as texts in a table: opencl/kernels.h, for packages that bring such a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from codegen.deriving import slots
+from codegen.model import Expr, Model, Operator, Pointwise, Primitive, Reduce
+from codegen.writing.opencl_spelling import OpenclSpelling, categories, is_spelled, variable
+from codegen.writing.render import File, render
+
+_BITS = {"bool": 1, "integral": 2, "floating": 4}
+_IDENTITY = {"sum": "0", "prod": "1", "max": "LOWEST", "min": "HIGHEST", "any": "0", "all": "1", "xor": "0"}
+_COMBINE = {
+    "sum": "a + b",
+    "prod": "a * b",
+    "max": "maximum_of(a, b)",
+    "min": "minimum_of(a, b)",
+    "any": "(a != 0) || (b != 0)",
+    "all": "(a != 0) && (b != 0)",
+    "xor": "a ^ b",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PointwiseDecl:
+    """All that the template prints about one case of a pointwise operator."""
+
+    entry: str
+    case: str
+    switch: str
+    rule: str
+    categories: int
+    operands: str
+    params: str
+    masks: str
+    parameters: str
+    lines: tuple[str, ...]
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceDecl:
+    """All that the template prints about one reduction."""
+
+    entry: str
+    rule: str
+    categories: int
+    operands: str
+    params: str
+    dim: str
+    reduces_all: str
+    parameters: str
+    finish_parameters: str
+    identity: str
+    combine: str
+    map_lines: tuple[str, ...]
+    mapped: str
+    finish_lines: tuple[str, ...]
+    finished: str
+
+
+def _mask(op: Operator, exprs: tuple[Expr, ...], rows: Mapping[str, Primitive]) -> int:
+    converted = {"floating": {"bool", "integral"}, "number": {"bool"}}  # before the kernel sees them
+    allowed = set(op.dtype.allowed) - converted.get(op.dtype.name, set())
+    for expr in exprs:
+        allowed &= categories(expr, rows)
+    return sum(bit for name, bit in _BITS.items() if name in allowed)
+
+
+def _parameters(names: tuple[str, ...]) -> str:
+    return ", ".join(f"const T {variable(name)}" for name in names)
+
+
+def _pointwise(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator[PointwiseDecl]:
+    body = op.body
+    assert isinstance(body, Pointwise)
+    names = (*body.operands, *body.params)
+    for case, expr in body.cases:
+        mask = _mask(op, (expr,), rows)
+        if not is_spelled(expr, rows) or not mask:
+            continue
+        writer = OpenclSpelling(rows, {name: variable(name) for name in names})
+        result = writer.write(expr)
+        yield PointwiseDecl(
+            entry=entry,
+            case=case,
+            switch=body.switch or "",
+            rule=op.dtype.name,
+            categories=mask,
+            operands=" ".join(body.operands),
+            params=" ".join(body.params),
+            masks=" ".join(body.masks),
+            parameters=_parameters(names),
+            lines=tuple(writer.lines),
+            result=result,
+        )
+
+
+def _reduce(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator[ReduceDecl]:
+    body = op.body
+    assert isinstance(body, Reduce)
+    mask = _mask(op, (body.map, body.finish), rows)
+    is_complete = is_spelled(body.map, rows) and is_spelled(body.finish, rows)
+    if body.let or not is_complete or not mask or op.dtype.name == "real":
+        return
+    scope = {name: variable(name) for name in (*body.operands, *body.params)}
+    mapper = OpenclSpelling(rows, scope)
+    mapped = mapper.write(body.map)
+    finisher = OpenclSpelling(rows, {**scope, "acc": "acc", "count": "count"})
+    finished = finisher.write(body.finish)
+    yield ReduceDecl(
+        entry=entry,
+        rule=op.dtype.name,
+        categories=mask,
+        operands=" ".join(body.operands),
+        params=" ".join(body.params),
+        dim=body.dim or "",
+        reduces_all="true" if body.dim is None or body.no_dims == "all" else "false",
+        parameters=_parameters((*body.operands, *body.params)),
+        finish_parameters="".join(f", const T {variable(name)}" for name in body.params),
+        identity=_IDENTITY[body.combine],
+        combine=_COMBINE[body.combine],
+        map_lines=tuple(mapper.lines),
+        mapped=mapped,
+        finish_lines=tuple(finisher.lines),
+        finished=finished,
+    )
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield the table: a row per dispatcher entry and case, in the order of families and entries."""
+    pointwise: list[PointwiseDecl] = []
+    reductions: list[ReduceDecl] = []
+    for _, operators in slots.families(model):
+        for op, form in slots.forms(operators):
+            if isinstance(op.body, Pointwise):
+                pointwise += _pointwise(op, form.name, model.primitives)
+            elif isinstance(op.body, Reduce):
+                reductions += _reduce(op, form.name, model.primitives)
+    yield render(
+        "opencl_kernels.h.j2", "opencl/kernels.h", pointwise=tuple(pointwise), reductions=tuple(reductions)
+    )
