@@ -44,12 +44,12 @@ class DigitNet(nn.Module):
         return self.classifier(self.features(x))
 
 
-def load(batch_size):
+def load(batch_size, device):
     digits = load_digits()
     pixels = (digits.images / 16.0).astype(np.float32)[:, None]
     labels = digits.target.astype(np.int64)
     split = train_test_split(pixels, labels, test_size=0.2, random_state=0, stratify=labels)
-    train_x, test_x, train_y, test_y = (torch.from_numpy(part) for part in split)
+    train_x, test_x, train_y, test_y = (torch.from_numpy(part).to(device) for part in split)
     loader = DataLoader(TensorDataset(train_x, train_y), batch_size=batch_size, shuffle=True)
     return loader, test_x, test_y
 
@@ -106,12 +106,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/demo"))
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--device", default="cpu", help="cpu, or opencl with the package flambeau_opencl")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
 
+    if arguments.device.startswith("opencl"):
+        import flambeau_opencl  # noqa: F401  (makes the device)
     torch.manual_seed(0)
-    loader, test_x, test_y = load(batch_size=32)
-    model = DigitNet()
+    loader, test_x, test_y = load(32, arguments.device)
+    model = DigitNet().to(arguments.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=arguments.epochs)
     count = sum(p.numel() for p in model.parameters())
@@ -131,7 +134,7 @@ def main():
         print(f"{end}  {line}".ljust(76))
 
     confusion = np.zeros((10, 10), dtype=int)
-    np.add.at(confusion, (test_y.numpy(), predict(model, test_x).numpy()), 1)
+    np.add.at(confusion, (test_y.cpu().numpy(), predict(model, test_x).cpu().numpy()), 1)
     path = arguments.output / "digits.png"
     picture(path, losses, per_epoch, confusion, accuracy)
     torch.save(model.state_dict(), arguments.output / "digits.pt")

@@ -23,7 +23,7 @@ void announce_fallback(const OperatorEntry& op) {
   if (now == FallbackMode::Silent) return;
   const char* const device = name_of(DeviceType::PrivateUse1);
   if (now == FallbackMode::Error)
-    fail(ErrorKind::NotImplemented, op.name, ": no kernel for device ", device,
+    fail(ErrorKind::NotImplemented, op.name, ": no kernel for this call on device ", device,
          ", and its fallback to the CPU is set to be an error");
   if (!warn_of_fallback) return;
   static auto* const mutex = new std::mutex;
@@ -32,7 +32,7 @@ void announce_fallback(const OperatorEntry& op) {
     const std::lock_guard lock(*mutex);
     if (!told->insert(&op).second) return;
   }
-  warn_of_fallback(text_of(op.name, ": no kernel for device ", device,
+  warn_of_fallback(text_of(op.name, ": no kernel for this call on device ", device,
                            "; it runs on the CPU, with copies of its arguments and results"));
 }
 

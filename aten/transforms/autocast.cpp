@@ -1,17 +1,20 @@
 #include "aten/transforms/autocast.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 #include "aten/autograd/variable.h"
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/cast_policy.h"
 #include "aten/dispatch/operator_traits.h"
+#include "c10/core/device_backend.h"
 #include "torchgen_out/aten/copy_ops.h"
 
 namespace flambeau::autocast {
 namespace {
 
-constexpr int kDevices = 2;  // CPU, CUDA
+constexpr int kDevices = 3;  // CPU, CUDA, the out-of-tree device
 constexpr DispatchKeySet kKey(DispatchKey::Autocast);
 
 struct CachedCast {
@@ -22,8 +25,8 @@ struct CachedCast {
 using Cache = std::unordered_map<const TensorImpl*, CachedCast>;
 
 struct State {
-  bool enabled[kDevices] = {false, false};
-  ScalarType dtypes[kDevices] = {ScalarType::BFloat16, ScalarType::Float16};
+  bool enabled[kDevices] = {};
+  ScalarType dtypes[kDevices] = {ScalarType::BFloat16, ScalarType::Float16, ScalarType::Float16};
   bool cache_enabled = true;
   int nesting = 0;
   Cache* cache = nullptr;  // a pointer: a thread's end must not touch Python's objects
@@ -33,7 +36,7 @@ thread_local constinit State state;
 int index_of(DeviceType device) {
   check(is_supported(device), "autocast: expected the device type cpu or cuda, which have it, got ",
         name_of(device));
-  return device == DeviceType::CPU ? 0 : 1;
+  return device == DeviceType::CPU ? 0 : device == DeviceType::CUDA ? 1 : 2;
 }
 
 bool is_eligible(const Tensor& t, DeviceType device) {
@@ -131,14 +134,21 @@ void apply(CastPolicy policy, Stack& stack, DeviceType device, const OperatorEnt
   }
 }
 
+// The outermost of the devices that the keys name. An out-of-tree device casts as CUDA does.
+std::optional<DeviceType> device_of(DispatchKeySet keys) {
+  for (const DeviceType t : {DeviceType::PrivateUse1, DeviceType::CUDA, DeviceType::CPU}) {
+    if (keys.has(backend_key(t)) && is_supported(t)) return t;
+  }
+  return std::nullopt;
+}
+
 template <CastPolicy cpu, CastPolicy cuda>
 void run(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
-  const bool is_cuda = keys.has(DispatchKey::CUDA);
-  const DeviceType device = is_cuda ? DeviceType::CUDA : DeviceType::CPU;
-  const bool applies = is_cuda || keys.has(DispatchKey::CPU);
+  const std::optional<DeviceType> applies = device_of(keys);
+  const DeviceType device = applies.value_or(DeviceType::CPU);
   if (!applies || !state.enabled[index_of(device)]) return redispatch_boxed(op, keys - kKey, stack);
   const ExcludeKeys plain(kKey);  // what the operator is made of does not cast again
-  apply(is_cuda ? cuda : cpu, stack, device, op);
+  apply(device == DeviceType::CPU ? cpu : cuda, stack, device, op);
   redispatch_boxed(op, keys - kKey, stack);
 }
 
@@ -164,18 +174,20 @@ void install() {
 bool casts(const OperatorEntry& op, DeviceType device) {
   for (const CastPolicies& row : cast_policies()) {
     if (row.entry != &op) continue;
-    return (device == DeviceType::CUDA ? row.cuda : row.cpu) != CastPolicy::None;
+    return (device == DeviceType::CPU ? row.cpu : row.cuda) != CastPolicy::None;
   }
   return false;
 }
 
 bool is_supported(DeviceType device) {
-  return device == DeviceType::CPU || device == DeviceType::CUDA;
+  const bool is_private = device == DeviceType::PrivateUse1 && c10::private_backend();
+  return device == DeviceType::CPU || device == DeviceType::CUDA || is_private;
 }
 bool is_enabled(DeviceType device) { return state.enabled[index_of(device)]; }
 void set_enabled(DeviceType device, bool enabled) {
   state.enabled[index_of(device)] = enabled;
-  if (state.enabled[0] || state.enabled[1]) {
+  if (std::find(std::begin(state.enabled), std::end(state.enabled), true) !=
+      std::end(state.enabled)) {
     thread_state.included |= kKey.bits();
   } else {
     thread_state.included &= ~kKey.bits();

@@ -267,8 +267,9 @@ DeviceType device_type_from(py::handle o, const char* function) {
 // PyTorch's autocast knows these devices; without kernels for them it is never on.
 bool is_device_without_kernels(py::handle o) {
   if (!PyUnicode_Check(o.ptr())) return false;
-  for (const char* name : {"mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia", "privateuseone",
-                           name_of(DeviceType::PrivateUse1)}) {
+  Device d;
+  if (device_from(o.ptr(), &d) && d.type == DeviceType::PrivateUse1) return !c10::private_backend();
+  for (const char* name : {"mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia"}) {
     if (PyUnicode_CompareWithASCIIString(o.ptr(), name) == 0) return true;
   }
   return false;

@@ -14,7 +14,7 @@ _LOWER = {"cpu": (_C.bfloat16, _C.float16), "cuda": (_C.float16, _C.bfloat16)}
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether a device type has autocast; "cpu" and "cuda" have.
+    """Return whether a device type has autocast; "cpu", "cuda" and registered out-of-tree devices have.
 
     Args:
         device_type: the device type.
@@ -33,6 +33,14 @@ def _named(device_type: Any) -> str:
     return device_type
 
 
+def _lower_of_module(device: str) -> tuple[dtype, ...]:
+    """Return the dtypes that the module of an out-of-tree device names."""
+    from flambeau._state.device_modules import _module_named
+
+    named = getattr(_module_named(device), "get_amp_supported_dtype", None)
+    return (_C.float16, _C.bfloat16) if named is None else tuple(named())
+
+
 def _is_possible(device: str, fast: dtype | None) -> bool:
     """Whether the region can be enabled; warn of the reason if it cannot."""
     from flambeau import cuda
@@ -41,6 +49,8 @@ def _is_possible(device: str, fast: dtype | None) -> bool:
         reason = "CUDA is not available"
     elif device == "cpu" and fast not in _LOWER["cpu"]:
         reason = f"autocast on the CPU takes bfloat16 or float16 as dtype, got {fast}"
+    elif device == _C._get_privateuse1_backend_name() and fast not in (known := _lower_of_module(device)):
+        reason = f"autocast on {device} takes {known} as dtype, got {fast}"
     else:
         return True
     warnings.warn(f"{reason}. Disabling autocast.", UserWarning, stacklevel=3)
