@@ -151,10 +151,6 @@ class Stream:
         """Let later work of this stream start after the present work of another one."""
         self.wait_event(stream.record_event())
 
-    def query(self) -> bool:
-        """Whether all work submitted so far is done."""
-        return self.record_event().query()
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self._handle.address() == other._handle.address()
 

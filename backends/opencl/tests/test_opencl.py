@@ -1,0 +1,256 @@
+"""The package flambeau_opencl: memory, streams, kernels against the CPU's, training, autocast, files."""
+
+import copy
+import gc
+import io
+import threading
+import warnings
+
+import flambeau as torch
+import pytest
+
+pytest.importorskip("flambeau_opencl", reason="flambeau_opencl is not built, or OpenCL finds no device")
+
+DEVICE = "opencl"
+REAL = [torch.float32, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.fixture
+def no_fallback():
+    """Refuse operators without a kernel of the device."""
+    before = torch.utils.set_privateuse1_fallback("error")
+    yield
+    torch.utils.set_privateuse1_fallback(before)
+
+
+def same(found, expected, **bounds):
+    assert found.device.type == DEVICE and found.dtype == expected.dtype
+    torch.testing.assert_close(found.cpu(), expected, **bounds)
+
+
+def test_the_device_has_a_module():
+    assert torch.opencl.is_available() and torch.opencl.device_count() >= 1
+    assert torch.get_device_module("opencl") is torch.opencl
+    assert torch.opencl.get_device_properties()["name"] == torch.opencl.get_device_name()
+    with torch.opencl.device(0):
+        assert torch.opencl.current_device() == 0
+    with pytest.raises(RuntimeError, match="expected the index"):
+        torch.opencl.set_device(99)
+    with pytest.raises(ValueError, match="expected a device of type"):
+        torch.opencl.synchronize("cpu")
+    assert torch.ones(2).opencl().is_opencl
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_arithmetic_in_every_dtype(no_fallback, dtype):
+    x = torch.tensor([[1, 2, 3], [4, 5, 100]], dtype=dtype)
+    d = x.to(DEVICE)
+    same(d + d, x + x)
+    same(d * d.t().contiguous().t(), x * x)
+    same(d - 1, x - 1)
+    same(d / 2, x / 2)
+    same(torch.where(d > 2, d, 0), torch.where(x > 2, x, 0))
+    same((d > 2) & (d < 5), (x > 2) & (x < 5))
+    same(torch.clamp(d, 2, 4), torch.clamp(x, 2, 4))
+    same(d.sum(1), x.sum(1))
+    same(d.amax(0), x.amax(0))
+    same(d.bool(), x.bool())
+
+
+def test_special_values(no_fallback):
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-30, 88.0, -104.0])
+    d = x.to(DEVICE)
+    for name in "exp log sqrt sin tanh sigmoid erf log1p expm1 floor round isnan isinf sign abs relu".split():
+        same(getattr(torch, name)(d), getattr(torch, name)(x), equal_nan=True)
+    pairs = [(a, b) for a in x.tolist() for b in x.tolist()]
+    left, right = (torch.tensor(side) for side in zip(*pairs, strict=True))
+    for name in "maximum minimum fmax fmin remainder fmod atan2 logaddexp copysign".split():
+        call = getattr(torch, name)
+        same(call(left.to(DEVICE), right.to(DEVICE)), call(left, right), equal_nan=True)
+
+
+def test_strides_offsets_and_broadcasts(no_fallback):
+    x = torch.randn(4, 5, 6)
+    d = x.to(DEVICE)
+    same(d[1:, ::2, 3] + d[0, ::2, 1], x[1:, ::2, 3] + x[0, ::2, 1])
+    same(d.permute(2, 0, 1) * d[0, 0].reshape(6, 1, 1), x.permute(2, 0, 1) * x[0, 0].reshape(6, 1, 1))
+    same(d.permute(2, 0, 1).sum((0, 2)), x.permute(2, 0, 1).sum((0, 2)))
+    same(d.expand(3, 4, 5, 6).mean(1, keepdim=True), x.expand(3, 4, 5, 6).mean(1, keepdim=True))
+    d[:, 1].mul_(2)
+    x[:, 1].mul_(2)
+    d[0].t().copy_(d[1].t())
+    x[0].t().copy_(x[1].t())
+    same(d, x)
+    out = torch.zeros(4, 10, device=DEVICE)
+    torch.add(d[:, :, 0], 1, out=out[:, ::2])
+    same(out[:, ::2], x[:, :, 0] + 1)
+    assert out[:, 1::2].sum().item() == 0
+    many = torch.randn(2, 1, 2, 1, 2, 1, 2, 1, 2, 1)
+    same(many.to(DEVICE) + 1, many + 1)
+
+
+def test_empty_and_scalar_tensors(no_fallback):
+    for shape in ((0,), (0, 3), (2, 0)):
+        x = torch.zeros(shape)
+        same(x.to(DEVICE) + 1, x + 1)
+        same(x.to(DEVICE).sum(), x.sum())
+        same(x.to(DEVICE).sum(0), x.sum(0))
+    same(torch.tensor(3.0, device=DEVICE) * 2, torch.tensor(6.0))
+    same(torch.zeros(3, 0, device=DEVICE) @ torch.zeros(0, 2, device=DEVICE), torch.zeros(3, 2))
+    with pytest.raises(IndexError):
+        torch.zeros(2, 0, device=DEVICE).amax(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 17, 5), (16, 16, 16), (33, 70, 64), (1, 200, 1)])
+def test_products(no_fallback, shape, dtype):
+    m, k, n = shape
+    a, b = torch.randn(m, k, dtype=dtype), torch.randn(k, n, dtype=dtype)
+    same(a.to(DEVICE) @ b.to(DEVICE), a @ b, rtol=1e-4, atol=1e-4)
+    same(a.t().contiguous().to(DEVICE).t() @ b.to(DEVICE), a @ b, rtol=1e-4, atol=1e-4)
+    c = torch.randn(n, dtype=dtype)
+    same(torch.addmm(c.to(DEVICE), a.to(DEVICE), b.to(DEVICE)), torch.addmm(c, a, b), rtol=1e-4, atol=1e-4)
+    batch = torch.randn(3, m, k, dtype=dtype)
+    same(torch.matmul(batch.to(DEVICE), b.to(DEVICE)), torch.matmul(batch, b), rtol=1e-4, atol=1e-4)
+    same(
+        torch.bmm(batch.to(DEVICE), b.expand(3, k, n).to(DEVICE)), torch.bmm(batch, b.expand(3, k, n)), rtol=1e-4, atol=1e-4
+    )  # fmt: skip
+
+
+def test_errors_are_those_of_the_cpu(no_fallback):
+    x = torch.ones(2, 3)
+    calls = [lambda t: t + torch.ones(4).to(t.device), lambda t: t @ t, lambda t: t.sum(2), lambda t: t.float() & t.float()]
+    calls += [lambda t: t.int().add_(1.5), lambda t: torch.div(t.int(), 0, rounding_mode="floor"), lambda t: t.mean(5)]
+    torch.utils.set_privateuse1_fallback("silent")
+    for call in calls:
+        with pytest.raises(Exception) as expected:
+            call(x)
+        with pytest.raises(type(expected.value)):
+            call(x.to(DEVICE))
+
+
+def test_operators_without_kernels_warn_once_and_give_the_values():
+    x = torch.randn(3, 4)
+    torch.utils.set_privateuse1_fallback("warn")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            same(torch.erfinv(x.to(DEVICE) / 9), torch.erfinv(x / 9))
+    assert len(seen) == 1 and "erfinv: no kernel for this call on device opencl" in str(seen[0].message)
+    torch.utils.set_privateuse1_fallback("error")
+    with pytest.raises(NotImplementedError, match="digamma"):
+        torch.digamma(x.to(DEVICE))
+    torch.utils.set_privateuse1_fallback("silent")
+    same(x.to(DEVICE).half() + 1, x.half() + 1)
+
+
+def test_memory_is_cached_and_counted():
+    gc.collect()
+    torch.opencl.synchronize()
+    torch.opencl.empty_cache()
+    before = torch.opencl.memory_allocated()
+    x = torch.zeros(1 << 16, device=DEVICE)
+    assert torch.opencl.memory_allocated() == before + (1 << 18)
+    hits = torch.opencl.memory_stats()["cache_hits"]
+    del x
+    assert torch.opencl.memory_allocated() == before < torch.opencl.memory_reserved()
+    torch.opencl.reset_peak_memory_stats()
+    y = torch.ones(1 << 16, device=DEVICE)
+    assert torch.opencl.memory_stats()["cache_hits"] == hits + 1
+    assert torch.opencl.max_memory_allocated() >= before + (1 << 18)
+    assert y.sum().item() == 1 << 16
+    del y
+    torch.opencl.empty_cache()
+    assert torch.opencl.memory_stats()["cached_bytes"] == 0
+    with pytest.raises((RuntimeError, MemoryError)):
+        torch.empty(1 << 45, device=DEVICE)
+    assert torch.opencl.memory_allocated() == before
+
+
+def test_streams_and_events():
+    side = torch.opencl.Stream()
+    assert side != torch.opencl.current_stream() == torch.opencl.default_stream()
+    start, end = torch.opencl.Event(enable_timing=True), torch.opencl.Event(enable_timing=True)
+    x = torch.ones(256, 256, device=DEVICE)
+    side.wait_stream(torch.opencl.current_stream())
+    with torch.opencl.stream(side):
+        assert torch.opencl.current_stream() == side
+        start.record()
+        y = x @ x
+        end.record()
+    torch.opencl.current_stream().wait_stream(side)
+    assert (y + 1).sum().item() == 256 * 256 * 257
+    end.synchronize()
+    assert end.query() and start.elapsed_time(end) > 0
+    assert torch.opencl.current_stream() == torch.opencl.default_stream()
+    with pytest.raises(RuntimeError, match="enable_timing"):
+        torch.opencl.Event().elapsed_time(end)
+
+
+def test_threads_share_the_device():
+    failures = []
+
+    def work(k):
+        try:
+            for n in range(1, 20):
+                x = torch.full((n, 33), float(k), device=DEVICE)
+                assert (x * 2 + x).sum().item() == 99 * n * k
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 7)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failures
+
+
+def test_random_numbers():
+    torch.utils.set_privateuse1_fallback("silent")
+    torch.opencl.manual_seed(3)
+    state, first = torch.opencl.get_rng_state(), torch.rand(4, device=DEVICE)
+    torch.opencl.set_rng_state(state)
+    assert torch.equal(torch.rand(4, device=DEVICE), first) and torch.opencl.initial_seed() == 3
+    generator = torch.Generator(DEVICE).manual_seed(3)
+    assert torch.equal(torch.rand(4, device=DEVICE, generator=generator), first)
+
+
+def test_training_is_that_of_the_cpu():
+    torch.utils.set_privateuse1_fallback("silent")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+    twin = copy.deepcopy(model).to(DEVICE)
+    x, y = torch.randn(32, 8), torch.randint(3, (32,))
+    losses = []
+    for net, device in ((model, "cpu"), (twin, DEVICE)):
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+        for _ in range(10):
+            loss = torch.nn.functional.cross_entropy(net(x.to(device)), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3) and losses[1] < 0.7
+    file = io.BytesIO()
+    torch.save(twin.state_dict(), file)
+    file.seek(0)
+    assert all(v.device.type == DEVICE for v in torch.load(file).values())
+    file.seek(0)
+    model.load_state_dict(torch.load(file, map_location="cpu"))
+    same(twin(x.to(DEVICE)), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_autocast():
+    torch.utils.set_privateuse1_fallback("silent")
+    a = torch.randn(4, 4, device=DEVICE)
+    assert torch.amp.is_autocast_available(DEVICE)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled(DEVICE)
+        assert (a @ a).dtype == torch.bfloat16 and (a @ a).exp().dtype == torch.float32
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+        with torch.autocast(DEVICE, enabled=False):
+            assert (a @ a).dtype == torch.float32
+    assert (a @ a).dtype == torch.float32 and not torch.is_autocast_enabled(DEVICE)
+    with torch.autocast("cpu"):
+        assert (a @ a).dtype == torch.float32
+    with pytest.warns(UserWarning, match="autocast on opencl"), torch.autocast(DEVICE, dtype=torch.float64):
+        pass
