@@ -1,9 +1,9 @@
-"""OpenCL devices for flambeau: ``pip install --no-build-isolation .`` with OpenCL's headers and ICD loader."""
+"""OpenCL devices for flambeau: ``pip install --no-build-isolation .`` with OpenCL's headers and loader."""
 
 from flambeau.utils.cpp_extension import BuildExtension, CppExtension
 from setuptools import setup
 
-SOURCES = "backend launch matmul module operators prelude runtime".split()
+SOURCES = "backend call launch matmul module operators pointwise prelude reduce runtime".split()
 
 setup(
     name="flambeau-opencl",

@@ -20,7 +20,17 @@ CATEGORIES = ("bool", "integral", "floating", "complex")
 # memory with an input only element by element. apart_out: not at all. lazy: conjugate and negative views are
 # taken as they are. numbers: as a function it takes Python numbers for its tensors.
 OUT_TAGS = ("exact_out", "type_error_out", "aligned_out", "apart_out")
-TAGS = ("random", "uninitialized", "nondeterministic", "layout", *OUT_TAGS, "lazy", "numbers", "effect", "any_device")
+TAGS = (
+    "random",
+    "uninitialized",
+    "nondeterministic",
+    "layout",
+    *OUT_TAGS,
+    "lazy",
+    "numbers",
+    "effect",
+    "any_device",
+)
 BACKENDS = ("CPU", "CUDA", "Meta")
 COMBINES = ("sum", "prod", "max", "min", "any", "all", "xor")
 EMPTY = ("identity", "error")

@@ -34,7 +34,9 @@ class OpenclSpelling:
             text = row.opencl.format(*map(self.write, expr.args))
             is_condition = row.result == "bool"
             name = f"v{len(self.lines)}"
-            self.lines.append(f"const int {name} = {text};" if is_condition else f"const T {name} = (T)({text});")
+            self.lines.append(
+                f"const int {name} = {text};" if is_condition else f"const T {name} = (T)({text});"
+            )
             self._done[expr] = name
         return self._done[expr]
 

@@ -163,7 +163,9 @@ def writes_without_kernels(native):
     same(x, out.cpu())
     grown = on_device(2).resize_(3)
     same(grown[:2], torch.tensor([1.0, 2]))
-    same(on_device(3).index_add_(0, torch.tensor([0], device=DEVICE), on_device(1)), torch.tensor([2.0, 2, 3]))
+    same(
+        on_device(3).index_add_(0, torch.tensor([0], device=DEVICE), on_device(1)), torch.tensor([2.0, 2, 3])
+    )
     y = on_device(2, 3)
     y[0] = 7
     y[y > 6] = 0
@@ -201,7 +203,11 @@ def transforms(native):
 def modules_and_optimizers(native):
     torch.manual_seed(0)
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(18, 3)
+        torch.nn.Conv2d(1, 2, 3),
+        torch.nn.BatchNorm2d(2),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(18, 3),
     )
     twin = copy.deepcopy(model).sealed()
     x, target = torch.rand(4, 1, 5, 5), torch.tensor([0, 1, 2, 0])

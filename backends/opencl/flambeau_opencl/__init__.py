@@ -1,8 +1,8 @@
-"""OpenCL devices for flambeau: ``import flambeau_opencl`` makes the device kind ``opencl`` and ``flambeau.opencl``.
+"""OpenCL devices for flambeau: the device kind ``opencl`` and its module ``flambeau.opencl``.
 
-Tensors are moved by ``to("opencl")`` and created with ``device="opencl"``. Pointwise operators and reductions of
-real dtypes and matrix products run on the device; other operators run on the CPU, and a warning names each once
-(`flambeau.utils.set_privateuse1_fallback` makes it an error).
+Tensors are moved by ``to("opencl")`` and created with ``device="opencl"``. Pointwise operators and
+reductions of real dtypes and matrix products run on the device. Other operators run on the CPU, and a
+warning names each once (`flambeau.utils.set_privateuse1_fallback` makes it an error).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return the allocator's counts: bytes in tensors, their peak, bytes in the cache, allocations, cache hits."""
+    """Return the allocator's counts: bytes in tensors, their peak, bytes in the cache, allocations, hits."""
     return dict(_native.stats(_index(device)))
 
 
@@ -125,8 +125,8 @@ def empty_cache() -> None:
 class Stream:
     """An in-order queue of work on a device; it lives as long as the process.
 
-    Work of different streams may overlap: `wait_stream` and events order it. A tensor's memory is reused by the
-    stream that was current when it was created.
+    Work of different streams may overlap: `wait_stream` and events order it. A tensor's memory is reused
+    by the stream that was current when it was created.
     """
 
     def __init__(self, device: Any = None, *, _handle: Any = None) -> None:

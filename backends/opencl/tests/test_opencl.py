@@ -119,8 +119,17 @@ def test_products(no_fallback, shape, dtype):
 
 def test_errors_are_those_of_the_cpu(no_fallback):
     x = torch.ones(2, 3)
-    calls = [lambda t: t + torch.ones(4).to(t.device), lambda t: t @ t, lambda t: t.sum(2), lambda t: t.float() & t.float()]
-    calls += [lambda t: t.int().add_(1.5), lambda t: torch.div(t.int(), 0, rounding_mode="floor"), lambda t: t.mean(5)]
+    calls = [
+        lambda t: t + torch.ones(4).to(t.device),
+        lambda t: t @ t,
+        lambda t: t.sum(2),
+        lambda t: t.float() & t.float(),
+    ]
+    calls += [
+        lambda t: t.int().add_(1.5),
+        lambda t: torch.div(t.int(), 0, rounding_mode="floor"),
+        lambda t: t.mean(5),
+    ]
     torch.utils.set_privateuse1_fallback("silent")
     for call in calls:
         with pytest.raises(Exception) as expected:

@@ -82,7 +82,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def saved_location(storage: Any) -> str:
-    """Return the name to write: that of an added package or an out-of-tree device, or else that of the CPU."""
+    """Return the name to write: of an added package, of an out-of-tree device, or else of the CPU."""
     if len(_packages) > 1 or is_private(storage.device.type):
         return location_tag(storage)
     return "cpu"

@@ -36,8 +36,8 @@ class Backend final : public c10::DeviceBackend {
   }
   void copy_to_host(const void* memory, size_t offset, int device, void* host,
                     size_t bytes) override {
-    check_status(clEnqueueReadBuffer(current_stream(device)->queue, buffer(memory), CL_TRUE,
-                                     offset, bytes, host, 0, nullptr, nullptr),
+    check_status(clEnqueueReadBuffer(current_stream(device)->queue, buffer(memory), CL_TRUE, offset,
+                                     bytes, host, 0, nullptr, nullptr),
                  "clEnqueueReadBuffer");
   }
   void copy_bytes(void* to, size_t to_offset, int to_device, const void* from, size_t from_offset,

@@ -30,7 +30,11 @@ const Type* type_of(ScalarType dtype, const Device& device) {
 }
 
 const char* word_name(size_t bytes) {
-  return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : bytes == 8 ? "ulong" : "";
+  return bytes == 1   ? "uchar"
+         : bytes == 2 ? "ushort"
+         : bytes == 4 ? "uint"
+         : bytes == 8 ? "ulong"
+                      : "";
 }
 
 std::vector<int64_t> vec_of(IntArrayRef list) { return {list.begin(), list.end()}; }
@@ -99,7 +103,8 @@ std::string memory_name(ScalarType dtype, const Device& device) {
 
 std::string type_options(ScalarType compute, const Device& device) {
   const Type& type = *type_of(compute, device);
-  std::string options = std::string("-DT=") + type.name + " -DSMALLEST=" + type.smallest + " -DLARGEST=" + type.largest;
+  std::string options = std::string("-DT=") + type.name + " -DSMALLEST=" + type.smallest +
+                        " -DLARGEST=" + type.largest;
   if (compute == ScalarType::Float32) options += " -cl-single-precision-constant";
   if (is_floating_type(compute)) options += " -DFLOATING";
   if (compute == ScalarType::Bool) options += " -DBOOLEAN";

@@ -46,7 +46,13 @@ bool multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
   const bool fits = is_floating_type(out.dtype()) && !type_name(out.dtype(), device).empty();
   if (!fits || a.dtype() != out.dtype() || b.dtype() != out.dtype()) return false;
   if (out.numel() == 0) return true;
-  Product p{a.size(-2), b.size(-1), a.size(-1), {}, {}, {}, {a.storage_offset(), b.storage_offset(), out.storage_offset()}};
+  Product p{a.size(-2),
+            b.size(-1),
+            a.size(-1),
+            {},
+            {},
+            {},
+            {a.storage_offset(), b.storage_offset(), out.storage_offset()}};
   set_strides(p.a, a);
   set_strides(p.b, b);
   set_strides(p.c, out);

@@ -33,9 +33,9 @@ class Event {
   bool query() const {
     if (!event_) return true;
     cl_int status = CL_QUEUED;
-    check_status(clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
-                                nullptr),
-                 "clGetEventInfo");
+    check_status(
+        clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+        "clGetEventInfo");
     return status == CL_COMPLETE;
   }
   void synchronize() const {
@@ -106,9 +106,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_device", &flambeau_opencl::set_current_device);
   m.def("new_stream", [](int device) { return StreamHandle{device_at(device).make_stream()}; });
   m.def("current_stream", [](int device) { return StreamHandle{current_stream(device)}; });
-  m.def("default_stream", [](int device) { return StreamHandle{device_at(device).default_stream()}; });
-  m.def("set_stream",
-        [](const StreamHandle& s) { flambeau_opencl::set_current_stream(s.stream); });
+  m.def("default_stream",
+        [](int device) { return StreamHandle{device_at(device).default_stream()}; });
+  m.def("set_stream", [](const StreamHandle& s) { flambeau_opencl::set_current_stream(s.stream); });
   m.def("stats", &stats_of);
   m.def("properties", &properties_of);
   m.def("reset_peak", [](int device) { device_at(device).reset_peak(); });

@@ -95,8 +95,8 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id) : index_(ind
   const std::string extensions = device_text(id, CL_DEVICE_EXTENSIONS);
   has_double_ = extensions.find("cl_khr_fp64") != std::string::npos;
   memory_bytes_ = static_cast<int64_t>(device_info<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE));
-  const cl_context_properties properties[] = {
-      CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform), 0};
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                              reinterpret_cast<cl_context_properties>(platform), 0};
   cl_int status = CL_SUCCESS;
   context_ = clCreateContext(properties, 1, &id, nullptr, nullptr, &status);
   check_status(status, "clCreateContext");

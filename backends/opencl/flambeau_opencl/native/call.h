@@ -1,0 +1,66 @@
+#pragma once
+// One boxed call of an operator: its arguments, the operator's own checks, and where results go.
+#include <aten/core/factory.h>
+#include <torch/library.h>
+#include <torchgen_out/opencl/kernels.h>
+
+#include <optional>
+
+#include "kernels.h"
+
+namespace flambeau_opencl {
+
+using flambeau::IValue;
+using flambeau::OperatorEntry;
+using flambeau::Stack;
+using flambeau::c10::DeviceType;
+using flambeau::c10::Scalar;
+
+// The arguments of a call by their names.
+struct Call {
+  const OperatorEntry& op;
+  Stack& stack;
+
+  const IValue& at(const std::string& name) const;
+  // The tensor that is written, if the form writes one.
+  std::optional<Tensor> target() const;
+};
+
+std::vector<std::string> words(const char* text);
+// Whether it is a tensor on an OpenCL device.
+bool is_here(const IValue& v);
+// What the operator's Meta function makes of tensors with the geometry of the call's: sizes and
+// dtype of the result. It raises the operator's errors.
+Tensor result_spec(const Call& call);
+// Whether a text is for a dtype, and the device has it.
+bool computes(unsigned categories, ScalarType dtype, const Device& device);
+// Whether an operator's results are bool.
+bool is_condition(const char* rule);
+Tensor in_dtype(const Tensor& t, ScalarType dtype);
+
+// A number in the compute type, as the kernel's parameters take it.
+struct Constant {
+  alignas(8) char bytes[16] = {};
+  size_t size;
+  Constant(const Scalar& value, ScalarType compute);
+};
+
+// The tensor that a kernel writes: the target itself where nothing else reads its memory, else a
+// fresh one that is copied to it.
+struct Output {
+  Tensor written;
+  std::optional<Tensor> target;
+
+  Output(const Call& call, const Tensor& spec, ScalarType dtype, flambeau::c10::Device device);
+  // Leaves the result on the stack.
+  void finish(Call& call);
+
+ private:
+  bool is_alone(const Call& call) const;
+};
+
+// False: the device cannot compute the call.
+bool run_pointwise(const std::vector<const opencl_kernels::Pointwise*>& cases, Call& call);
+bool run_reduction(const opencl_kernels::Reduction& row, Call& call);
+
+}  // namespace flambeau_opencl
