@@ -13,7 +13,7 @@ void* device_memory(const flambeau::Tensor& t) {
 }
 
 void run_on_cpu(const OperatorEntry& op, Stack& stack) {
-  const BoxedKernel fallback = boxed_fallback(c10::DispatchKey::PrivateUse1);
+  const BoxedKernel fallback = default_fallback(c10::DispatchKey::PrivateUse1);
   check(fallback != nullptr, op.name, ": expected a fallback of ",
         name_of(c10::DeviceType::PrivateUse1));
   fallback(op, c10::DispatchKey::PrivateUse1, stack);

@@ -44,6 +44,12 @@ class DigitNet(nn.Module):
         return self.classifier(self.features(x))
 
 
+def device(name):
+    if name.startswith("opencl"):
+        import flambeau_opencl  # noqa: F401  (makes the device)
+    return torch.device(name)
+
+
 def load(batch_size, device):
     digits = load_digits()
     pixels = (digits.images / 16.0).astype(np.float32)[:, None]
@@ -106,12 +112,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/demo"))
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--device", default="cpu", help="cpu, or opencl with the package flambeau_opencl")
+    parser.add_argument("--device", default="cpu", type=device, help="cpu, or opencl of flambeau_opencl")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
 
-    if arguments.device.startswith("opencl"):
-        import flambeau_opencl  # noqa: F401  (makes the device)
     torch.manual_seed(0)
     loader, test_x, test_y = load(32, arguments.device)
     model = DigitNet().to(arguments.device)

@@ -23,6 +23,7 @@ std::mutex& registration_mutex() {
 }
 
 std::atomic<BoxedKernel> fallbacks[kNumDispatchKeys];
+std::atomic<BoxedKernel> default_fallbacks[kNumDispatchKeys];
 
 template <typename T>
 void publish(T& slot, T value) {
@@ -64,6 +65,14 @@ BoxedKernel boxed_fallback(DispatchKey key) {
   return fallbacks[static_cast<int>(key)].load(std::memory_order_acquire);
 }
 
+void set_default_fallback(DispatchKey key, BoxedKernel fallback) {
+  default_fallbacks[static_cast<int>(key)].store(fallback, std::memory_order_release);
+}
+
+BoxedKernel default_fallback(DispatchKey key) {
+  return default_fallbacks[static_cast<int>(key)].load(std::memory_order_acquire);
+}
+
 void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed) {
   const std::lock_guard lock(registration_mutex());
   publish(op.kernels[static_cast<int>(key)], unboxed);
@@ -84,7 +93,9 @@ namespace {
 
 BoxedKernel boxed_kernel_of(const OperatorEntry& op, int key) {
   if (const BoxedKernel kernel = __atomic_load_n(&op.boxed[key], __ATOMIC_ACQUIRE)) return kernel;
-  return op.kernel_at(key) ? nullptr : fallbacks[key].load(std::memory_order_acquire);
+  if (op.kernel_at(key)) return nullptr;
+  const BoxedKernel fallback = fallbacks[key].load(std::memory_order_acquire);
+  return fallback ? fallback : default_fallbacks[key].load(std::memory_order_acquire);
 }
 
 // The outermost key that has a kernel or a fallback; -1 if there is none.

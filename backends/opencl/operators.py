@@ -67,7 +67,7 @@ def differences(found: Any, expected: Any, dtype: str) -> str:
     return ""
 
 
-# What the core refuses on every device but the CPU, as PyTorch does or because it has no such memory.
+# What the core refuses on every device but the CPU.
 HOST_ONLY = (
     "sparse tensors are on the CPU only",
     "sections or indices on the CPU",

@@ -1,4 +1,4 @@
-"""Kernels of OpenCL devices as texts in a table: opencl/kernels.h, for packages that bring such a device."""
+"""Kernels of OpenCL devices as texts in a table, for packages that bring such a device: opencl/*."""
 
 from __future__ import annotations
 
@@ -130,15 +130,23 @@ def _reduce(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield the table: a row per dispatcher entry and case, in the order of families and entries."""
-    pointwise: list[PointwiseDecl] = []
-    reductions: list[ReduceDecl] = []
-    for _, operators in slots.families(model):
+    """Yield the rows of each family, which are texts alone, and the header that includes them all."""
+    included: dict[str, list[str]] = {"pointwise": [], "reductions": []}
+    for family, operators in slots.families(model):
+        rows: dict[str, list[PointwiseDecl | ReduceDecl]] = {"pointwise": [], "reductions": []}
         for op, form in slots.forms(operators):
             if isinstance(op.body, Pointwise):
-                pointwise += _pointwise(op, form.name, model.primitives)
+                rows["pointwise"] += _pointwise(op, form.name, model.primitives)
             elif isinstance(op.body, Reduce):
-                reductions += _reduce(op, form.name, model.primitives)
+                rows["reductions"] += _reduce(op, form.name, model.primitives)
+        for kind, items in rows.items():
+            if items:
+                path = f"opencl/{family}_{kind}.inc"
+                included[kind].append(path)
+                yield render(f"opencl_{kind}.inc.j2", path, items=tuple(items))
     yield render(
-        "opencl_kernels.h.j2", "opencl/kernels.h", pointwise=tuple(pointwise), reductions=tuple(reductions)
+        "opencl_kernels.h.j2",
+        "opencl/kernels.h",
+        pointwise=tuple(included["pointwise"]),
+        reductions=tuple(included["reductions"]),
     )

@@ -9,6 +9,7 @@
 #include "python/csrc/guards.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/operator_call.h"
+#include "python/csrc/private_device.h"
 #include "python/csrc/profiling.h"
 #include "python/csrc/pybind_module.h"
 #include "python/csrc/python_kernels.h"
@@ -64,6 +65,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_module_slots(module.get());
     add_guards(module.get());
     add_profiling(module.get());
+    add_private_device(module.get());
     add_gradient_lists(module.get());
     add_fused(module.get());
     add_namespaces(module.get());

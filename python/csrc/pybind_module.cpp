@@ -15,7 +15,6 @@
 #include "aten/core/factory.h"
 #include "aten/cpu/generator.h"
 #include "aten/cpu/parallel.h"
-#include "aten/dispatch/device_fallback.h"
 #include "aten/dispatch/operator_entry.h"
 #include "aten/transforms/autocast.h"
 #include "aten/transforms/batching.h"
@@ -23,7 +22,6 @@
 #include "c10/core/allocator.h"
 #include "c10/core/device_backend.h"
 #include "c10/core/isa.h"
-#include "c10/core/private_device.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/numpy_types.h"
@@ -289,28 +287,6 @@ void enable_autocast(py::handle device, py::handle enabled) {
   autocast::set_enabled(device_type_from(device, "set_autocast_enabled"), enabled.ptr() == Py_True);
 }
 
-void add_private_device(py::module_& m) {
-  m.def("_rename_privateuse1_backend", [](py::handle name) {
-    check(PyUnicode_Check(name.ptr()), "rename_privateuse1_backend: expected a str, got ",
-          Py_TYPE(name.ptr())->tp_name);
-    rename_private_device(py::cast<std::string>(name));
-  });
-  m.def("_get_privateuse1_backend_name", [] { return name_of(DeviceType::PrivateUse1); });
-  m.def("_note_privateuse1_module", [] { note_private_module(); });
-
-  m.def("_privateuse1_device_count",
-        [] { return c10::private_backend() ? c10::private_backend()->device_count() : 0; });
-  m.def("_privateuse1_generator", [](py::handle index) {
-    const Device device(DeviceType::PrivateUse1, static_cast<int8_t>(integer(index)));
-    GeneratorImpl* const generator = &default_device_generator(device);
-    return py::reinterpret_steal<py::object>(wrap_generator(Generator::share(generator)));
-  });
-  // 0: warn, 1: silent, 2: error. Returns the previous mode.
-  m.def("_set_privateuse1_fallback", [](py::handle mode) {
-    return static_cast<int64_t>(set_device_fallback(static_cast<FallbackMode>(integer(mode))));
-  });
-}
-
 void add_autocast(py::module_& m) {
   autocast::install();
   m.def("_is_autocast_available", &autocast_is_available);
@@ -432,7 +408,6 @@ void add_functionalization(py::module_& m) {
 
 void add_transforms(py::module_& m) {
   warn_of_loop = warn;
-  warn_of_fallback = warn;
   m.def("_push_layer", &push, "kind"_a, "batch_size"_a = -1, "randomness"_a = "error",
         "copies_views"_a = false);
   m.def("_pop_layer", &pop_layer);
@@ -493,7 +468,6 @@ void add_pybind_module(PyObject* module) {
   add_settings(m);
   add_memory(m);
   add_generator(m);
-  add_private_device(m);
   add_autocast(m);
   add_transforms(m);
   add_functionalization(m);

@@ -15,6 +15,7 @@
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/defined_operator.h"
 #include "aten/dispatch/device_fallback.h"
+#include "aten/dispatch/fallbacks.h"
 #include "aten/dispatch/operator_traits.h"
 #include "c10/core/device_backend.h"
 
@@ -230,7 +231,7 @@ void run_on_cpu(const OperatorEntry& op, DispatchKeySet, Stack& stack) {
 }
 
 [[maybe_unused]] const bool installed = [] {
-  set_boxed_fallback(DispatchKey::PrivateUse1, run_on_cpu);
+  set_default_fallback(DispatchKey::PrivateUse1, run_on_cpu);
   return true;
 }();
 

@@ -112,9 +112,8 @@ def test_products(no_fallback, shape, dtype):
     same(torch.addmm(c.to(DEVICE), a.to(DEVICE), b.to(DEVICE)), torch.addmm(c, a, b), rtol=1e-4, atol=1e-4)
     batch = torch.randn(3, m, k, dtype=dtype)
     same(torch.matmul(batch.to(DEVICE), b.to(DEVICE)), torch.matmul(batch, b), rtol=1e-4, atol=1e-4)
-    same(
-        torch.bmm(batch.to(DEVICE), b.expand(3, k, n).to(DEVICE)), torch.bmm(batch, b.expand(3, k, n)), rtol=1e-4, atol=1e-4
-    )  # fmt: skip
+    wide = b.expand(3, k, n)
+    same(torch.bmm(batch.to(DEVICE), wide.to(DEVICE)), torch.bmm(batch, wide), rtol=1e-4, atol=1e-4)
 
 
 def test_errors_are_those_of_the_cpu(no_fallback):

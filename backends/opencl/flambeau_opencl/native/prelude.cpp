@@ -3,8 +3,9 @@
 
 namespace flambeau_opencl {
 
-std::string prelude() {
-  return R"cl(
+namespace {
+
+constexpr const char* kPrelude = R"cl(
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -112,6 +113,9 @@ inline T bitwise_not_of(T x) { return !x; }
 #endif
 #endif
 )cl";
-}
+
+}  // namespace
+
+std::string prelude() { return kPrelude; }
 
 }  // namespace flambeau_opencl
