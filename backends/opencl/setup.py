@@ -3,7 +3,7 @@
 from flambeau.utils.cpp_extension import BuildExtension, CppExtension
 from setuptools import setup
 
-SOURCES = "backend call launch matmul module operators pointwise prelude reduce runtime".split()
+SOURCES = "backend call conv launch matmul module operators pointwise prelude reduce runtime".split()
 
 setup(
     name="flambeau-opencl",

@@ -11,15 +11,14 @@ from codegen.writing.opencl_spelling import OpenclSpelling, categories, is_spell
 from codegen.writing.render import File, render
 
 _BITS = {"bool": 1, "integral": 2, "floating": 4}
-_IDENTITY = {"sum": "0", "prod": "1", "max": "LOWEST", "min": "HIGHEST", "any": "0", "all": "1", "xor": "0"}
-_COMBINE = {
-    "sum": "a + b",
-    "prod": "a * b",
-    "max": "maximum_of(a, b)",
-    "min": "minimum_of(a, b)",
-    "any": "(a != 0) || (b != 0)",
-    "all": "(a != 0) && (b != 0)",
-    "xor": "a ^ b",
+_COMBINE = {  # the identity, and how two parts join
+    "sum": ("0", "a + b"),
+    "prod": ("1", "a * b"),
+    "max": ("LOWEST", "maximum_of(a, b)"),
+    "min": ("HIGHEST", "minimum_of(a, b)"),
+    "any": ("0", "(a != 0) || (b != 0)"),
+    "all": ("1", "(a != 0) && (b != 0)"),
+    "xor": ("0", "a ^ b"),
 }
 
 
@@ -105,6 +104,7 @@ def _reduce(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator
     is_complete = is_spelled(body.map, rows) and is_spelled(body.finish, rows)
     if body.let or not is_complete or not mask or op.dtype.name == "real":
         return
+    identity, combine = _COMBINE[body.combine]
     scope = {name: variable(name) for name in (*body.operands, *body.params)}
     mapper = OpenclSpelling(rows, scope)
     mapped = mapper.write(body.map)
@@ -120,8 +120,8 @@ def _reduce(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator
         reduces_all="true" if body.dim is None or body.no_dims == "all" else "false",
         parameters=_parameters((*body.operands, *body.params)),
         finish_parameters="".join(f", const T {variable(name)}" for name in body.params),
-        identity=_IDENTITY[body.combine],
-        combine=_COMBINE[body.combine],
+        identity=identity,
+        combine=combine,
         map_lines=tuple(mapper.lines),
         mapped=mapped,
         finish_lines=tuple(finisher.lines),
@@ -144,9 +144,5 @@ def emit(model: Model) -> Iterator[File]:
                 path = f"opencl/{family}_{kind}.inc"
                 included[kind].append(path)
                 yield render(f"opencl_{kind}.inc.j2", path, items=tuple(items))
-    yield render(
-        "opencl_kernels.h.j2",
-        "opencl/kernels.h",
-        pointwise=tuple(included["pointwise"]),
-        reductions=tuple(included["reductions"]),
-    )
+    paths = {kind: tuple(names) for kind, names in included.items()}
+    yield render("opencl_kernels.h.j2", "opencl/kernels.h", **paths)

@@ -116,6 +116,41 @@ def test_products(no_fallback, shape, dtype):
     same(torch.bmm(batch.to(DEVICE), wide.to(DEVICE)), torch.bmm(batch, wide), rtol=1e-4, atol=1e-4)
 
 
+CONVOLUTIONS = [
+    {},
+    {"padding": 1},
+    {"stride": 2, "padding": (2, 1)},
+    {"dilation": (2, 1), "stride": (1, 3)},
+    {"groups": 2},
+    {"groups": 4, "padding": 3, "stride": (3, 2), "dilation": 2},
+]
+
+
+@pytest.mark.parametrize("options", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_convolutions_and_their_gradients(no_fallback, options, dtype):
+    groups = options.get("groups", 1)
+    tensors = [torch.randn(2, 4, 9, 8, dtype=dtype), torch.randn(8, 4 // groups, 3, 2, dtype=dtype)]
+    tensors.append(torch.randn(8, dtype=dtype))
+    results = []
+    for device in ("cpu", DEVICE):
+        leaves = [t.clone().to(device).requires_grad_() for t in tensors]
+        out = torch.nn.functional.conv2d(*leaves, **options)
+        weights = torch.arange(out.numel(), dtype=dtype).reshape(out.shape).sin().to(device)
+        results.append([out.detach(), *torch.autograd.grad((out * weights).sum(), leaves)])
+    for expected, found in zip(*results, strict=True):
+        same(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_convolutions_of_views_and_without_bias(no_fallback):
+    x, w = torch.randn(3, 8, 7, 5), torch.randn(5, 3, 2, 2)
+    left, right = x.to(DEVICE)[1:].permute(0, 3, 2, 1)[:, 1:4], w.to(DEVICE)[:, :, :1]
+    expected = torch.conv2d(x[1:].permute(0, 3, 2, 1)[:, 1:4], w[:, :, :1])
+    same(torch.conv2d(left, right), expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(RuntimeError):
+        torch.conv2d(left, w.to(DEVICE)[:, :2])
+
+
 def test_errors_are_those_of_the_cpu(no_fallback):
     x = torch.ones(2, 3)
     calls = [

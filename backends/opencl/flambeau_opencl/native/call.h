@@ -62,5 +62,7 @@ struct Output {
 // False: the device cannot compute the call.
 bool run_pointwise(const std::vector<const opencl_kernels::Pointwise*>& cases, Call& call);
 bool run_reduction(const opencl_kernels::Reduction& row, Call& call);
+bool run_convolution(Call& call);
+bool run_convolution_backward(Call& call);
 
 }  // namespace flambeau_opencl

@@ -48,6 +48,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const Reduction& row : opencl_kernels::reductions)
     implement(m, row.entry, [&row](Call& call) { return run_reduction(row, call); });
   for (const char* entry : {"mm", "bmm", "_addmm"}) implement(m, entry, run_product);
+  implement(m, "convolution", run_convolution);
+  implement(m, "convolution_backward", run_convolution_backward);
 }
 
 }  // namespace
