@@ -142,10 +142,12 @@ cuda-check: env  ## compile the generated CUDA kernels (needs nvcc, no GPU)
 	else echo "cuda-check: skipped, no nvcc on the PATH (name one: make cuda-check NVCC=/path/to/nvcc)"; fi
 
 .PHONY: opencl
-opencl: build $(VENV)/.test.installed  ## the package backends/opencl and its tests, where OpenCL has headers, a loader and a device
+opencl: build $(VENV)/.test.installed $(VENV)/.demo.installed  ## the package backends/opencl and its tests, where OpenCL has headers, a loader and a device
 	@echo '#include <CL/cl.h>' | $${CXX:-g++} -E -x c - > /dev/null 2>&1 || { echo "opencl: skipped: CL/cl.h was not found; on Debian: apt install ocl-icd-opencl-dev pocl-opencl-icd"; exit 0; }; \
 	  cd backends/opencl && PYTHONPATH=$(CURDIR)/python $(CURDIR)/$(PY) setup.py --quiet build_ext --inplace && cd $(CURDIR) && \
-	  PYTHONPATH=python:.:backends/opencl $(PY) -m pytest -q backends/opencl/tests && PYTHONPATH=python:. $(PY) -W ignore backends/opencl/operators.py
+	  PYTHONPATH=python:.:backends/opencl $(PY) -m pytest -q backends/opencl/tests && \
+	  PYTHONPATH=python:. $(PY) -W ignore backends/opencl/operators.py && \
+	  PYTHONPATH=python:.:backends/opencl $(PY) -W ignore examples/digits.py --device opencl --epochs 6 --output build/demo-opencl
 
 .PHONY: oracle
 oracle: $(VENV)/.oracle.installed  ## install PyTorch, which comparison tests and benchmarks use when present

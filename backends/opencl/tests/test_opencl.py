@@ -142,6 +142,21 @@ def test_convolutions_and_their_gradients(no_fallback, options, dtype):
         same(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("wanted", [(True, False), (False, True), (True, True)])
+def test_gradients_of_convolutions_that_are_not_wanted(no_fallback, wanted):
+    results = []
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 6, 6), torch.randn(4, 3, 3, 3)
+    for device in ("cpu", DEVICE):
+        leaves = [t.to(device, copy=True).requires_grad_(on) for t, on in zip((x, w), wanted, strict=True)]
+        torch.conv2d(*leaves).square().sum().backward()
+        results.append([leaf.grad for leaf in leaves])
+    for expected, found in zip(*results, strict=True):
+        assert (expected is None) == (found is None)
+        if found is not None:
+            same(found, expected, rtol=1e-4, atol=1e-3)
+
+
 def test_convolutions_of_views_and_without_bias(no_fallback):
     x, w = torch.randn(3, 8, 7, 5), torch.randn(5, 3, 2, 2)
     left, right = x.to(DEVICE)[1:].permute(0, 3, 2, 1)[:, 1:4], w.to(DEVICE)[:, :, :1]

@@ -50,14 +50,16 @@ bool is_here(const IValue& v) {
   return v.is_tensor() && v.tensor().device().type == DeviceType::PrivateUse1;
 }
 
-Tensor result_spec(const Call& call) {
+Stack results_on_meta(const Call& call) {
   Stack stack = call.stack;
   for (size_t i = 0; i < stack.size(); ++i) {
     if (is_here(stack[i])) stack[i] = IValue(on_meta(stack[i].tensor()));
   }
   redispatch_boxed(call.op, flambeau::c10::DispatchKey::Meta, stack);
-  return stack[0].tensor();
+  return stack;
 }
+
+Tensor result_spec(const Call& call) { return results_on_meta(call)[0].tensor(); }
 
 bool computes(unsigned categories, ScalarType dtype, const Device& device) {
   return (categories & category_of(dtype)) != 0 && !type_name(dtype, device).empty();

@@ -29,8 +29,10 @@ struct Call {
 std::vector<std::string> words(const char* text);
 // Whether it is a tensor on an OpenCL device.
 bool is_here(const IValue& v);
-// What the operator's Meta function makes of tensors with the geometry of the call's: sizes and
-// dtype of the result. It raises the operator's errors.
+// What the operator's Meta function makes of tensors with the geometry of the call's. It raises the
+// operator's errors.
+Stack results_on_meta(const Call& call);
+// Sizes and dtype of the first result, which is there.
 Tensor result_spec(const Call& call);
 // Whether a text is for a dtype, and the device has it.
 bool computes(unsigned categories, ScalarType dtype, const Device& device);

@@ -198,7 +198,7 @@ bool run_convolution_backward(Call& call) {
   if (!is_possible(call, in, {"input", "weight", "grad_output"})) return false;
   const Tensor weight = call.at("weight").tensor(), grad = call.at("grad_output").tensor();
   const auto wanted = call.at("wanted").get<std::vector<bool>>();
-  result_spec(call);
+  results_on_meta(call);
   const Window w = window_of(call, in, weight, grad.sizes());
   std::vector<IValue> results(3);
   if (wanted[0])
