@@ -145,6 +145,7 @@ cuda-check: env  ## compile the generated CUDA kernels (needs nvcc, no GPU)
 opencl: build $(VENV)/.test.installed $(VENV)/.demo.installed  ## the package backends/opencl and its tests, where OpenCL has headers, a loader and a device
 	@echo '#include <CL/cl.h>' | $${CXX:-g++} -E -x c - > /dev/null 2>&1 || { echo "opencl: skipped: CL/cl.h was not found; on Debian: apt install ocl-icd-opencl-dev pocl-opencl-icd"; exit 0; }; \
 	  cd backends/opencl && PYTHONPATH=$(CURDIR)/python $(CURDIR)/$(PY) setup.py --quiet build_ext --inplace && cd $(CURDIR) && \
+	  { PYTHONPATH=python:backends/opencl $(PY) -c 'import flambeau_opencl' 2>&1 | grep 'OpenCL found no device' && { echo "opencl: skipped"; exit 0; } || true; } && \
 	  PYTHONPATH=python:.:backends/opencl $(PY) -m pytest -q backends/opencl/tests && \
 	  PYTHONPATH=python:. $(PY) -W ignore backends/opencl/operators.py && \
 	  PYTHONPATH=python:.:backends/opencl $(PY) -W ignore examples/digits.py --device opencl --epochs 6 --output build/demo-opencl

@@ -9,7 +9,7 @@ import warnings
 import flambeau as torch
 import pytest
 
-pytest.importorskip("flambeau_opencl", reason="flambeau_opencl is not built, or OpenCL finds no device")
+pytest.importorskip("flambeau_opencl", reason="not built, or without a device", exc_type=ImportError)
 
 DEVICE = "opencl"
 REAL = [torch.float32, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
