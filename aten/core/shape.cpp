@@ -215,16 +215,15 @@ DimVector reduced_sizes(IntArrayRef sizes, uint64_t mask, bool keepdim) {
 namespace {
 
 struct ByteRange {
-  const char* begin;
-  const char* end;
+  int64_t begin;
+  int64_t end;
 };
 
 // On an out-of-tree device counted from the beginning of the storage, whose address may be a
 // handle.
-const char* address_of(const Tensor& t) {
-  if (t.device().type != DeviceType::PrivateUse1) return static_cast<const char*>(t.data());
-  return static_cast<const char*>(nullptr) +
-         t.storage_offset() * static_cast<int64_t>(element_size(t.dtype()));
+int64_t address_of(const Tensor& t) {
+  if (t.device().type != DeviceType::PrivateUse1) return reinterpret_cast<int64_t>(t.data());
+  return t.storage_offset() * static_cast<int64_t>(element_size(t.dtype()));
 }
 
 ByteRange bytes_of(const Tensor& t) {
@@ -234,7 +233,7 @@ ByteRange bytes_of(const Tensor& t) {
     (reach < 0 ? low : high) += reach;
   }
   const int64_t bytes = static_cast<int64_t>(element_size(t.dtype()));
-  const char* base = address_of(t);
+  const int64_t base = address_of(t);
   return {base + low * bytes, base + (high + 1) * bytes};
 }
 

@@ -15,7 +15,8 @@ void install();
 // Whether regions for the device cast the arguments of the operator.
 bool casts(const OperatorEntry& op, DeviceType device);
 
-// Of the calling thread, by device: CPU, CUDA and a registered out-of-tree device. Errors for other devices.
+// Of the calling thread, by device: CPU, CUDA and a registered out-of-tree device. Errors for other
+// devices.
 bool is_supported(DeviceType device);
 bool is_enabled(DeviceType device);
 void set_enabled(DeviceType device, bool enabled);

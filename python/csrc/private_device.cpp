@@ -38,7 +38,10 @@ PyObject* device_count(PyObject*, PyObject*) {
 // _privateuse1_generator(index)
 PyObject* generator(PyObject*, PyObject* index) {
   return guarded([&] {
-    const Device device(DeviceType::PrivateUse1, static_cast<int8_t>(integer_from(index)));
+    const int64_t wanted = integer_from(index);
+    check(wanted >= -1 && wanted < 128, "default_generators: expected the index of a device, got ",
+          wanted);
+    const Device device(DeviceType::PrivateUse1, static_cast<int8_t>(wanted));
     return wrap_generator(Generator::share(&default_device_generator(device)));
   });
 }
