@@ -19,6 +19,7 @@ struct Names {
   PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
   PyObject* call = PyUnicode_InternFromString("__call__");
   PyObject* forward = PyUnicode_InternFromString("forward");
+  PyObject* compiled = PyUnicode_InternFromString("_compiled_call_impl");
   PyObject* members[3] = {PyUnicode_InternFromString("_parameters"),
                           PyUnicode_InternFromString("_buffers"),
                           PyUnicode_InternFromString("_modules")};
@@ -73,9 +74,12 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
   });
 }
 
+// Whether a call is more than a call of forward: hooks, or what Module.compile made.
 bool has_hooks(PyObject* self) {
   if (PyDict_GET_SIZE(hooks_of_all_modules) != 0) return true;
   const Ref state = Ref::checked(PyObject_GenericGetDict(self, nullptr));
+  if (PyDict_GetItemWithError(state.get(), names().compiled)) return true;
+  if (PyErr_Occurred()) throw PythonError();
   for (PyObject* name : names().hooks) {
     PyObject* table = PyDict_GetItemWithError(state.get(), name);
     if (!table && PyErr_Occurred()) throw PythonError();

@@ -145,7 +145,7 @@ def test_compiled_modules_are_modules():
     assert model.note == 3
     again = copy.deepcopy(made)
     assert again._orig_mod is not model and again(fb.ones(1, 2)).shape == (1, 2)
-    assert isinstance(pickle.loads(pickle.dumps(made)), nn.Sequential)
+    assert isinstance(pickle.loads(pickle.dumps(made))._orig_mod, nn.Sequential)
     assert [p is q for p, q in zip(made.parameters(), model.parameters(), strict=True)] == [True, True]
 
 

@@ -6,7 +6,7 @@ import copy
 import sys
 from typing import Any
 
-from flambeau.compiler import disable
+from flambeau.compiler import compile, disable, registered
 from flambeau.nn import Module
 
 __all__ = ["OptimizedModule", "disable", "is_dynamo_supported"]
@@ -21,6 +21,7 @@ class OptimizedModule(Module):
     """
 
     _orig_mod: Module
+    _program: Any
 
     def __init__(self, mod: Module, dynamo_ctx: Any = None) -> None:
         if dynamo_ctx is None:
@@ -30,12 +31,9 @@ class OptimizedModule(Module):
         self.__dict__["_program"] = dynamo_ctx
         self.__dict__["training"] = mod.training
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["_program"](self._modules["_orig_mod"], *args, **kwargs)
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module."""
-        return self(*args, **kwargs)
+        """Call the original through its graphs."""
+        return self._program(self._modules["_orig_mod"], *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
@@ -69,17 +67,26 @@ class OptimizedModule(Module):
 
     def _anew(self, mod: Any) -> Any:
         program = self.__dict__["_program"]
-        return OptimizedModule(
-            mod, type(program)(program.function, program.backend, program.is_whole, program.limit)
-        )
+        facts = program.backend, program.is_whole, program.limit, program.sizes.dynamic
+        return OptimizedModule(mod, type(program)(program.function, *facts))
 
     def __reduce__(self) -> Any:
-        return _restored, (self._modules["_orig_mod"],)
+        program = self.__dict__["_program"]
+        names = [name for name, backend in registered.items() if backend is program.backend]
+        backend = names[0] if names else program.backend
+        is_found = names or _is_found_by_name(backend)
+        return _restored, (self._modules["_orig_mod"], backend if is_found else None, program.is_whole)
 
 
-def _restored(mod: Module) -> Module:
-    """Pickles hold the original: functions of backends cannot be pickled."""
-    return mod
+def _is_found_by_name(value: Any) -> bool:
+    """Whether a pickle can hold a function."""
+    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    return getattr(home, getattr(value, "__qualname__", ""), None) is value
+
+
+def _restored(mod: Module, backend: Any = None, is_whole: bool = False) -> Any:
+    """Compile what a pickle holds; without a backend, which not every pickle can hold, it runs as it is."""
+    return mod if backend is None else compile(mod, backend=backend, fullgraph=is_whole)
 
 
 def is_dynamo_supported() -> bool:

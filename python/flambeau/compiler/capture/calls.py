@@ -23,6 +23,8 @@ _OVERRIDABLE = type(flambeau.tensor)
 
 _APPLY: Any = flambeau.autograd.Function.apply.__func__  # type: ignore[attr-defined]
 
+# Compiled modules inside of compiled functions are parts of their graphs, so that no guard need ask for them.
+_CALLS = {flambeau.nn.Module.__call__: flambeau.nn.Module._call_impl}
 
 _NATIVE = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -32,6 +34,13 @@ _NATIVE = (
 
 class _Mismatch(TypeError):
     """The arguments do not fit the parameters."""
+
+
+@functools.cache
+def _program_call() -> Any:
+    from flambeau.compiler.capture.programs import Program
+
+    return Program.__call__
 
 
 def bind(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -244,9 +253,11 @@ class Calls(Builtins):
             self._follow(value)
             return
         method = find(type(value), "__call__")[0]
-        if isinstance(method, types.FunctionType):
+        if method is _program_call():
+            self.call(value.function, args, kwargs)
+        elif isinstance(method, types.FunctionType):
             self._adopt_call(value)
-            self.call(method, (value, *args), kwargs)
+            self.call(_CALLS.get(method, method), (value, *args), kwargs)
         elif value in known.PURE or type(value) in known.PURE:
             self.call_pure(value, args, kwargs, is_checked=True)
         else:

@@ -32,9 +32,9 @@ def compiled(
     if given:
         chosen = functools.partial(backend, **given)
     if isinstance(target, flambeau.nn.Module):
-        return OptimizedModule(
-            target, Program(_function_of(type(target).__call__), chosen, is_whole, limit, dynamic)
-        )
+        call = type(target).__call__
+        call = type(target)._call_impl if call is flambeau.nn.Module.__call__ else call
+        return OptimizedModule(target, Program(_function_of(call), chosen, is_whole, limit, dynamic))
     if isinstance(target, types.MethodType):
         return types.MethodType(_wrapped(target.__func__, chosen, is_whole, limit, dynamic), target.__self__)
     return _wrapped(target, chosen, is_whole, limit, dynamic)

@@ -143,6 +143,7 @@ _INLINED = (
     "flambeau.nn.modules", "flambeau.autograd", "flambeau.utils._contextlib", "flambeau.amp",
     "flambeau.distributions", "flambeau.nn.parameter", "flambeau.optim", "flambeau.nn.utils",
     "flambeau.utils._pytree", "flambeau._state", "flambeau.compiler.capture.polyfills", "flambeau._types",
+    "flambeau._dynamo.eval_frame",
 )  # fmt: skip
 
 

@@ -394,7 +394,14 @@ class HookedModule:
     _backward_pre_hooks: Hooks
     _is_full_backward_hook: bool | None
 
+    # What `Module.compile` made; it is in the dict of the module, where calls from C look for it.
+    _compiled_call_impl: Callable[..., Any] | None = None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        compiled = self._compiled_call_impl
+        return self._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if not (
             self._forward_hooks
             or self._forward_pre_hooks
@@ -405,7 +412,7 @@ class HookedModule:
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
-    _call_impl = _wrapped_call_impl = __call__
+    _wrapped_call_impl = __call__
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = _Call(args, kwargs)

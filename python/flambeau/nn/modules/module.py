@@ -126,6 +126,11 @@ class Module(StatefulModule):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for table in _HOOK_TABLES:  # of pickles that were made before there was such a table
@@ -490,14 +495,22 @@ class Module(StatefulModule):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Use for calls what `flambeau.compile` makes of this module.
 
-        There is no compiler yet: the module runs as it is, and a warning says so once per process.
+        The class, the names of parameters and the hooks stay; hooks are in the graphs. Copies and pickles of
+        the module are not compiled.
 
         Args:
             *args: the arguments of `flambeau.compile`.
             **kwargs: the same by keyword.
         Returns: None.
+        Raises: as `flambeau.compile`.
+
+        Example:
+            >>> layer = flambeau.nn.Linear(2, 1)
+            >>> layer.compile(backend="eager")
+            >>> layer(flambeau.ones(2)).shape
+            flambeau.Size([1])
         """
-        flambeau.compile(self, *args, **kwargs)
+        self._compiled_call_impl = flambeau.compile(self._call_impl, *args, **kwargs)
 
     def apply(self: Self, fn: Callable[[Module], None]) -> Self:
         """Call a function on every module of the tree, children first.

@@ -170,7 +170,8 @@ class RNNBase(Module):
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_flat_weights", "_flat_weight_refs")}
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k not in ("_flat_weights", "_flat_weight_refs")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
