@@ -15,7 +15,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
-__all__ = ["associative_scan", "cond", "while_loop"]
+__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 
 
 def _truth(name: str, value: Any) -> bool:
@@ -124,3 +124,134 @@ def associative_scan(
     columns = zip(*ordered, strict=True)
     ends = (dim if dim >= 0 else dim + x.dim() for x in leaves)
     return tree_unflatten([flambeau.stack(c, end) for c, end in zip(columns, ends, strict=True)], spec)
+
+
+def _facts(leaf: Any) -> Any:
+    """What a carried value must keep from one step to the next."""
+    return (leaf.dtype, leaf.device, tuple(leaf.shape)) if isinstance(leaf, Tensor) else type(leaf)
+
+
+def _check_carry(init: Any, carry: Any, step: int) -> None:
+    before, structure = tree_flatten(init)
+    after, found = tree_flatten(carry)
+    if structure != found:
+        raise RuntimeError(f"scan: expected carry with the structure {structure} of init, got {found}")
+    for one, other in zip(before, after, strict=True):
+        if _facts(one) != _facts(other):
+            raise RuntimeError(
+                f"scan: expected init and carry to have the same metadata, got {_facts(one)} and "
+                f"{_facts(other)} in step {step}"
+            )
+
+
+def scan(
+    combine_fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """Carry a state along `dim`: (carry, ys[i]) = combine_fn(carry, xs[i]).
+
+    Args:
+        combine_fn: takes the state and a slice of `xs` without `dim`; returns the next state, with the
+            structure, shapes and dtypes of `init`, and a result.
+        init: the first state, a tensor or a tree of tensors.
+        xs: a tensor, or a tree of tensors of the same size in `dim`.
+        dim: the dimension.
+        reverse: whether to begin at the end; results keep the order of `xs`. Default: False.
+
+    Returns:
+        The last state, and the results, stacked in a new dimension `dim`, the last if they have fewer.
+
+    Raises: RuntimeError for what is no function, no state, sizes that are 0 or differ, a result that is no
+        pair, or a state that changes its shape or dtype; IndexError for a dimension that does not exist.
+
+    >>> import flambeau as fb
+    >>> scan(lambda c, x: (c + x, c * x), fb.tensor(1.0), fb.tensor([1.0, 2.0, 3.0]))
+    (tensor(7.), tensor([ 1.,  4., 12.]))
+    """
+    if not callable(combine_fn):
+        raise RuntimeError(f"scan: Combine_fn must be a callable, but got {combine_fn!r}")
+    if not tree_flatten(init)[0]:
+        raise RuntimeError("scan: expected at least one tensor as init, got none")
+    leaves, structure = tree_flatten(xs)
+    if not leaves:
+        return init, xs
+    _check_scanned(leaves, dim)
+    length = leaves[0].shape[dim]
+    carry, rows, shape = init, [], None
+    for i in range(length - 1, -1, -1) if reverse else range(length):
+        found = combine_fn(carry, tree_unflatten([x.select(dim, i) for x in leaves], structure))
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise RuntimeError(
+                f"scan: expected a pair (carry, y) as the result of combine_fn, got {type(found).__name__}"
+            )
+        _check_carry(init, found[0], i)
+        carry = found[0]
+        row, shape = tree_flatten(found[1])
+        rows.append(row)
+    place = dim if dim >= 0 else dim + leaves[0].dim()
+    return carry, _stacked("scan", rows[::-1] if reverse else rows, shape, place)
+
+
+def _check_scanned(leaves: list[Any], dim: int) -> None:
+    if not all(isinstance(x, Tensor) for x in leaves):
+        raise RuntimeError("scan: expected tensors as xs, got other values")
+    for x in leaves:
+        if not -x.dim() <= dim < x.dim():
+            raise IndexError(
+                f"scan: Dimension out of range (expected to be in range of [{-x.dim()}, {x.dim() - 1}], but "
+                f"got {dim})"
+            )
+    sizes = [x.shape[dim] for x in leaves]
+    if 0 in sizes or len(set(sizes)) > 1:
+        raise RuntimeError(f"scan: expected equal sizes of xs in dim {dim}, other than 0, got {sizes}")
+
+
+def _stacked(name: str, rows: list[list[Any]], structure: Any, dim: int = 0) -> Any:
+    """Return one tree of stacked tensors; None stays None."""
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise RuntimeError(f"{name}: expected results with the same structure in each step")
+    columns = list(zip(*rows, strict=True))
+    for column in columns:
+        if not all(isinstance(y, Tensor) for y in column) and any(y is not None for y in column):
+            raise RuntimeError(f"{name}: expected tensors as results, got {type(column[0]).__name__}")
+    ends = [None if c[0] is None else min(dim, c[0].dim()) for c in columns]
+    made = [None if end is None else flambeau.stack(c, end) for c, end in zip(columns, ends, strict=True)]
+    return tree_unflatten(made, structure)
+
+
+def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+    """Call a function on each slice of the first dimension, and stack the results.
+
+    Args:
+        f: takes a slice and `args`; returns a tensor, or a tree of tensors.
+        xs: a tensor, or a tree of tensors with equal first dimensions, other than 0.
+        *args: further arguments, the same for each slice.
+
+    Returns:
+        The results, stacked in a new first dimension.
+
+    Raises: RuntimeError for other values than tensors, and for first dimensions that are 0 or differ.
+
+    >>> import flambeau as fb
+    >>> map(lambda x, y: x.sum() * y, fb.ones(3, 2), fb.tensor(2.0))
+    tensor([4., 4., 4.])
+    """
+    if not callable(f):
+        raise RuntimeError(f"map: expected a function, got {type(f).__name__}")
+    leaves, structure = tree_flatten(xs)
+    if not leaves or not all(isinstance(x, Tensor) for x in leaves):
+        raise RuntimeError(f"map: Mapped xs can only consist of tensors. Got xs {leaves}.")
+    shapes = [tuple(x.shape) for x in leaves]
+    if any(not shape or shape[0] != shapes[0][0] for shape in shapes):
+        raise RuntimeError(f"map: Leading dimensions of mapped xs must be consistent. Got shapes {shapes}.")
+    if shapes[0][0] == 0:
+        raise RuntimeError("map: Leading dimensions of mapped xs cannot be 0.")
+    rows, shape = [], None
+    for slices in zip(*(x.unbind(0) for x in leaves), strict=True):
+        row, shape = tree_flatten(f(tree_unflatten(list(slices), structure), *args))
+        rows.append(row)
+    return _stacked("map", rows, shape)

@@ -45,7 +45,10 @@ _custom_ops get_ctx=library impl_abstract=library
 . _sparse_addmm=_surface.aten_names
 _C._nn _parse_to=nn.modules._target:target_of
 _higher_order_ops cond=_operators.control_flow while_loop=_operators.control_flow
-_higher_order_ops associative_scan=_operators.control_flow
+_higher_order_ops associative_scan=_operators.control_flow scan=_operators.control_flow
+_higher_order_ops map=_operators.control_flow
+_higher_order_ops.scan scan=_operators.control_flow
+_higher_order_ops.map map=_operators.control_flow
 _higher_order_ops.cond cond=_operators.control_flow
 _higher_order_ops.while_loop while_loop=_operators.control_flow
 _higher_order_ops.associative_scan associative_scan=_operators.control_flow
