@@ -5,6 +5,8 @@ import importlib
 import flambeau as fb
 import numpy as np
 import pytest
+from flambeau.nn.attention import _blocks
+from flambeau.nn.attention.flex_attention import create_block_mask, flex_attention
 from sides import Scenarios, raised
 
 scenario = Scenarios()
@@ -56,7 +58,108 @@ def grouped_heads(torch):
     return [out, wrong, raised("4D", module.flex_attention, q[0], k, v)]
 
 
+@scenario
+def blocks_of_all_kinds(torch):
+    module, (q, k, v) = parts(torch, heads=2)
+    slopes = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+
+    def causal(b, h, i, j):
+        return i >= j
+
+    def by_head(b, h, i, j):
+        return (i + b >= j) & (i - j <= h + 1)
+
+    def by_batch(b, h, i, j):
+        return i + b >= j
+
+    def relative(score, b, h, i, j):
+        return score + (i - j) * slopes[h]
+
+    found = []
+    for mod, b, h, size in ((causal, None, None, (1, 2)), (by_head, 2, 4, 2), (by_batch, 2, None, (2, 3)),
+                            (lambda b, h, i, j: j < 0, None, None, 2), (causal, 1, 4, 128)):  # fmt: skip
+        mask = module.create_block_mask(mod, b, h, 5, 7, device="cpu", BLOCK_SIZE=size)
+        for score_mod in (None, relative):
+            options = {"enable_gqa": True, "kernel_options": {"BLOCK_M": 16}}
+            found.append(module.flex_attention(q, k, v, score_mod, mask, **options))
+    return found
+
+
 test_as_in_pytorch = scenario.test()
+
+
+@pytest.fixture(params=["rows of blocks", "measured choice"])
+def is_forced(request, monkeypatch):
+    if request.param == "rows of blocks":
+        monkeypatch.setattr(_blocks, "_SCORES_PER_ROW", -1)
+    return request.param == "rows of blocks"
+
+
+@pytest.mark.usefixtures("is_forced")
+@pytest.mark.parametrize("case", [masks_by_blocks, blocks_of_all_kinds], ids=lambda case: case.__name__)
+def test_rows_of_blocks_as_in_pytorch(case):
+    test_as_in_pytorch(case)
+
+
+@pytest.mark.usefixtures("is_forced")
+def test_gradients_reach_inputs_and_what_functions_close_over():
+    slopes = fb.randn(2, dtype=fb.float64, requires_grad=True)
+    q, k, v = (fb.randn(1, 2, n, 3, dtype=fb.float64, requires_grad=True) for n in (5, 7, 7))
+    mask = create_block_mask(lambda b, h, i, j: (i >= j) & (i != 2), None, None, 5, 7, BLOCK_SIZE=(1, 2))
+
+    def attention(q, k, v, slopes):
+        def relative(score, b, h, i, j):
+            return score + (i - j) * slopes[h]
+
+        return flex_attention(q, k, v, relative, mask)
+
+    assert fb.autograd.gradcheck(attention, (q, k, v, slopes))
+    grads = fb.autograd.grad(attention(q, k, v, slopes).sum(), (q, k, v, slopes))
+    i, j = fb.arange(5)[:, None], fb.arange(7)
+    scores = q @ k.mT / 3**0.5 + (i - j) * slopes[:, None, None]
+    weights = scores.masked_fill(i < j, -float("inf")).softmax(-1) * (i != 2)
+    for got, expected in zip(grads, fb.autograd.grad((weights @ v).sum(), (q, k, v, slopes)), strict=True):
+        assert fb.allclose(got, expected)
+
+
+def test_excluded_blocks_are_not_computed():
+    seen = []
+
+    def score(s, b, h, i, j):
+        return s
+
+    real = _blocks.over_all
+
+    def watched(mod, with_score):
+        made = real(mod, with_score)
+
+        def run(*args):
+            if with_score:
+                seen.append(args[0].shape[-2:])
+            return made(*args)
+
+        return run
+
+    q = fb.randn(1, 2, 1024, 4)
+    mask = create_block_mask(lambda b, h, i, j: i // 256 == j // 256, None, None, 1024, 1024)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_blocks, "over_all", watched)
+        out = flex_attention(q, q, q, score, mask)
+    assert [tuple(s) for s in seen] == [(256, 256)] * 4
+    for n in range(4):
+        part = q[:, :, n * 256 : n * 256 + 256]
+        expected = fb.nn.functional.scaled_dot_product_attention(part, part, part)
+        assert fb.allclose(out[:, :, n * 256 : n * 256 + 256], expected, atol=1e-5)
+
+
+def test_half_precision_and_transforms():
+    q = fb.randn(2, 2, 512, 8)
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 512, 512)
+    exact = flex_attention(q, q, q, block_mask=mask)
+    half = flex_attention(*[q.bfloat16()] * 3, block_mask=mask)
+    assert half.dtype == fb.bfloat16 and fb.allclose(half.float(), exact, atol=0.05)
+    mapped = fb.vmap(lambda x: flex_attention(x, x, x, block_mask=mask))(fb.stack([q, q * 2]))
+    assert fb.allclose(mapped[0], exact, atol=1e-5)
 
 
 @pytest.mark.parametrize("length", [1, 127, 128, 129])

@@ -1,7 +1,7 @@
 """Attention whose scores and mask are functions of batch, head and the two positions.
 
-result = softmax(score_mod(q k^T * scale) + mask) v, computed with all scores in memory. A fully masked row
-gives zeros, and -inf as its logarithm.
+result = softmax(score_mod(q k^T * scale) + mask) v. Blocks of scores that the mask excludes are not computed
+where that is quicker. A fully masked row gives zeros, and -inf as its logarithm.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import flambeau
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
-from flambeau.func import vmap
+from flambeau.nn.attention._blocks import (
+    Functions,
+    Mod,
+    Scores,
+    along,
+    attend,
+    over_all,
+    pays,
+    rows_of,
+    weighted,
+)
 
 __all__ = [
     "AuxOutput",
@@ -27,7 +37,6 @@ __all__ = [
     "or_masks",
 ]
 
-Mod = Callable[..., Tensor]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
@@ -132,19 +141,6 @@ def _joined(mask_mods: tuple[Mod, ...], start: bool, join: Callable[[Tensor, Ten
     return mask
 
 
-def _over_all(mod: Mod, with_score: bool) -> Mod:
-    """Map a function of single positions over batch, head, query and key positions."""
-    lead = (0,) if with_score else ()
-    for in_dims in (
-        (None, None, None, 0),
-        (None, None, 0, None),
-        (None, 0, None, None),
-        (0, None, None, None),
-    ):
-        mod = vmap(mod, in_dims=(*lead, *in_dims), out_dims=0)
-    return mod
-
-
 def _positions(shape: Any, device: Any) -> list[Tensor]:
     return [flambeau.arange(n, device=device) for n in shape]
 
@@ -173,9 +169,9 @@ def create_mask(
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     if _takes_score(mod_fn):
         scores = flambeau.zeros(shape, device=device)
-        changed = _over_all(mod_fn, True)(scores, *_positions(shape, device))
+        changed = over_all(mod_fn, True)(scores, *_positions(shape, device))
         return flambeau.where(changed.isneginf(), False, True)
-    return _over_all(mod_fn, False)(*_positions(shape, device)).expand(shape)
+    return over_all(mod_fn, False)(*_positions(shape, device)).expand(shape)
 
 
 def _takes_score(mod: Mod) -> bool:
@@ -292,7 +288,7 @@ class BlockMask:
         device = self.kv_indices.device
         partial = self._spread(self.kv_num_blocks, self.kv_indices)[..., :q_len, :kv_len]
         shape = (batches, heads, q_len, kv_len)
-        mask = _over_all(self.mask_mod, False)(*_positions(shape, device)).expand(shape) & partial
+        mask = over_all(self.mask_mod, False)(*_positions(shape, device)).expand(shape) & partial
         if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
             mask = mask | self._spread(self.full_kv_num_blocks, self.full_kv_indices)[..., :q_len, :kv_len]
         return mask
@@ -397,7 +393,8 @@ def flex_attention(
 ) -> Any:
     """Compute attention whose scores and mask are functions of batch, head and positions.
 
-    All scores are in memory at once. A row whose pairs are all masked gives 0.
+    Blocks of pairs that `block_mask` excludes are not computed, where there are enough of them to gain time.
+    A row whose pairs are all masked gives 0.
 
     Formula: result = softmax(score_mod(scale * query @ key^T) + mask) @ value
     Args:
@@ -428,23 +425,74 @@ def flex_attention(
                 [0.3302, 0.6698]])
     """
     _check(query, key, value, block_mask, enable_gqa)
-    batches, heads, q_len, width = query.shape
+    heads, width = query.size(1), query.size(-1)
     if heads != key.size(1):
         key, value = (t.repeat_interleave(heads // key.size(1), 1) for t in (key, value))
     exact = flambeau.float64 if query.dtype == flambeau.float64 else flambeau.float32
-    scores = query.to(exact) @ key.to(exact).mT * (1 / math.sqrt(width) if scale is None else scale)
-    shape = (batches, heads, q_len, key.size(2))
-    if score_mod is not None:
-        scores = _over_all(score_mod, True)(scores, *_positions(shape, query.device)).to(exact)
+    parts = query.to(exact), key.to(exact), value.to(exact)
+    functions = Functions(
+        score_mod,
+        None if block_mask is None else block_mask.mask_mod,
+        1 / math.sqrt(width) if scale is None else scale,
+        with_extras=return_lse or return_aux is not None,
+    )
+    found = None if block_mask is None else _by_blocks(parts, functions, block_mask)
+    if found is None:
+        found = _at_once(parts, functions, block_mask)
+    result = found.result.to(query.dtype)
+    if return_aux is not None:
+        aux = AuxOutput(
+            found.lse if return_aux.lse else None, found.largest if return_aux.max_scores else None
+        )
+        return result, aux
+    return (result, found.lse) if return_lse else result
+
+
+def _at_once(
+    parts: tuple[Tensor, Tensor, Tensor], functions: Functions, block_mask: BlockMask | None
+) -> Scores:
+    """Compute all scores."""
+    query, key, value = parts
+    scores = query @ key.mT * functions.scale
+    shape = (*query.shape[:3], key.size(2))
+    if functions.score_mod is not None:
+        scores = over_all(functions.score_mod, True)(scores, *_positions(shape, query.device)).to(query.dtype)
     if block_mask is not None:
         scores = scores.masked_fill(~block_mask._allowed(*shape), -math.inf)
-    empty = scores.isneginf().all(-1, keepdim=True)
-    weights = scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)
-    result = (weights @ value.to(exact)).to(query.dtype)
-    if return_aux is not None:
-        lse = scores.logsumexp(-1) if return_aux.lse else None
-        return result, AuxOutput(lse, scores.amax(-1) if return_aux.max_scores else None)
-    return (result, scores.logsumexp(-1)) if return_lse else result
+    return weighted(scores, value, functions, is_masked=block_mask is not None)
+
+
+def _by_blocks(parts: tuple[Tensor, Tensor, Tensor], functions: Functions, mask: BlockMask) -> Scores | None:
+    """Compute the blocks that a mask keeps; None if all scores at once are quicker."""
+    batches, heads, q_len, _ = parts[0].shape
+    kv_len = parts[1].size(2)
+    lists = (mask.kv_num_blocks, mask.kv_indices, mask.full_kv_num_blocks, mask.full_kv_indices)
+    shape = mask.kv_indices.shape
+    if len(shape) != 4 or mask.kv_indices.is_meta or q_len * kv_len == 0:
+        return None
+    if shape[0] not in (1, batches) or shape[1] not in (1, heads):
+        return None
+    rows, columns = -(-q_len // mask.BLOCK_SIZE[0]), -(-kv_len // mask.BLOCK_SIZE[1])
+    read: list[Any] = [None if t is None else t.flatten(0, 1).tolist() for t in lists]
+    sizes = (q_len, rows, columns)
+    made = [
+        rows_of(*(None if t is None else t[n] for t in read), mask.BLOCK_SIZE[0], sizes)
+        for n in range(shape[0] * shape[1])
+    ]
+    pairs = batches * heads
+    if not pays(made, pairs, q_len, kv_len, mask.BLOCK_SIZE[1], pairs // len(made)):
+        return None
+    steps = (batches // shape[0], heads // shape[1])
+    found = []
+    for b in range(shape[0]):
+        across = []
+        for h in range(shape[1]):
+            first = (b * steps[0], h * steps[1])
+            part = (t.narrow(0, first[0], steps[0]).narrow(1, first[1], steps[1]) for t in parts)
+            chosen = made[b * shape[1] + h]
+            across.append(attend(*part, chosen, mask.BLOCK_SIZE[1], functions, first))
+        found.append([along(tensors, 1) for tensors in zip(*across, strict=True)])
+    return Scores(*(along(tensors, 0) for tensors in zip(*found, strict=True)))
 
 
 __getattr__, __dir__ = attributes(__name__)
