@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 import flambeau
+from flambeau._operators.control_flow import cond
 from flambeau.compiler.capture import known, polyfills
 from flambeau.compiler.capture.attributes import find
 from flambeau.compiler.capture.base import Break
@@ -126,6 +127,10 @@ class Calls(Builtins):
         elif function is _APPLY and issubclass(args[0], flambeau.autograd.Function):
             self.recorder.fix_sizes()  # new sizes are checked by running the graph once more
             self.leaf("call_function", args[0].apply, args[1:], kwargs, "apply")
+        elif function is cond:
+            from flambeau.compiler.capture.branches import record_cond
+
+            record_cond(self, args, kwargs)
         elif function.__dict__.get("_torchdynamo_disable"):
             raise Break(f"{function.__qualname__}, which is excluded from capture")
         elif function.__dict__.get("_torchdynamo_in_graph"):

@@ -8,6 +8,11 @@ from typing import Any
 _NOTHING = object()
 
 
+def called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """A call of any function."""
+    return function(*args)
+
+
 def collected(kind: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:
     """Return a collection of the elements of any iterable."""
     found = []

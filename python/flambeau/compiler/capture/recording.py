@@ -37,6 +37,7 @@ class Recorder:
         self.journal = Journal(self.graph)
         self.sized: set[Node] = set()  # nodes whose sizes may differ from call to call
         self._sizes: dict[tuple[Node, str, int], Any] = {}
+        self.attributes: dict[str, Any] = {}  # of the graph's module: the branches of `cond`
         self._nodes: dict[int, tuple[Node, Any]] = {}
         self._names: set[str] = set()
         self._last_input: Node | None = None

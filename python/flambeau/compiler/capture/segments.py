@@ -153,7 +153,9 @@ def _compiled(
     """Return a segment's graph, what runs it, and its variants if the sizes of an input may differ."""
     recorder = machine.recorder
     graph = GraphModule(
-        {}, without_idle_numbers(recorder.graph, set(recorder.journal.numbers)), "CapturedGraph"
+        recorder.attributes,
+        without_idle_numbers(recorder.graph, set(recorder.journal.numbers)),
+        "CapturedGraph",
     )
     examples = [example for _, example in recorder.inputs]
     places = [i for i, example in enumerate(examples) if id(example) in machine.tracker.any_size]

@@ -106,7 +106,7 @@ class Variants:
     def _of_sizes(self, values: dict[Node, Any], inputs: list[Any]) -> Callable[..., Any]:
         self._compiled += 1
         graph, outputs = with_constants(self.whole, self.numbers, values)
-        module = GraphModule({}, graph, "CapturedGraph")
+        module = GraphModule(self.graph, graph, "CapturedGraph")  # which may hold branches of `cond`
         compiled = self.backend(module, inputs)
         gain = module.meta.get("gain")
         if all(place is not None for place, _ in outputs):

@@ -476,7 +476,9 @@ def _by_blocks(parts: tuple[Tensor, Tensor, Tensor], functions: Functions, mask:
     read: list[Any] = [None if t is None else t.flatten(0, 1).tolist() for t in lists]
     sizes = (q_len, rows, columns)
     made = [
-        rows_of(*(None if t is None else t[n] for t in read), mask.BLOCK_SIZE[0], sizes)
+        rows_of(
+            read[0][n], read[1][n], read[2] and read[2][n], read[3] and read[3][n], mask.BLOCK_SIZE[0], sizes
+        )
         for n in range(shape[0] * shape[1])
     ]
     pairs = batches * heads
@@ -488,9 +490,9 @@ def _by_blocks(parts: tuple[Tensor, Tensor, Tensor], functions: Functions, mask:
         across = []
         for h in range(shape[1]):
             first = (b * steps[0], h * steps[1])
-            part = (t.narrow(0, first[0], steps[0]).narrow(1, first[1], steps[1]) for t in parts)
+            q, k, v = (t.narrow(0, first[0], steps[0]).narrow(1, first[1], steps[1]) for t in parts)
             chosen = made[b * shape[1] + h]
-            across.append(attend(*part, chosen, mask.BLOCK_SIZE[1], functions, first))
+            across.append(attend(q, k, v, chosen, mask.BLOCK_SIZE[1], functions, first))
         found.append([along(tensors, 1) for tensors in zip(*across, strict=True)])
     return Scores(*(along(tensors, 0) for tensors in zip(*found, strict=True)))
 
