@@ -70,7 +70,7 @@ class Segment:
         return "the program does something else for these sizes", None
 
     def origins_of_other_sizes(self, frames: list[Frame]) -> list[Origin]:
-        """Return the origins of tensors of which nothing but sizes and strides differs from the record."""
+        """Return the origins of the tensors that differ from the record in sizes and strides only."""
         names: dict[str, Any] = {"F": frames, "K": self.constants, "same_value": same_value, "nth": nth}
         found = []
         for guard in self.guards:
