@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict, namedtuple
+from dataclasses import dataclass
 
 import flambeau as fb
 import flambeau.nn.functional as F
@@ -43,6 +44,8 @@ def same(found, expected):
         for key in expected:
             assert [type(k) for k in found] == [type(k) for k in expected]
             same(found[key], expected[key])
+    elif isinstance(expected, Parts):
+        same([found.rows, found.shape], [expected.rows, expected.shape])
     else:
         assert found == expected or (found != found and expected != expected)
 
@@ -104,6 +107,19 @@ def in_closures(x):
     return add(add(x)), n, add
 
 
+@dataclass
+class Parts:
+    rows: int
+    shape: list
+
+
+def in_objects(x):
+    shape = list(x.shape)
+    parts = Parts(x.shape[0], shape)
+    again = {"parts": parts, "shape": shape, "deep": [(x.shape[0], shape)]}
+    return again, again["deep"][0][1] is parts.shape, x * parts.rows
+
+
 def after_a_break(x):
     n, m = x.shape
     half = n // 2
@@ -157,7 +173,8 @@ PROGRAMS = {
     "limits": lambda x: x[:4].shape[0] * x,
     "nothing": lambda x: x.shape[0] * 2 + 1,
     "loop": in_loop, "keys": in_keys, "elements": in_elements, "default dict": in_default_dict,
-    "exceptions": in_exceptions, "generators": in_generators, "closures": in_closures, "break": after_a_break,
+    "exceptions": in_exceptions, "generators": in_generators, "closures": in_closures,
+    "objects": in_objects, "break": after_a_break,
 }  # fmt: skip
 
 

@@ -159,13 +159,12 @@ class Machine(Instructions):
         journal.is_open = False
         if not journal.numbers:
             return
+        tracker = self.tracker
+        for owner in (*tracker.kept(), *tracker.written.values(), *tracker.mutated.values()):
+            release(owner)
         self.result = plain(self.result)
         for frame in self.frames:
             frame.slots[:], frame.stack[:] = map(plain, frame.slots), map(plain, frame.stack)
-        for (_, name), owner in self.tracker.written.items():
-            release(owner, name)
-        for container in self.tracker.mutated.values():
-            release(container)
 
     def _check_place(self, frame: Frame) -> None:
         frame.at = frame.ip

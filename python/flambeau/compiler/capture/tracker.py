@@ -99,6 +99,10 @@ class Tracker:
         self._kept.append(value)
         return value
 
+    def kept(self) -> Iterable[Any]:
+        """The objects that are held, those that the segment made among them."""
+        return self._kept
+
     # --- reads ------------------------------------------------------------------------------------
 
     def adopt(self, value: Any, origin: Origin) -> None:

@@ -11,7 +11,9 @@ import builtins
 import contextlib
 import math
 import operator
+from collections import deque
 from collections.abc import Callable
+from types import CellType
 from typing import Any
 
 from flambeau.fx.graph import Graph
@@ -187,20 +189,22 @@ def holds_tracked(value: Any) -> bool:
     return type(value) is slice and any(map(holds_tracked, (value.start, value.stop, value.step)))
 
 
-def release(owner: Any, name: str | None = None) -> None:
-    """Replace the tracked numbers in an attribute, a variable, a cell or a container that a program has."""
+def release(owner: Any) -> None:
+    """Replace the tracked numbers in a container, a cell or the attributes of an object, in place."""
     if isinstance(owner, dict):
-        for key in list(owner) if name is None else [name]:
-            if key in owner and holds_tracked(owner[key]):
-                owner[key] = plain(owner[key])
-    elif name is None:
-        if isinstance(owner, list) and holds_tracked(owner):
-            owner[:] = map(plain, owner)
-    elif name == "":
+        for key, value in list(owner.items()):
+            if holds_tracked(value):
+                owner[key] = plain(value)
+    elif isinstance(owner, list | deque):
+        for i, value in enumerate(owner):
+            if holds_tracked(value):
+                owner[i] = plain(value)
+    elif isinstance(owner, CellType):
         with contextlib.suppress(ValueError):  # an empty cell
-            owner.cell_contents = plain(owner.cell_contents)
-    elif holds_tracked(getattr(owner, "__dict__", {}).get(name)):
-        owner.__dict__[name] = plain(owner.__dict__[name])
+            if holds_tracked(owner.cell_contents):
+                owner.cell_contents = plain(owner.cell_contents)
+    elif not isinstance(owner, type) and isinstance(getattr(owner, "__dict__", None), dict):
+        release(owner.__dict__)
 
 
 def is_arithmetic(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
