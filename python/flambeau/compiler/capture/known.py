@@ -52,7 +52,7 @@ CONSTANT = frozenset(
     "are_deterministic_algorithms_enabled is_available is_deterministic_algorithms_warn_only_enabled "
     "typename has_torch_function has_torch_function_unary has_torch_function_variadic calculate_gain "
     "_is_functional_tensor _get_grad_modes _transform_depth _is_autocast_available is_anomaly_enabled "
-    "is_scripting is_tracing".split()
+    "is_scripting is_tracing _get_privateuse1_backend_name".split()
 )
 # Functions that change the state of the thread which operators read; graphs hold calls of them.
 STATE = frozenset(
