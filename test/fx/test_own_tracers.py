@@ -168,3 +168,15 @@ def test_names_where_flambeau_answers_torch(tmp_path):
         [sys.executable, "-m", "flambeau.compat", str(script)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_signatures_of_all_operators_follow_from_their_schemas():
+    from flambeau.fx.operator_schemas import signature_of
+    from flambeau.ops import _schemas
+
+    for schema in _schemas().values():
+        signature = signature_of(schema)
+        for parameter in signature.parameters.values():
+            value = parameter.default
+            if value is not parameter.empty and value is not None:
+                assert not isinstance(value, str) or "str" in str(parameter.annotation), schema

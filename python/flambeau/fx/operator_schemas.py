@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import re
 import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -44,7 +45,6 @@ _TYPES: dict[str, Any] = {
     "MemoryFormat": flambeau.memory_format,
     "Generator": flambeau.Generator,
 }
-_VALUES = {"None": None, "True": True, "False": False}
 
 
 def _type_of(text: str) -> Any:
@@ -56,65 +56,26 @@ def _type_of(text: str) -> Any:
     return _TYPES.get(text, typing.Any)
 
 
-def _default_of(text: str) -> Any:
-    if text in _VALUES:
-        return _VALUES[text]
-    try:
-        return float(text) if "." in text or "e" in text else int(text)
-    except ValueError:
-        if text.startswith("["):
-            return [_default_of(part.strip()) for part in text[1:-1].split(",") if part.strip()]
-        return text.strip("\"'")
-
-
-def _filled(type_text: str, value: Any) -> Any:
-    """Repeat a single number for a parameter of type ``int[2]``."""
-    size = type_text.rpartition("[")[2].rstrip("]?")
-    alone = isinstance(value, int | float) and not isinstance(value, bool)
-    return [value] * int(size) if size.isdigit() and alone else value
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas that are outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [part.strip() for part in [*parts, text[start:]] if part.strip()]
-
-
-def _without_alias(text: str) -> str:
-    head, mark, rest = text.partition("(")
-    return head + rest.partition(")")[2] if mark else text
-
-
 def signature_of(schema: str) -> inspect.Signature:
     """Return the signature of a schema; ``self`` is called ``input``.
 
     >>> signature_of("dropout(Tensor input, float p, bool train) -> Tensor").parameters["p"].annotation
     <class 'float'>
     """
-    inside = schema[schema.index("(") + 1 : schema.rindex(") ->")]
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = []
-    for part in _split(inside):
-        if part == "*":
-            kind = inspect.Parameter.KEYWORD_ONLY
-            continue
-        declared, mark, default = part.partition("=")
-        type_text, _, name = declared.rpartition(" ")
-        parameters.append(
-            inspect.Parameter(
-                "input" if name == "self" else name,
-                kind,
-                default=_filled(type_text, _default_of(default)) if mark else inspect.Parameter.empty,
-                annotation=_type_of(_without_alias(type_text)),
-            )
+    from flambeau.library._schemas import read
+
+    known = read(schema.partition("::")[2] or schema, "aten")
+    parameters = [
+        inspect.Parameter(
+            "input" if p.name == "self" else p.name,
+            inspect.Parameter.KEYWORD_ONLY if p.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if p.required else known.defaults[p.name],
+            annotation=_type_of(p.type),
         )
-    returned = _without_alias(schema.rpartition("->")[2].strip())
-    return inspect.Signature(parameters, return_annotation=_type_of(returned))
+        for p in known.parameters
+    ]
+    (returned,) = known.returns if len(known.returns) == 1 else ("",)
+    return inspect.Signature(parameters, return_annotation=_type_of(re.sub(r"\([^)]*\)", "", returned)))
 
 
 def _schemas_of(op: Any) -> list[str]:
