@@ -115,6 +115,7 @@ OTHER_PACKAGES = (
     "utils.weak",
     "masked",
     "signal.windows",
+    "fx",
     "accelerator",
     "cpu",
     "cuda",

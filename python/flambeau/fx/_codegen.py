@@ -13,7 +13,13 @@ TransformCodeFunc = Callable[[list[str]], list[str]]
 
 
 class CodeGen:
-    """Writes a graph as a function of its placeholders. Subclasses change its head and its end."""
+    """Writes a graph as a function of its placeholders. Subclasses change its head and its end.
+
+    Example:
+        >>> graph = flambeau.fx.symbolic_trace(lambda x: x + 1).graph
+        >>> type(graph._codegen).__name__
+        'CodeGen'
+    """
 
     _func_name = "forward"
 

@@ -65,7 +65,20 @@ def _find_proxy(*values: Any) -> Proxy | None:
 
 
 class ProxyableClassMeta(type):
-    """Metaclass of classes whose construction from proxies is recorded as one call."""
+    """Metaclass of classes whose construction from proxies is recorded as one call.
+
+    Args:
+        name: the name of the class.
+        bases: its base classes.
+        attrs: its attributes.
+
+    Example:
+        >>> class Pair(metaclass=flambeau.fx.ProxyableClassMeta):
+        ...     def __init__(self, a, b):
+        ...         self.a, self.b = a, b
+        >>> Pair(1, 2).b
+        2
+    """
 
     def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
         _proxyable_classes.setdefault(cls)
@@ -86,6 +99,14 @@ class Tracer(TracerBase):
         autowrap_functions: further functions that become nodes when they get proxies.
         param_shapes_constant: sizes of parameters are numbers instead of nodes, so that programs may
             branch on them.
+
+    Example:
+        >>> class Shallow(flambeau.fx.Tracer):
+        ...     def is_leaf_module(self, m, module_qualified_name):
+        ...         return True
+        >>> layers = flambeau.nn.Sequential(flambeau.nn.Sequential(flambeau.nn.ReLU()))
+        >>> [node.target for node in Shallow().trace(layers).nodes]
+        ['input', '0', 'output']
     """
 
     root: Any
@@ -422,19 +443,22 @@ def _annotations(function: Any) -> dict[str, Any]:
 def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
 ) -> GraphModule:
-    """Record a module or function as a GraphModule.
+    """Create the graph of a module or function as a GraphModule.
 
     Args:
         root: the program; its control flow must not depend on the values of its inputs.
         concrete_args: values that arguments are fixed to, by name.
+
+    Returns: the GraphModule.
+
     Raises: TraceError where control flow depends on values.
 
-    >>> import flambeau as fb
-    >>> print(symbolic_trace(lambda x: fb.relu(x) + 1).code.strip())
-    def forward(self, x):
-        relu = flambeau.relu(x);  x = None
-        add = relu + 1;  relu = None
-        return add
+    Example:
+        >>> print(flambeau.fx.symbolic_trace(lambda x: flambeau.relu(x) + 1).code.strip())
+        def forward(self, x):
+            relu = flambeau.relu(x);  x = None
+            add = relu + 1;  relu = None
+            return add
     """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)

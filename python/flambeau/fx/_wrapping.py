@@ -15,14 +15,20 @@ GENERATED_NAMES = "__fx_wrapped__"  # in the globals of generated code: the name
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Record calls of a function as one node. To be called, or used as a decorator, at the top of a module.
+    """Register a function whose calls are recorded as one node.
+
+    It is called, or used as a decorator, at the top of a module.
 
     Args:
         fn_or_name: the function, or the name under which the module sees it, such as "len".
+
+    Returns: the argument.
+
     Raises: NotImplementedError within a function or class, RuntimeError for another type.
 
-    >>> wrap("len")
-    'len'
+    Example:
+        >>> flambeau.fx.wrap("len")
+        'len'
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(

@@ -67,15 +67,15 @@ class Graph:
         tracer_cls: the class that recorded it.
         tracer_extras: data that the tracer stores with the graph.
 
-    >>> import flambeau as fb
-    >>> graph = Graph()
-    >>> x = graph.placeholder("x")
-    >>> result = graph.output(graph.call_function(fb.relu, (x,)))
-    >>> print(graph)
-    graph():
-        %x : [num_users=1] = placeholder[target=x]
-        %relu : [num_users=1] = call_function[target=flambeau.relu](args = (%x,), kwargs = {})
-        return relu
+    Example:
+        >>> graph = flambeau.fx.Graph()
+        >>> x = graph.placeholder("x")
+        >>> result = graph.output(graph.call_method("relu", (x,)))
+        >>> print(graph)
+        graph():
+            %x : [num_users=1] = placeholder[target=x]
+            %relu : [num_users=1] = call_method[target=relu](args = (%x,), kwargs = {})
+            return relu
     """
 
     def __init__(

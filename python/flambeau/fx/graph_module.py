@@ -74,10 +74,21 @@ class GraphModule(Module):
     call `recompile`.
 
     Args:
-        root: a module whose attributes the graph refers to, or a dict from dotted paths to attributes.
-        graph: the graph; it is not copied.
-        class_name: the name under which the module is printed.
+        *args: ``root``, a module whose attributes the graph refers to, or a dict from dotted paths to
+            attributes; ``graph``, which is not copied; ``class_name``, the name under which the module is
+            printed. Default: "GraphModule".
+        **kwargs: the same by name.
+
+    Shape: that of the graph's placeholders and of its output.
+
     Raises: RuntimeError if the graph refers to something that `root` does not have.
+
+    Example:
+        >>> graph = flambeau.fx.Graph()
+        >>> x = graph.placeholder("x")
+        >>> _ = graph.output(graph.call_function(flambeau.neg, (x,)))
+        >>> flambeau.fx.GraphModule({}, graph)(flambeau.ones(2))
+        tensor([-1., -1.])
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:

@@ -25,15 +25,16 @@ class Interpreter:
         garbage_collect_values: drop each value after its last use.
         graph: the graph. Default: the module's.
 
-    >>> import flambeau as fb
-    >>> class Names(Interpreter):
-    ...     def call_function(self, target, args, kwargs):
-    ...         print(target.__name__)
-    ...         return super().call_function(target, args, kwargs)
-    >>> Names(fb.fx.symbolic_trace(lambda x: fb.exp(x) + 1)).run(fb.zeros(2))
-    exp
-    add
-    tensor([2., 2.])
+    Example:
+        >>> class Names(flambeau.fx.Interpreter):
+        ...     def call_function(self, target, args, kwargs):
+        ...         print(target.__name__)
+        ...         return super().call_function(target, args, kwargs)
+        >>> graph = flambeau.fx.symbolic_trace(lambda x: flambeau.exp(x) + 1)
+        >>> Names(graph).run(flambeau.zeros(2))
+        exp
+        add
+        tensor([2., 2.])
     """
 
     def __init__(
@@ -178,12 +179,16 @@ class Interpreter:
 class Transformer(Interpreter):
     """Records a graph again; subclasses override the methods that handle each kind of node.
 
-    >>> import flambeau as fb
-    >>> class Doubled(Transformer):
-    ...     def call_function(self, target, args, kwargs):
-    ...         return 2 * super().call_function(target, args, kwargs)
-    >>> Doubled(fb.fx.symbolic_trace(lambda x: fb.exp(x))).transform()(fb.zeros(2))
-    tensor([2., 2.])
+    Args:
+        module: the module of the graph.
+
+    Example:
+        >>> class Doubled(flambeau.fx.Transformer):
+        ...     def call_function(self, target, args, kwargs):
+        ...         return 2 * super().call_function(target, args, kwargs)
+        >>> graph = flambeau.fx.symbolic_trace(lambda x: flambeau.exp(x))
+        >>> Doubled(graph).transform()(flambeau.zeros(2))
+        tensor([2., 2.])
     """
 
     def __init__(self, module: GraphModule) -> None:

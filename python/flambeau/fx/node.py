@@ -55,7 +55,17 @@ _random_functions = frozenset(
 
 
 def has_side_effect(fn: _F) -> _F:
-    """Let `Graph.eliminate_dead_code` keep the calls of a function. Works as a decorator too."""
+    """Keep the calls of a function in `Graph.eliminate_dead_code`. Works as a decorator too.
+
+    Args:
+        fn: the function.
+
+    Returns: the function.
+
+    Example:
+        >>> @flambeau.fx.has_side_effect
+        ... def log(x): ...
+    """
     _side_effectful_functions.add(fn)
     return fn
 
@@ -76,7 +86,21 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """Apply `fn` to all nodes inside an argument."""
+    """Apply a function to all nodes inside an argument.
+
+    Args:
+        a: the argument: a node, a number, or tuples, lists, dicts and slices of such.
+        fn: takes a node; returns what stands in its place.
+
+    Returns: the argument with the results in place of the nodes. Lists and dicts are immutable.
+
+    Raises: AssertionError if `fn` is not callable.
+
+    Example:
+        >>> x = flambeau.fx.Graph().placeholder("x")
+        >>> flambeau.fx.map_arg((x, [1, x]), lambda node: node.name)
+        ('x', [1, 'x'])
+    """
     if not callable(fn):
         raise AssertionError(f"map_arg: expected a function of a node, got {fn!r}")
     return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
@@ -128,17 +152,25 @@ def _check_target(name: str, op: str, target: Any) -> None:
 
 
 class Node:
-    """One step of a graph.
+    """One step of a graph. Methods of `Graph` create nodes.
 
-    Attributes:
-        op: what kind of step: "placeholder" (an input), "get_attr", "call_function", "call_method",
-            "call_module" or "output".
+    The attribute ``users`` has the nodes that use this one, as keys of a dict; ``meta`` has data that passes
+    store about the node, which is copied with the node; ``type`` is `return_type`.
+
+    Args:
+        graph: the graph.
         name: the variable that holds the value in the generated code.
+        op: the kind of step: "placeholder" (an input), "get_attr", "call_function", "call_method",
+            "call_module" or "output".
         target: the function that is called, the method's name, or a dotted path.
-        args, kwargs: the arguments, in which nodes stand for their values. Assign to change them.
-        users: the nodes that use this one, as keys of a dict.
-        type: the annotation of the value, or None.
-        meta: data that passes store about the node; copied with the node.
+        args: the arguments, in which nodes stand for their values. Assign to change them.
+        kwargs: the arguments by name.
+        return_type: the annotation of the value. Default: None.
+
+    Example:
+        >>> node = list(flambeau.fx.symbolic_trace(lambda x: x.relu()).graph.nodes)[1]
+        >>> node.op, node.target, node.args, list(node.users)
+        ('call_method', 'relu', (x,), [output])
     """
 
     def __init__(

@@ -213,6 +213,12 @@ class Proxy:
     Args:
         node: the node.
         tracer: what records. Default: one that adds to the node's graph.
+
+    Example:
+        >>> graph = flambeau.fx.Graph()
+        >>> x = flambeau.fx.Proxy(graph.placeholder("x"))
+        >>> (x + 1).sin()
+        Proxy(sin)
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:

@@ -57,14 +57,14 @@ def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Mat
         gm: the module; it is recompiled.
         pattern: what to look for: a function, a module, or a graph.
         replacement: a function, module or graph with the same inputs and outputs.
+
     Returns: the occurrences.
 
-    >>> import flambeau as fb
-    >>> from flambeau.fx import replace_pattern, symbolic_trace
-    >>> traced = symbolic_trace(lambda x, w: fb.relu(fb.add(x, w)))
-    >>> found = replace_pattern(traced, lambda a, b: fb.add(a, b), lambda a, b: fb.mul(a, b))
-    >>> [node.name for node in traced.graph.nodes]
-    ['x', 'w', 'mul', 'relu', 'output']
+    Example:
+        >>> traced = flambeau.fx.symbolic_trace(lambda x, w: flambeau.relu(x + w))
+        >>> found = flambeau.fx.replace_pattern(traced, lambda a, b: a + b, lambda a, b: a * b)
+        >>> [node.name for node in traced.graph.nodes]
+        ['x', 'w', 'mul', 'relu', 'output']
     """
     return [
         Match(done.anchor, done.nodes_map) for done in replace_pattern_with_filters(gm, pattern, replacement)
