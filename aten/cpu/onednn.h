@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aten/core/tensor.h"
+#include "c10/core/signal_stack.h"
 
 namespace flambeau::onednn {
 
@@ -61,6 +62,7 @@ inline dnnl_engine_t engine() {
 // One stream per thread: executing on a stream is not thread safe.
 inline dnnl_stream_t stream() {
   static thread_local const dnnl_stream_t instance = [] {
+    c10::use_signal_stack();
     dnnl_stream_t s = nullptr;
     check_status(dnnl_stream_create(&s, engine(), dnnl_stream_default_flags), "stream");
     return s;

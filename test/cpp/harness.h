@@ -14,6 +14,7 @@ struct Case {
   const char* name;
   void (*run)();
   Case* next;
+  int level = 1;  // of x86-64: 3 for code with AVX2, 4 for AVX-512
 };
 inline Case* cases = nullptr;
 inline int failures = 0;
@@ -51,10 +52,20 @@ bool throws(ErrorKind kind, std::string_view phrase, const Body& body) {
   return false;
 }
 
+// Asked before a test is called: a function compiled for AVX-512 may use it before its first line.
+inline bool runs_here([[maybe_unused]] int level) {
+#if defined(__x86_64__)
+  if (level == 4) return __builtin_cpu_supports("x86-64-v4");
+  if (level == 3) return __builtin_cpu_supports("x86-64-v3");
+#endif
+  return true;
+}
+
 inline int run_all(std::string_view only) {
   int count = 0;
   for (Case* c = cases; c; c = c->next) {
     if (std::string_view(c->name).find(only) == std::string_view::npos) continue;
+    if (!runs_here(c->level)) continue;
     ++count;
     try {
       c->run();
@@ -68,10 +79,18 @@ inline int run_all(std::string_view only) {
 
 }  // namespace flambeau::testing
 
-#define TEST(name)                                                                  \
-  static void test_##name();                                                        \
-  static ::flambeau::testing::Case case_##name{#name, test_##name, nullptr};        \
-  static const ::flambeau::testing::Registration registration_##name{&case_##name}; \
+#if defined(__AVX512F__)
+#define FLAMBEAU_TEST_LEVEL 4
+#elif defined(__AVX2__)
+#define FLAMBEAU_TEST_LEVEL 3
+#else
+#define FLAMBEAU_TEST_LEVEL 1
+#endif
+
+#define TEST(name)                                                                                \
+  static void test_##name();                                                                      \
+  static ::flambeau::testing::Case case_##name{#name, test_##name, nullptr, FLAMBEAU_TEST_LEVEL}; \
+  static const ::flambeau::testing::Registration registration_##name{&case_##name};               \
   static void test_##name()
 #define EXPECT(...) \
   ::flambeau::testing::report(static_cast<bool>(__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
