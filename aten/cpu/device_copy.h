@@ -19,7 +19,7 @@ void upload(const void* host, const Tensor& to);
 
 // A CPU tensor of the same sizes, strides, dtype and pending conjugation or negation.
 Tensor host_copy(const Tensor& t);
-// self <- source, of which at least one is on an out-of-tree device; source expands to self.
+// self <- source; at least one of them is on an out-of-tree device, and source expands to self.
 void copy_across(const Tensor& self, const Tensor& source);
 // Writes one element of the dtype of `self` into all of its elements.
 void fill_on_device(const Tensor& self, const void* item);

@@ -17,16 +17,21 @@ from sides import Scenarios, raised
 READS_DATA = frozenset(
     (
         "_convert_indices_from_csr_to_coo _local_scalar_dense _sparse_coo_tensor _sparse_gather _to_sparse "
-        "allclose argwhere bincount ctc_loss.Tensor equal histogram.bin_ct histogram.bins_tensor histogramdd "
-        "histogramdd.TensorList_bins histogramdd.int_bins is_nonzero item linspace.Scalar_Tensor "
+        "allclose argwhere bincount ctc_loss.Tensor equal histogram.bin_ct histogramdd "
+        "histogramdd.int_bins is_nonzero item linspace.Scalar_Tensor "
         "linspace.Tensor_Scalar linspace.Tensor_Tensor logspace.Scalar_Tensor logspace.Tensor_Scalar "
         "logspace.Tensor_Tensor masked_select narrow.Tensor nonzero nonzero_numpy repeat_interleave.Tensor "
         "repeat_interleave.self_Tensor tensor_split.tensor_indices_or_sections unique_consecutive unique_dim "
         "where"
     ).split()
 )
-# Some calls of these do: masks as indices, copies to the CPU, the number of classes.
-READS_DATA_AT_TIMES = frozenset("index.Tensor index_put index_put_ to.device one_hot".split())
+# Some calls of these do: masks, indices and offsets whose values are checked, copies to the CPU.
+READS_DATA_AT_TIMES = frozenset(
+    (
+        "index.Tensor index_put index_put_ to.device one_hot masked_scatter embedding_renorm_ embedding_bag "
+        "_max_unpool"
+    ).split()
+)
 
 
 def on_meta(value: Any) -> Any:
@@ -122,7 +127,6 @@ def indexing(torch: Any) -> Any:
         x[..., 0],
         x[ints.int()],
         x.index_put((ints,), meta(torch, 4)),
-        x.masked_scatter(x > 0, x),
         x.take(ints),
     ]
     y = x.clone()
@@ -140,10 +144,7 @@ def more_shapes(torch: Any) -> Any:
         *torch.linalg.lu(meta(torch, 3, 2)),
         *torch.slogdet(meta(torch, 3, 3)),
         torch.logdet(meta(torch, 3, 3)),
-        F.one_hot(ints, 5),
-        F.embedding_bag(ints, meta(torch, 5, 4)),
-        F.max_unpool1d(meta(torch, 1, 1, 2), meta(torch, 1, 1, 2, dtype=torch.int64), 2),
-        torch.embedding_renorm_(meta(torch, 3, 2), ints[0], 1.0, 2.0),
+        F.embedding(ints, meta(torch, 5, 4)),
     ]
     return [[list(r.shape), str(r.dtype).split(".")[1]] for r in results]
 

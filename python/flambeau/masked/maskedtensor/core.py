@@ -44,25 +44,33 @@ def _check(data: Any, mask: Any) -> None:
     """Refuse what cannot be data and mask."""
     for name, given in (("data", data), ("mask", mask)):
         if not isinstance(given, Tensor) or is_masked(given):
-            raise TypeError(f"masked_tensor: {name} must be a Tensor, got {type(given).__name__}")
+            raise TypeError(
+                f"masked_tensor: expected a Tensor, got {type(given).__name__}: {name} must be a Tensor"
+            )
     if data.layout != mask.layout:
         raise TypeError(
-            f"masked_tensor: data and mask must have the same layout, got {data.layout} and {mask.layout}"
+            f"masked_tensor: expected data and mask of the same layout, got {data.layout} and {mask.layout}"
         )
     if data.layout not in _LAYOUTS:
-        raise TypeError(f"masked_tensor: data layout of {data.layout} is not supported")
+        raise TypeError(
+            f"masked_tensor: expected one of {list(_LAYOUTS)}, got a data layout of {data.layout}"
+        )
     if data.dtype not in _DTYPES:
-        raise TypeError(f"masked_tensor: {data.dtype} is not supported in MaskedTensor")
+        raise TypeError(
+            f"masked_tensor: expected one of {list(_DTYPES)}, got {data.dtype}; "
+            f"{data.dtype} is not supported in MaskedTensor"
+        )
     if mask.dtype != _C.bool:
-        raise TypeError(f"masked_tensor: mask must have dtype bool, got {mask.dtype}")
+        raise TypeError(f"masked_tensor: expected a mask of dtype bool, got {mask.dtype}")
     if data.dim() != mask.dim():
         raise ValueError(
-            f"masked_tensor: data.dim() must equal mask.dim(), got {data.dim()} and {mask.dim()}"
+            f"masked_tensor: expected equal ranks, got {data.dim()} and {mask.dim()}; "
+            "data.dim() must equal mask.dim()"
         )
     if data.size() != mask.size():
         raise ValueError(
-            f"masked_tensor: data.size() must equal mask.size(), "
-            f"got {list(data.shape)} and {list(mask.shape)}"
+            f"masked_tensor: expected equal sizes, got {list(data.shape)} and {list(mask.shape)}; "
+            "data.size() must equal mask.size()"
         )
 
 
@@ -286,14 +294,14 @@ class MaskedTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         if not self.is_leaf:
-            raise RuntimeError("deepcopy: expected a leaf, got a result of operators")
+            raise RuntimeError("MaskedTensor.__deepcopy__: expected a leaf, got a result of operators")
         made = type(self)._of_parts(self._masked_data.clone(), self._masked_mask.clone(), self.requires_grad)
         memo[id(self)] = made
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
-            raise RuntimeError("pickle: expected a leaf, got a result of operators")
+            raise RuntimeError("MaskedTensor.__reduce_ex__: expected a leaf, got a result of operators")
         return _restored, (type(self), self._masked_data, self._masked_mask, self.requires_grad)
 
     @classmethod
