@@ -208,7 +208,12 @@ def test_the_wheel_works_alone(bare):
 
 @pytest.mark.parametrize("capped", ["x86_64", "v3", "v4"])
 def test_the_wheel_works_with_fewer_instructions(bare, capped):
-    out = bare.smoke(env=clean_environ(FLAMBEAU_CPU_ISA=capped))
+    environ = clean_environ(FLAMBEAU_CPU_ISA=capped)
+    probe = [str(bare.python), "-I", "-c", "import flambeau; flambeau.ones(2) + 1"]
+    tried = subprocess.run(probe, capture_output=True, text=True, cwd=bare.folder, env=environ)
+    if f"this processor lacks {capped}" in tried.stderr:
+        pytest.skip(tried.stderr.strip().splitlines()[-2])
+    out = bare.smoke(env=environ)
     assert "checks passed with" in out
 
 
