@@ -6,6 +6,7 @@
 namespace flambeau::c10 {
 
 std::atomic<InterruptPoll> interrupt_poll{nullptr};
+std::atomic<LibraryNote> note_library_use{nullptr};
 thread_local constinit const std::atomic<bool>* stop_flag = nullptr;
 
 namespace {

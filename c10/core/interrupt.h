@@ -13,6 +13,11 @@ namespace flambeau::c10 {
 using InterruptPoll = void (*)();
 extern std::atomic<InterruptPoll> interrupt_poll;
 
+// Called after the first run of a library's routine, which may have made objects that exit()
+// destroys while other threads still use them. Null: nobody waits for threads at the end.
+using LibraryNote = void (*)();
+extern std::atomic<LibraryNote> note_library_use;
+
 // Thrown where the reason is known elsewhere: by the region that another part has stopped.
 struct Stopped {};
 

@@ -126,9 +126,22 @@ void return_python(BorrowedGil borrowed) noexcept {
 
 bool any_thread_at_work() noexcept { return threads_at_work.load(std::memory_order_acquire) != 0; }
 
+namespace {
+
+// exit() runs what was registered last first. oneDNN registers destructors of kernels when it first
+// uses them, so that the wait for threads must be registered once more after that.
+void wait_before_newer_destructors() {
+  constexpr int kMost = 4096;  // of 32 bytes each; then the kinds of products have all occurred
+  static std::atomic<int> count{0};
+  if (count.fetch_add(1, std::memory_order_relaxed) < kMost) on_exit(end_long_work, nullptr);
+}
+
+}  // namespace
+
 void watch_long_work() {
   interrupt_poll.store(&run_signal_handlers, std::memory_order_relaxed);
   on_exit(end_long_work, nullptr);
+  note_library_use.store(&wait_before_newer_destructors, std::memory_order_relaxed);
   pthread_atfork(nullptr, nullptr, forget_other_threads);
 }
 
