@@ -172,7 +172,9 @@ bool gives_pointwise_result(const OperatorTraits& traits) {
 }
 
 // _operator_facts("add.Tensor"): (is pointwise, draws random numbers, writes to an argument though
-// its schema does not say so); None for an unknown operator.
+// its schema does not say so, reads shapes or values of results from data, name of the operator
+// that has the same values, writes nothing and makes no view, or None); None for an unknown
+// operator.
 PyObject* operator_facts(PyObject*, PyObject* name) {
   return guarded([&]() -> PyObject* {
     check_type(PyUnicode_Check(name), "_operator_facts: expected a str, got ",
@@ -182,8 +184,10 @@ PyObject* operator_facts(PyObject*, PyObject* name) {
     const OperatorEntry* const op = find_operator(text);
     if (!op || !op->traits) return wrap_none();
     const auto flag = [](bool value) { return value ? Py_True : Py_False; };
-    return Py_BuildValue("(OOO)", flag(gives_pointwise_result(*op->traits)),
-                         flag(op->traits->is_random), flag(op->traits->has_effect));
+    const OperatorEntry* const functional = op->traits->functional;
+    return Py_BuildValue("(OOOOz)", flag(gives_pointwise_result(*op->traits)),
+                         flag(op->traits->is_random), flag(op->traits->has_effect),
+                         flag(op->traits->is_dynamic), functional ? functional->name : nullptr);
   });
 }
 

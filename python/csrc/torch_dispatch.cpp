@@ -297,21 +297,6 @@ PyObject* is_composite(PyObject*, PyObject* name) {
   const OperatorEntry* const op = find_operator(PyUnicode_AsUTF8(name));
   return wrap(op && is_transparent(*op));
 }
-// _operator_traits(name): (shapes or values of results are read from data, name of the operator
-// with the same values that writes nothing and makes no view, or None); None if it is unknown.
-PyObject* operator_traits(PyObject*, PyObject* name) {
-  return guarded([&]() -> PyObject* {
-    check_type(PyUnicode_Check(name), "_operator_traits: expected a str, got ",
-               Py_TYPE(name)->tp_name);
-    const char* const text = PyUnicode_AsUTF8(name);
-    if (!text) return nullptr;
-    const OperatorEntry* const op = find_operator(text);
-    if (!op || !op->traits) return wrap_none();
-    const OperatorEntry* const functional = op->traits->functional;
-    return Py_BuildValue("(Oz)", op->traits->is_dynamic ? Py_True : Py_False,
-                         functional ? functional->name : nullptr);
-  });
-}
 // Whether the tensor has elements that are in no memory: its class answers for them.
 PyObject* has_no_memory(PyObject*, PyObject* o) {
   return guarded([&] {
@@ -373,7 +358,6 @@ PyMethodDef functions[] = {
     {"_call_torch_dispatch", call_torch_dispatch, METH_VARARGS, nullptr},
     {"_call_operator", as_cfunction(call_operator), METH_FASTCALL, nullptr},
     {"_is_composite", is_composite, METH_O, nullptr},
-    {"_operator_traits", operator_traits, METH_O, nullptr},
     {"_dispatch_key_bit", dispatch_key_bit, METH_O, nullptr},
     {"_has_no_memory", has_no_memory, METH_O, nullptr},
     {"_excluded_keys", excluded_keys, METH_NOARGS, nullptr},

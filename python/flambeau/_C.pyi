@@ -289,8 +289,7 @@ class _FusedRecorder:
     def __exit__(self, *exception: object) -> None: ...
     def group(self, outputs: list[Tensor]) -> _FusedGroup: ...
 
-_operator_facts: Callable[[str], tuple[bool, bool, bool] | None]
-_operator_traits: Callable[[str], tuple[bool, str | None] | None]
+_operator_facts: Callable[[str], tuple[bool, bool, bool, bool, str | None] | None]
 
 # Tables of functions, and what only the package itself calls.
 DisableTorchFunction: Any

@@ -184,8 +184,8 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
 }
 
 // Partial sums go through the result's dtype, which is too coarse for them if it is a half type.
-// Those of float32 would be oneDNN's: its product that accumulates (3.2, AVX-512) writes outside of
-// its memory when a signal arrives meanwhile, so few rows of float32 are not cut.
+// Those of float32 would be oneDNN's: its product that accumulates (3.2) is not safe from signal
+// handlers on the normal stack (c10/core/signal_stack.h), so few rows of float32 are not cut.
 void multiply_rows(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                    bool accumulate) {
   const int64_t width = static_cast<int64_t>(element_size(dtype));

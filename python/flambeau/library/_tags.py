@@ -15,8 +15,8 @@ from flambeau import _C
 
 def _values(entry: str) -> str:
     """The operator that has the same values and writes nothing; itself where it is one."""
-    traits = _C._operator_traits(entry)
-    return (traits[1] if traits else None) or entry
+    facts = _C._operator_facts(entry)
+    return (facts[4] if facts else None) or entry
 
 
 def _is_view(schema: Any) -> bool:
@@ -60,13 +60,13 @@ def tags_of(entry: str, schema: Any) -> list[Any]:
     from flambeau import Tag
 
     values = _values(entry)
-    is_pointwise, is_random, _ = _C._operator_facts(values) or (False, False, False)
-    traits = _C._operator_traits(entry)
-    is_dynamic = bool(traits and traits[0])
+    unknown = (False, False, False, False, None)
+    is_pointwise, is_random, *_ = _C._operator_facts(values) or unknown
+    _, draws, _, is_dynamic, _ = _C._operator_facts(entry) or unknown
     names = ["pt2_compliant_tag", *_of_form(schema, entry)]
     if is_pointwise and not is_random:
         names.append("pointwise")
-    if is_random or (_C._operator_facts(entry) or (0, False))[1]:
+    if is_random or draws:
         names.append("nondeterministic_seeded")
     if is_dynamic:
         gives_tensor = any("Tensor" in r for r in schema.returns)
