@@ -154,10 +154,18 @@ DOCUMENTED = {
 } | {path: value for package in OTHER_PACKAGES for path, value in public_names(package)}
 
 
-# The public methods of the class that every layer inherits from.
+# The classes that programs derive from or call by their methods.
+WITH_METHODS = {
+    "nn.Module": flambeau.nn.Module,
+    "optim.Optimizer": flambeau.optim.Optimizer,
+    "optim.lr_scheduler.LRScheduler": flambeau.optim.lr_scheduler.LRScheduler,
+    "utils.data.DataLoader": flambeau.utils.data.DataLoader,
+    "distributions.Distribution": flambeau.distributions.Distribution,
+}
 METHODS = {
-    f"nn.Module.{name}": value
-    for name, value in inspect.getmembers(flambeau.nn.Module, inspect.isfunction)
+    f"{owner}.{name}": value
+    for owner, cls in WITH_METHODS.items()
+    for name, value in inspect.getmembers(cls, inspect.isfunction)
     if not name.startswith("_")
 }
 

@@ -55,7 +55,15 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Set the default of `validate_args`. Raises: ValueError for anything except a bool."""
+        """Set the default of `validate_args`.
+
+        It also decides whether existing distributions that were made without the argument check values.
+
+        Args:
+            value: whether parameters and values are checked.
+        Raises: ValueError for anything except a bool.
+        Returns: None.
+        """
         if value not in (True, False):
             raise ValueError(f"Distribution.set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
@@ -181,6 +189,7 @@ class Distribution:
         Args:
             batch_shape: the shape of the larger batch.
             _instance: an object of a subclass to be filled, for subclasses that call this.
+        Returns: a distribution of the same class.
         """
         new = self._get_checked_instance(self._family(), _instance)
         batch_shape = Size(batch_shape)
@@ -200,33 +209,77 @@ class Distribution:
         return Size(tuple(sample_shape) + tuple(self._batch_shape) + tuple(self._event_shape))
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Draw events, without gradients."""
+        """Draw events, without gradients.
+
+        Args:
+            sample_shape: how many events to draw for each distribution, as a shape.
+        Raises: NotImplementedError if the distribution cannot be sampled.
+        Returns: a tensor of shape ``sample_shape + batch_shape + event_shape``.
+        """
         with flambeau.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Draw events as differentiable functions of the parameters."""
+        """Draw events as differentiable functions of the parameters.
+
+        Args:
+            sample_shape: how many events to draw for each distribution, as a shape.
+        Raises: NotImplementedError if the distribution has no such samples (``has_rsample`` is False).
+        Returns: a tensor of shape ``sample_shape + batch_shape + event_shape``.
+        """
         raise self._lacks("rsample")
 
     def sample_n(self, n: int) -> Tensor:
-        """Draw n events for each distribution; deprecated in favour of ``sample((n,))``."""
+        """Draw n events for each distribution; deprecated in favour of ``sample((n,))``.
+
+        Args:
+            n: the number of events.
+        Returns: a tensor of shape ``(n,) + batch_shape + event_shape``.
+        """
         warnings.warn("sample_n(n) is deprecated: write sample((n,))", FutureWarning, stacklevel=2)
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the density, or of the probability."""
+        """Return the logarithm of the density; for discrete distributions, of the probability.
+
+        Args:
+            value: events, whose shape broadcasts with ``batch_shape + event_shape``.
+        Raises: ValueError for a value of a wrong shape or outside of the support if values are checked,
+            NotImplementedError if the distribution has no density.
+        Returns: a tensor with one number for each event.
+        """
         raise self._lacks("log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of lower values or the same."""
+        """Return the cumulative distribution function: the probability of values up to `value`.
+
+        Args:
+            value: events, whose shape broadcasts with ``batch_shape + event_shape``.
+        Raises: ValueError for a value of a wrong shape or outside of the support if values are checked,
+            NotImplementedError if the distribution does not define it.
+        Returns: a tensor of probabilities.
+        """
         raise self._lacks("cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the inverse of `cdf`."""
+        """Return the inverse of `cdf`.
+
+        Args:
+            value: probabilities, from 0 to 1.
+        Raises: NotImplementedError if the distribution has no inverse.
+        Returns: a tensor of events.
+        """
         raise self._lacks("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all values, along a new first dimension."""
+        """Return all values of a discrete distribution, along a new first dimension.
+
+        Args:
+            expand: whether to expand the values to the batch shape. Otherwise the dimensions of the
+                batch have size 1.
+        Raises: NotImplementedError if the distribution has no finite list of values.
+        Returns: a tensor of shape ``(values,) + batch_shape + event_shape``.
+        """
         raise self._lacks("enumerate_support")
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
@@ -236,11 +289,19 @@ class Distribution:
         return shaped.expand((-1, *self._batch_shape, *events)) if expand else shaped
 
     def entropy(self) -> Tensor:
-        """Return the expected negative `log_prob`, in nats."""
+        """Return the expected negative `log_prob`, in nats.
+
+        Raises: NotImplementedError if the distribution has no closed form.
+        Returns: a tensor of shape ``batch_shape``.
+        """
         raise self._lacks("entropy")
 
     def perplexity(self) -> Tensor:
-        """Return e to the entropy."""
+        """Return e to the entropy.
+
+        Raises: NotImplementedError if the distribution has no entropy.
+        Returns: a tensor of shape ``batch_shape``.
+        """
         return self.entropy().exp()
 
     def __repr__(self) -> str:

@@ -87,15 +87,27 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def get_lr(self) -> list[Any]:
-        """Return the rate of each group at the current epoch."""
+        """Return the rate of each group at the current epoch; subclasses define it.
+
+        Raises: NotImplementedError if the subclass does not define it.
+        Returns: a list with one rate for each group.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
 
     def get_last_lr(self) -> list[Any]:
-        """Return the rates in use."""
+        """Return the rates in use.
+
+        Returns: a list with one rate for each group, as the last step set them.
+        """
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch, or to the given one."""
+        """Set the rates of the next epoch, or of the given one.
+
+        Args:
+            epoch: deprecated: the epoch whose rates are set. None means the next one.
+        Returns: None.
+        """
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first rate of the "
@@ -117,11 +129,19 @@ class LRScheduler:
         self._apply((getattr(self, "_get_closed_form_lr", None) or self.get_lr)())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimizer."""
+        """Return the attributes of the scheduler except the optimizer.
+
+        Returns: a dict by attribute name; values are not copied.
+        """
         return {k: v for k, v in vars(self).items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Take over what `state_dict` returned.
+
+        Args:
+            state_dict: the state of a scheduler of the same class.
+        Returns: None.
+        """
         vars(self).update(state_dict)
 
 

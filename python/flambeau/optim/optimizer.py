@@ -191,7 +191,22 @@ class Optimizer:
     # --- groups ------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group: a dict with ``params`` and, where they differ from the defaults, hyperparameters."""
+        """Add a group of parameters with hyperparameters of its own.
+
+        Args:
+            param_group: a dict with ``params`` and the hyperparameters that differ from the defaults.
+        Raises: TypeError if `param_group` is not a dict, KeyError if it has no ``params``, TypeError if
+            these are not tensors in an ordered collection, ValueError for a tensor that is not a leaf, for
+            a parameter that another group holds, if only some groups have names, and for a hyperparameter
+            that has neither a value nor a default.
+        Returns: None.
+
+        Example:
+            >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=0.1)
+            >>> optimizer.add_param_group({"params": [flambeau.ones(1)], "lr": 0.01})
+            >>> [group["lr"] for group in optimizer.param_groups]
+            [0.1, 0.01]
+        """
         if not isinstance(param_group, dict):
             raise TypeError(f"add_param_group: expected a dict, got {type(param_group)}")
         members, names = _members(param_group["params"], bool(self.defaults.get("differentiable")))
@@ -225,7 +240,13 @@ class Optimizer:
         return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop (or, ``set_to_none=False``, zero) all gradients."""
+        """Drop the gradients of all parameters, or fill them with zeros.
+
+        Args:
+            set_to_none: whether to set each ``grad`` to None, which frees its memory. Otherwise it is
+                detached and filled with zeros.
+        Returns: None.
+        """
         with _recorded(self, "zero_grad"):
             self._drop_gradients(set_to_none)
 
@@ -241,7 +262,14 @@ class Optimizer:
                 tensor.grad.requires_grad_(False).zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every parameter that has a gradient; `closure` recomputes and returns the loss first."""
+        """Move every parameter that has a gradient.
+
+        Args:
+            closure: a function that computes the gradients anew and returns the loss. It runs first, with
+                gradients enabled. None: the gradients in ``grad`` are used.
+        Raises: NotImplementedError if the subclass does not define it.
+        Returns: what `closure` returned, or None.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define step()")
 
     @staticmethod
@@ -253,39 +281,89 @@ class Optimizer:
 
     @staticmethod
     def profile_hook_step(func: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return a `step` that runs the hooks before and after it; classes' own steps are such already."""
+        """Return a `step` that runs the hooks before and after it.
+
+        The `step` of a subclass is wrapped when the class is made, so this is for other functions.
+
+        Args:
+            func: the function to wrap, whose first argument is the optimizer.
+        Returns: the wrapped function.
+        """
         return _with_hooks(func)
 
     # --- hooks -------------------------------------------------------------------------------------
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new args and kwargs."""
+        """Call a hook before each step.
+
+        Args:
+            hook: called as ``hook(optimizer, args, kwargs)``; it may return a pair of new args and kwargs.
+        Returns: a handle whose ``remove()`` unregisters the hook.
+        """
         return _register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        """Call a hook after each step.
+
+        Args:
+            hook: called as ``hook(optimizer, args, kwargs)``.
+        Returns: a handle whose ``remove()`` unregisters the hook.
+        """
         return _register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer)`` before `state_dict`."""
+        """Call a hook before `state_dict`.
+
+        Args:
+            hook: called as ``hook(optimizer)``.
+            prepend: whether the hook runs before those that were registered earlier.
+        Returns: a handle whose ``remove()`` unregisters the hook.
+        """
         return _register(self._state_hooks["state_dict_pre"], hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
+        """Call a hook after `state_dict`.
+
+        Args:
+            hook: called as ``hook(optimizer, state_dict)``; it may return another dict, which is the result.
+            prepend: whether the hook runs before those that were registered earlier.
+        Returns: a handle whose ``remove()`` unregisters the hook.
+        """
         return _register(self._state_hooks["state_dict_post"], hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
+        """Call a hook before `load_state_dict`.
+
+        Args:
+            hook: called as ``hook(optimizer, state_dict)`` with a shallow copy; it may return another dict,
+                which is loaded instead.
+            prepend: whether the hook runs before those that were registered earlier.
+        Returns: a handle whose ``remove()`` unregisters the hook.
+        """
         return _register(self._state_hooks["load_state_dict_pre"], hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer)`` after `load_state_dict`."""
+        """Call a hook after `load_state_dict`.
+
+        Args:
+            hook: called as ``hook(optimizer)``.
+            prepend: whether the hook runs before those that were registered earlier.
+        Returns: a handle whose ``remove()`` unregisters the hook.
+        """
         return _register(self._state_hooks["load_state_dict_post"], hook, prepend)
 
     # --- state -------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return state and groups, with parameters replaced by their position."""
+        """Return state and groups, with parameters replaced by their position.
+
+        Returns: a dict with ``state`` (by the position of the parameter) and ``param_groups``. Tensors of the
+            state are not copied.
+
+        Example:
+            >>> flambeau.optim.SGD([flambeau.ones(1)], lr=0.5).state_dict()["param_groups"][0]["params"]
+            [0]
+        """
         for hook in self._state_hooks["state_dict_pre"].values():
             hook(self)
         place = {id(t): i for i, t in enumerate(self._tensors())}
@@ -300,7 +378,17 @@ class Optimizer:
         return out
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned; groups must have the same numbers of parameters."""
+        """Take over what `state_dict` returned.
+
+        Tensors of the state are copied. They take the dtype and device of their parameter if it is of
+        floating point; ``step`` keeps its own.
+
+        Args:
+            state_dict: the state of an optimizer whose groups have the same numbers of parameters.
+        Raises: KeyError if ``state`` or ``param_groups`` is missing, ValueError if the number of groups or
+            the number of parameters in a group differs.
+        Returns: None.
+        """
         state_dict = state_dict.copy()
         for hook in self._state_hooks["load_state_dict_pre"].values():
             changed = hook(self, state_dict)

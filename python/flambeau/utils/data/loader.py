@@ -207,7 +207,10 @@ class DataLoader(Generic[Sample]):
         self._context = _context_of(choice, self.num_workers)
 
     def check_worker_number_rationality(self) -> None:
-        """Warn if there are more workers than processors that this process may use."""
+        """Warn if there are more workers than processors that this process may use.
+
+        Returns: None.
+        """
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if self.num_workers and available is not None and self.num_workers > available:
             warnings.warn(
@@ -241,7 +244,11 @@ class DataLoader(Generic[Sample]):
         return int(flambeau.empty((), dtype=flambeau.int64).random_(generator=self.generator).item())
 
     def requests(self) -> Iterator[Any]:
-        """Yield the indices of each batch, or each index; for streams None, which asks for the next batch."""
+        """Yield the request of each fetch.
+
+        Returns: an iterator over the indices of each batch, or over single indices if the loader makes no
+            batches. For an `IterableDataset` it yields None without end, which asks for the next batch.
+        """
         if self._streams:
             while True:
                 yield None
