@@ -10,6 +10,8 @@ setup(
     version="1.0",
     description="OpenCL devices for flambeau",
     packages=["flambeau_opencl"],
+    py_modules=["flambeau_opencl_entry"],
+    entry_points={"flambeau.backends": ["opencl = flambeau_opencl_entry:register"]},
     package_data={"flambeau_opencl": ["native/*.h", "native/*.cpp"]},
     ext_modules=[
         CppExtension(

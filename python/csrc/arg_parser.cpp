@@ -54,7 +54,7 @@ bool is_dtype(PyObject* o) {
   return scalar_type_from(o, &unused);
 }
 
-// A number is the index of an accelerator: device_from says that there is none.
+// A number is the index of an accelerator: device_from refuses it where there is none.
 bool is_device(PyObject* o) {
   return PyObject_TypeCheck(o, device_type) || PyUnicode_Check(o) ||
          (PyLong_Check(o) && !PyBool_Check(o));

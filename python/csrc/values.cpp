@@ -4,6 +4,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/messages.h"
+#include "c10/core/device_backend.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/numpy_types.h"
 #include "python/csrc/transforms.h"
@@ -124,8 +125,12 @@ bool device_from(PyObject* o, Device* out) {
     return true;
   }
   if (PyLong_Check(o) && !PyBool_Check(o)) {
-    fail(ErrorKind::Runtime, "expected a device, got the index ", integer_from(o),
-         " of an accelerator, and none is available");
+    const int64_t index = integer_from(o);
+    check(c10::private_backend(), "expected a device, got the index ", index,
+          " of an accelerator, and none is available");
+    check(index >= 0 && index < 128, "expected the index of a device, got ", index);
+    *out = Device(DeviceType::PrivateUse1, static_cast<int8_t>(index));
+    return true;
   }
   if (!PyUnicode_Check(o)) return false;
   const char* text = PyUnicode_AsUTF8(o);

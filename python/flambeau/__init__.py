@@ -13,6 +13,7 @@ from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 
 from flambeau import _C
+from flambeau._loading.backends import autoload as _autoload
 from flambeau._loading.lazy import attributes as _attributes
 from flambeau._loading.staleness import warn_if_stale as _warn_if_stale
 from flambeau._loading.tables import install as _install_surface
@@ -143,3 +144,4 @@ def __getattr__(name: str) -> _typing.Any:
 
 if _os.environ.get("TORCH_LOGS"):
     _import_module("flambeau._logging")
+_autoload()

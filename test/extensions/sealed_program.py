@@ -329,6 +329,43 @@ def guards_and_threads(native):
     assert raised(native.register_another) == "RuntimeError"
 
 
+def accelerators(native):
+    accelerator = torch.accelerator
+    assert accelerator.is_available() and accelerator.device_count() == 2
+    assert accelerator.current_accelerator() == torch.device(DEVICE)
+    assert accelerator.current_accelerator(check_available=True).index is None
+    assert torch.get_device_module() is native and torch._utils._get_available_device_type() == DEVICE
+    accelerator.set_device_index(1)
+    assert native.current_device() == accelerator.current_device_index() == 1
+    accelerator.set_device_index(-1)
+    assert native.current_device() == 1
+    accelerator.set_device_index(torch.device("sealed:0"))
+    block = accelerator.device_index(1)
+    with block:
+        assert torch.empty(1, device=DEVICE).get_device() == 1
+        accelerator.set_device_index(0)
+        with block:
+            assert native.current_device() == 1
+        assert native.current_device() == 0
+    assert native.current_device() == 0
+    try:
+        with accelerator.device_index(1):
+            raise KeyError
+    except KeyError:
+        assert native.current_device() == 0
+    assert torch.device(1) == torch.device("sealed:1")
+    assert torch.zeros(2, device=1).get_device() == torch.zeros(2).to(1).get_device() == 1
+    assert raised(torch.device, -1) == raised(torch.device, 128) == "RuntimeError"
+    assert raised(torch.zeros, 2, device=2) == "RuntimeError"
+    assert raised(accelerator.set_device_index, 2) == "RuntimeError"
+    for device in ("cpu", DEVICE):
+        assert raised(accelerator.set_device_index, device) == "ValueError"
+    for device in (1.5, True):
+        assert raised(accelerator.set_device_index, device) == "TypeError"
+    assert raised(accelerator.synchronize) == "RuntimeError", "the module has no function of this name"
+    assert raised(accelerator.Graph) == "RuntimeError"
+
+
 def custom_operators(native):
     torch.library.define("sealed::twice", "(Tensor x) -> Tensor")
     torch.library.impl("sealed::twice", "CPU", lambda x: x * 2)

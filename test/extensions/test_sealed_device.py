@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("sealed_program.py")
 PROGRAMS = (
     "factories copies views reading operators_without_kernels writes_without_kernels autograd transforms "
     "modules_and_optimizers files random_numbers warnings_and_errors memory_is_given_back guards_and_threads "
-    "custom_operators"
+    "accelerators custom_operators"
 ).split()
 
 

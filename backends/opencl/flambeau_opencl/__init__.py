@@ -80,6 +80,13 @@ def get_device_properties(device: Any = None) -> dict[str, Any]:
     return dict(_native.properties(_index(device)))
 
 
+def get_device_capability(device: Any = None) -> dict[str, Any]:
+    """Return the dtypes of tensors on a device, ``supported_dtypes``; kernels may run on the CPU for them."""
+    _index(device)
+    dtypes = {value for value in vars(flambeau).values() if isinstance(value, flambeau.dtype)}
+    return {"supported_dtypes": dtypes}
+
+
 def synchronize(device: Any = None) -> None:
     """Wait for all work of the current stream of a device."""
     current_stream(device).synchronize()
@@ -89,24 +96,30 @@ def synchronize(device: Any = None) -> None:
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return the allocator's counts: bytes in tensors, their peak, bytes in the cache, allocations, hits."""
-    return dict(_native.stats(_index(device)))
+    """Return the allocator's counts by dotted names; allocations that the cache served are ``cache_hits``."""
+    stats = _native.stats(_index(device))
+    return {
+        "allocated_bytes.all.current": stats["allocated_bytes"],
+        "allocated_bytes.all.peak": stats["peak_allocated_bytes"],
+        "reserved_bytes.all.current": stats["allocated_bytes"] + stats["cached_bytes"],
+        "allocation.all.allocated": stats["allocations"],
+        "cache_hits": stats["cache_hits"],
+    }
 
 
 def memory_allocated(device: Any = None) -> int:
     """Return the number of bytes in tensors."""
-    return memory_stats(device)["allocated_bytes"]
+    return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """Return the largest number of bytes in tensors since `reset_peak_memory_stats`."""
-    return memory_stats(device)["peak_allocated_bytes"]
+    return memory_stats(device)["allocated_bytes.all.peak"]
 
 
 def memory_reserved(device: Any = None) -> int:
     """Return the number of bytes in tensors and in the cache."""
-    stats = memory_stats(device)
-    return stats["allocated_bytes"] + stats["cached_bytes"]
+    return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:

@@ -219,10 +219,36 @@ def test_memory_is_cached_and_counted():
     assert y.sum().item() == 1 << 16
     del y
     torch.opencl.empty_cache()
-    assert torch.opencl.memory_stats()["cached_bytes"] == 0
+    stats = torch.opencl.memory_stats()
+    assert stats["reserved_bytes.all.current"] == stats["allocated_bytes.all.current"] == before
     with pytest.raises((RuntimeError, MemoryError)):
         torch.empty(1 << 45, device=DEVICE)
     assert torch.opencl.memory_allocated() == before
+
+
+def test_the_device_is_the_accelerator():
+    accelerator = torch.accelerator
+    assert accelerator.is_available() and accelerator.current_accelerator() == torch.device(DEVICE)
+    assert accelerator.device_count() == torch.opencl.device_count()
+    assert torch.device(0) == torch.device("opencl:0") and torch.get_device_module() is torch.opencl
+    before = accelerator.memory_allocated()
+    x = torch.ones(1 << 10, device=0)
+    assert accelerator.memory_allocated("opencl:0") == before + (1 << 12) <= accelerator.memory_reserved()
+    assert accelerator.memory_stats(0)["allocated_bytes.all.current"] == before + (1 << 12)
+    accelerator.synchronize()
+    del x
+    accelerator.reset_peak_memory_stats()
+    assert accelerator.max_memory_allocated() == before
+    accelerator.empty_cache()
+    side, usual = torch.opencl.Stream(), accelerator.current_stream()
+    accelerator.set_stream(side)
+    assert accelerator.current_stream() == side
+    accelerator.set_stream(usual)
+    assert torch.float32 in accelerator.get_device_capability()["supported_dtypes"]
+    with pytest.raises(RuntimeError, match=r"expected the module flambeau\.opencl to define mem_get_info"):
+        accelerator.get_memory_info()
+    with pytest.raises(ValueError, match="expected a device of the current accelerator opencl, got cpu"):
+        accelerator.synchronize("cpu")
 
 
 def test_streams_and_events():

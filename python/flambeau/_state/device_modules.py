@@ -18,6 +18,12 @@ def _module_named(kind: str) -> Any:
     return found
 
 
+def accelerator_kind() -> str | None:
+    """Return the kind of device that a package has registered with a module; None if there is none."""
+    kind: str = _C._get_privateuse1_backend_name()
+    return kind if _module_named(kind) is not None else None
+
+
 def get_device_module(device: _C.device | str | None = None) -> Any:
     """Return the module of a device kind.
 
@@ -32,7 +38,7 @@ def get_device_module(device: _C.device | str | None = None) -> Any:
         True
     """
     if device is None:
-        device = _C.device("cpu")
+        device = accelerator_kind() or "cpu"
     if not isinstance(device, _C.device | str):
         raise RuntimeError(f"get_device_module: expected a device, a str or None, got {device!r}")
     kind = _C.device(device).type

@@ -120,7 +120,6 @@ _weights_only_unpickler _clear_safe_globals=serialization:clear_safe_globals
 _weights_only_unpickler _safe_globals=serialization:safe_globals
 autograd _profiler_enabled=autograd.profiler kineto_available=profiler
 autograd _enable_profiler=_top.profiler _disable_profiler=_top.profiler
-accelerator.memory accelerator
 multiprocessing.reductions init_reductions=_object.shared_memory:register reduce_tensor=_object.shared_memory
 multiprocessing.reductions reduce_storage=_object.shared_memory
 multiprocessing.reductions rebuild_cuda_tensor=_top.events rebuild_event=_top.events

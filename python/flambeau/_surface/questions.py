@@ -26,10 +26,11 @@ def _cuda_getDeviceCount() -> int:
 
 
 def _get_accelerator(check: bool | None = None) -> Any:
-    """Return the CPU device, which means that there is no accelerator."""
+    """Return the kind of the accelerator as a device; the CPU, where there is none."""
     from flambeau._C import device
+    from flambeau._state.device_modules import accelerator_kind
 
-    return device("cpu")
+    return device(accelerator_kind() or "cpu")
 
 
 def _are_functorch_transforms_active() -> bool:

@@ -77,13 +77,18 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _get_all_device_indices() -> list[int]:
-    """Return the indices of accelerators: none."""
-    return []
+    """Return the indices of the accelerator's devices."""
+    from flambeau.accelerator import device_count
+
+    return list(range(device_count()))
 
 
 def _get_available_device_type() -> str | None:
-    """Return the kind of accelerator: None."""
-    return None
+    """Return the kind of the accelerator; None if there is no device of it."""
+    from flambeau.accelerator import current_accelerator
+
+    found = current_accelerator(check_available=True)
+    return None if found is None else str(found.type)
 
 
 class KeyErrorMessage(str):

@@ -35,6 +35,7 @@ def install(*, replace: bool = True) -> bool:
         RuntimeError: if PyTorch itself is imported already; one name cannot stand for two frameworks.
     """
     import flambeau  # known under its own name before it gets a second one
+    from flambeau._loading.backends import autoload_of_pytorch
     from flambeau.compat import _children, _finder, _names
 
     if is_installed():
@@ -50,6 +51,7 @@ def install(*, replace: bool = True) -> bool:
     _finder.install()
     _names.install()
     _children.inherit()
+    autoload_of_pytorch()
     return True
 
 
