@@ -312,6 +312,19 @@ def compressed_rows(begins: np.ndarray, columns: np.ndarray, transpose: bool = F
     return np.array(found).T
 
 
+def lstm(gates, h, c, weight, reverse: bool, with_gates: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The recurrence of a long short-term memory; the columns of the gates are i, f, g and o."""
+    output, cells = (np.empty((*gates.shape[:2], h.shape[1]), gates.dtype) for _ in range(2))
+    kept = np.empty_like(gates)
+    for step in reversed(range(len(gates))) if reverse else range(len(gates)):
+        sums = np.split(gates[step] + h @ weight.T, 4, axis=1)
+        i, f, o = (1 / (1 + np.exp(-sums[k])) for k in (0, 1, 3))
+        c = f * c + i * np.tanh(sums[2])
+        h = o * np.tanh(c)
+        output[step], cells[step], kept[step] = h, c, np.concatenate([i, f, np.tanh(sums[2]), o], axis=1)
+    return output, cells, kept if with_gates else kept[:0]
+
+
 def gru_cell(x, h, w_ih, w_hh, b_ih, b_hh) -> np.ndarray:
     """One step of a gated recurrent unit; the rows of the weights are the reset, update and content gates."""
 

@@ -2,11 +2,12 @@
 
 The projections of all inputs of a layer are one matrix product; what is left per step is one product with the
 hidden state, which adds to the projection, and one or two pointwise operators. The hidden weight is
-transposed in memory once per layer, so that no step has to.
+transposed in memory once per layer, so that no step has to. The steps of a padded LSTM layer in float32 or
+float64 without projections are one operator, `_lstm`.
 
 In Python because a layer takes its cell as a function, and because padded and packed sequences are told apart
-by the types of the first arguments. Calls `linear`, `addmm`, `matmul`, `_lstm_state`, `_lstm_output`,
-`_gru_content`, `_gru_state`, `cat`, `stack` and `dropout`.
+by the types of the first arguments. Calls `linear`, `addmm`, `matmul`, `_lstm`, `_lstm_state`,
+`_lstm_output`, `_gru_content`, `_gru_state`, `cat`, `stack` and `dropout`.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def _run(
     ):  # whose hidden bias is scaled by the reset gate
         b_ih, b_hh = b_ih + b_hh, None
     gates = _linear(x, w_ih, b_ih)
+    if cell is _lstm_step and sizes is None and projection is None and _is_one_operator(gates, state, w_hh):
+        return _lstm_steps(gates, state, w_hh, reverse)
     transposed = w_hh.t().contiguous()
     steps = list(gates.unbind(0) if sizes is None else gates.split(list(sizes)))
     if reverse:
@@ -98,6 +101,26 @@ def _run(
     if reverse:
         outputs.reverse()
     return (_ops.stack(outputs, 0) if sizes is None else _ops.cat(outputs, 0)), state
+
+
+def _is_one_operator(gates: Tensor, state: State, weight: Tensor) -> bool:
+    """Whether `_lstm` takes a sequence of these sums; the operators of single steps report other ones."""
+    if gates.ndim != 3 or len(state) != 2 or gates.dtype not in (_C.float32, _C.float64):
+        return False
+    steps, batch, width = gates.shape
+    return (
+        steps > 0
+        and weight.shape == (width, width // 4)
+        and all(s.shape == (batch, width // 4) for s in state)
+        and all(t.dtype == gates.dtype and t.device == gates.device for t in (*state, weight))
+    )
+
+
+def _lstm_steps(gates: Tensor, state: State, weight: Tensor, reverse: bool) -> tuple[Tensor, State]:
+    with_gates = _C.is_grad_enabled() and any(t.requires_grad for t in (gates, *state, weight))
+    output, cells, _ = _ops._lstm(gates, *state, weight, reverse, with_gates)
+    last = 0 if reverse else -1
+    return output, (output[last], cells[last])
 
 
 def _resized(state: State, initial: State, rows: int, finished: list[State]) -> State:
