@@ -3,6 +3,7 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/checksum.h"
 #include "python/csrc/data.h"
+#include "python/csrc/default_override.h"
 #include "python/csrc/extension_access.h"
 #include "python/csrc/fused.h"
 #include "python/csrc/gradient_lists.h"
@@ -58,6 +59,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_tensor_functions(module.get());
     add_pybind_module(module.get());
     add_torch_function(module.get());
+    add_default_override(module.get());
     add_torch_dispatch(module.get());
     add_python_kernels(module.get());
     add_operator_call(module.get());

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "aten/autograd/variable.h"
+#include "python/csrc/default_override.h"
 #include "python/csrc/generated.h"
 #include "python/csrc/value_types.h"
 
@@ -90,10 +92,12 @@ class SuspendedMode {
 struct OverrideCall {
   Ref function, types, positional, named;  // named: null where no keyword was given
 
-  Ref of(PyObject* o) const {
-    const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
-    return Ref::checked(PyObject_CallFunctionObjArgs(method.get(), function.get(), types.get(),
-                                                     positional.get(), named.get(), nullptr));
+  // The answer of a method that a mode or an argument has.
+  Ref of(PyObject* method) const {
+    PyObject* const args[] = {nullptr, function.get(), types.get(), positional.get(), named.get()};
+    const size_t count = named ? 4 : 3;
+    return Ref::checked(
+        PyObject_Vectorcall(method, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   }
 };
 
@@ -111,28 +115,36 @@ OverrideCall prepared(PyObject* function, const std::vector<PyObject*>& overridi
   return call;
 }
 
-void warn_of_plain_method(PyObject* o, Calling calling) {
-  const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
-  if (!PyMethod_Check(method.get()) || PyMethod_GET_SELF(method.get()) != o) return;
+void warn_of_plain_method(PyObject* o, PyObject* method, Calling calling) {
+  if (!PyMethod_Check(method) || PyMethod_GET_SELF(method) != o) return;
   checked(PyErr_WarnEx(calling.is_python ? PyExc_DeprecationWarning : PyExc_UserWarning,
                        "a __torch_function__ that is a plain method is deprecated: make it a "
                        "classmethod",
                        1));
 }
 
+Ref answer_of(PyObject* o, const OverrideCall& call, Calling calling) {
+  if (takes_default_override(o, _PyType_Lookup(Py_TYPE(o), method_name())))
+    return default_override(Py_TYPE(o), call.function.get(), call.types.get(),
+                            call.positional.get(), call.named.get());
+  const Ref method = Ref::checked(PyObject_GetAttr(o, method_name()));
+  if (!is_exact_tensor(o)) warn_of_plain_method(o, method.get(), calling);
+  return call.of(method.get());
+}
+
 // The result of the first that answers; null, without an error, when none does.
 Ref answer(const OverrideCall& call, const std::vector<PyObject*>& overriding, Calling calling) {
   if (mode_in_force()) {
     const SuspendedMode suspended;
-    Ref result = call.of(suspended.mode());
+    const Ref method = Ref::checked(PyObject_GetAttr(suspended.mode(), method_name()));
+    Ref result = call.of(method.get());
     if (result.get() != Py_NotImplemented) return result;
   }
   std::vector<Ref> kept;  // an override may let go of the arguments
   for (PyObject* o : overriding) kept.push_back(Ref::share(o));
   for (PyObject* o : overriding) {
     if (overriding_state != Overriding::Enabled) break;
-    if (!is_exact_tensor(o)) warn_of_plain_method(o, calling);
-    Ref result = call.of(o);
+    Ref result = answer_of(o, call, calling);
     if (result.get() != Py_NotImplemented) return result;
   }
   return Ref();
@@ -212,14 +224,29 @@ WithoutSubclasses::~WithoutSubclasses() { overriding_state = static_cast<Overrid
 
 bool is_handed_over() { return !std::exchange(skips_next, false); }
 
+namespace {
+
+PyObject* interned(const char* name) {
+  static auto& strings = *new std::unordered_map<std::string, PyObject*>();
+  PyObject*& found = strings[name];
+  if (!found) found = Ref::checked(PyUnicode_InternFromString(name)).release();
+  return found;
+}
+// A submodule of _C.
+PyObject* submodule(const char* name) {
+  static auto& modules = *new std::unordered_map<std::string, PyObject*>();
+  PyObject*& found = modules[name];
+  if (!found)
+    found = Ref::checked(PyImport_ImportModule(text_of("flambeau._C.", name).c_str())).release();
+  return found;
+}
+
+}  // namespace
+
 Ref public_member(const PublicName& name) {
-  Ref member = Ref::checked(
-      name.is_method
-          ? PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.name)
-          : PyObject_GetAttrString(
-                Ref::checked(PyImport_ImportModule(text_of("flambeau._C.", name.module).c_str()))
-                    .get(),
-                name.name));
+  PyObject* const owner =
+      name.is_method ? reinterpret_cast<PyObject*>(tensor_type) : submodule(name.module);
+  Ref member = Ref::checked(PyObject_GetAttr(owner, interned(name.name)));
   if (!name.accessor) return member;
   return Ref::checked(PyObject_GetAttrString(member.get(), name.accessor));
 }

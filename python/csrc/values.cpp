@@ -128,7 +128,7 @@ bool device_from(PyObject* o, Device* out) {
     const int64_t index = integer_from(o);
     check(c10::private_backend(), "expected a device, got the index ", index,
           " of an accelerator, and none is available");
-    check(index >= 0 && index < 128, "expected the index of a device, got ", index);
+    check(index >= 0 && index < 128, "device: expected an index from 0 to 127, got ", index);
     *out = Device(DeviceType::PrivateUse1, static_cast<int8_t>(index));
     return true;
   }

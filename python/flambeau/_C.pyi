@@ -307,6 +307,7 @@ _call_overrides: Any
 _cpu_capabilities: Any
 _cpu_capability: Any
 _current_pass: Any
+_default_torch_function: Any
 _delayed_error: Any
 _disable_saved_tensors_hooks: Any
 _disabled_torch_function_impl: Any
@@ -367,6 +368,7 @@ _result_type: Any
 _set_privateuse1_fallback: Callable[[int], int]
 _set_anomaly: Any
 _set_default_device: Any
+_set_default_torch_function: Any
 _set_fills_uninitialized: Any
 _set_grad_enabled: Any
 _set_grad_modes: Any

@@ -152,6 +152,17 @@ void multiply_and_add(ScalarType dtype, const gemm::Matrix& a, const gemm::Matri
   gemm::multiply(dtype, a, b, out, b.cols, true);
 }
 
+// Adds rows of one step of a dense (steps, batch, hidden) tensor, unless that is absent.
+void add_rows(const Tensor& t, int64_t step, int64_t begin, int64_t end, char* to) {
+  if (!t.defined()) return;
+  const char* const from = Steps(t, t.size(1), t.size(2)).at(step, begin);
+  const int64_t n = (end - begin) * t.size(2);
+  dispatch_types<ScalarType::Float32, ScalarType::Float64>(t.dtype(), "_lstm", [&]<typename T>() {
+    for (int64_t i = 0; i < n; ++i)
+      reinterpret_cast<T*>(to)[i] += reinterpret_cast<const T*>(from)[i];
+  });
+}
+
 }  // namespace
 
 void lstm_cpu(const Tensor& gates, const Tensor& h, const Tensor& c, const Tensor& weight,
@@ -203,15 +214,6 @@ void lstm_backward_cpu(const Tensor& grad_output, const Tensor& grad_cells, cons
   const Steps dh(to_h.dense, rows, hidden), dc(to_c.dense, rows, hidden);
   const gemm::Matrix w{matrix.data(), 4 * hidden, hidden, hidden, 1};
   const lstm::Loops& loops = loops_for(dtype);
-  const auto add = [&](const Tensor& grad, int64_t t, int64_t begin, int64_t end, char* to) {
-    if (!grad.defined()) return;
-    const char* const from = Steps(grad, rows, hidden).at(t, begin);
-    const int64_t n = (end - begin) * hidden;
-    dispatch_types<ScalarType::Float32, ScalarType::Float64>(dtype, "_lstm", [&]<typename T>() {
-      for (int64_t i = 0; i < n; ++i)
-        reinterpret_cast<T*>(to)[i] += reinterpret_cast<const T*>(from)[i];
-    });
-  };
   each_part(rows, steps * hidden * hidden, [&](int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     std::memset(dh.at(0, begin), 0, dh.bytes(count));
@@ -219,8 +221,8 @@ void lstm_backward_cpu(const Tensor& grad_output, const Tensor& grad_cells, cons
     for (int64_t k = steps - 1; k >= 0; --k) {
       check_interrupt();
       const int64_t t = reverse ? steps - 1 - k : k, before = reverse ? t + 1 : t - 1;
-      add(from_output, t, begin, end, dh.at(0, begin));
-      add(from_cells, t, begin, end, dc.at(0, begin));
+      add_rows(from_output, t, begin, end, dh.at(0, begin));
+      add_rows(from_cells, t, begin, end, dc.at(0, begin));
       loops.backward({count, hidden}, kept.at(t, begin),
                      k == 0 ? c0.at(0, begin) : state.at(before, begin), state.at(t, begin),
                      dh.at(0, begin), dc.at(0, begin), grads.at(t, begin));

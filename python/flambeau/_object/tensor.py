@@ -23,22 +23,8 @@ _nonzero = Tensor.nonzero
 _EXTENDED = frozenset(("nonzero", "norm"))
 
 
-def _as_class(result: Any, cls: type[Tensor]) -> Any:
-    """Give plain tensors of a result the class."""
-    if cls is Tensor:
-        return result
-    if isinstance(result, Tensor):
-        return result if isinstance(result, cls) else result.as_subclass(cls)
-    if type(result) in (tuple, list):
-        return type(result)(_as_class(item, cls) for item in result)
-    if isinstance(result, tuple) and hasattr(type(result), "n_sequence_fields"):  # of operators with several
-        named: Any = type(result)
-        return named([_as_class(item, cls) for item in result])
-    return result
-
-
 # Results of these keep their class.
-NOT_CONVERTED = frozenset(vars(Tensor)[name].__get__ for name in ("_base", "grad"))
+NOT_CONVERTED = tuple(vars(Tensor)[name].__get__ for name in ("_base", "grad"))
 
 
 class _TensorMethods:
@@ -152,11 +138,7 @@ class _TensorMethods:
         cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run the operator on plain tensors and give its results this class."""
-        if not all(issubclass(cls, t) for t in types):
-            return NotImplemented
-        with DisableTorchFunctionSubclass():
-            result = func(*args, **(kwargs or {}))
-            return result if func in NOT_CONVERTED else _as_class(result, cls)
+        return _C._default_torch_function(cls, func, types, args, kwargs)
 
     # --- conversions -----------------------------------------------------------------------------
 
@@ -468,6 +450,7 @@ def _install() -> None:
         replaces = name.startswith("__") or name in _EXTENDED
         if name not in own and (replaces or name not in vars(Tensor)):
             setattr(Tensor, name, value)
+    _C._set_default_torch_function(vars(Tensor)["__torch_function__"], NOT_CONVERTED)
     names = "float double half int long short bool bfloat16 chalf cfloat cdouble".split()
     # Kinds of memory and of devices that do not exist here.
     for name in "ipu maia mkldnn mps mtia nested sparse_csr vulkan xla xpu".split():
