@@ -1,4 +1,4 @@
-"""One call under function transforms: over a batch, with derivatives, and nested."""
+"""One call under function transforms: over a batch, with derivatives, nested; and what `interposed` adds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import flambeau
 from flambeau.func import jvp, vjp, vmap
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from .interposed import INTERPOSED
 
 Function = Callable[..., Any]
 
@@ -69,6 +71,10 @@ WAYS: dict[str, tuple[Callable[[Function], Function], ...]] = {
     "jvp(vjp)": (backward, forward),
     "vjp(vmap)": (over_batch, backward),
     "jvp(vmap)": (over_batch, forward),
+    "vmap(custom operator)": (*INTERPOSED["custom operator"], over_batch),
+    "vjp(custom operator)": (*INTERPOSED["custom operator"], backward),
+    "function mode(subclass)": (*INTERPOSED["subclass"], *INTERPOSED["function mode"]),
+    **INTERPOSED,
 }
 
 

@@ -351,3 +351,40 @@ def test_results_may_change_while_they_are_converted():
         number, first, second = operator(flambeau.ones(3))
         assert number in (1.0, 2.5) and first.tolist() == second.tolist() == [1, 1, 1]
     library._destroy()
+
+
+@pytest.mark.parametrize("gradients", [lambda xs: [3 * x for x in xs], lambda xs: ([x + 1 for x in xs],)])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_gradient_of_a_list_is_a_list(count, gradients):
+    """As a list where it is the only argument, or within the tuple of all gradients."""
+
+    def program(fw):
+        library, f = defined(fw, "(Tensor[] xs) -> Tensor[]", lambda xs: [x.sin() for x in xs])
+        fw.library.register_autograd(f"{library.ns}::f", lambda ctx, grads: gradients(grads), lib=library)
+        xs = [fw.full((2,), i + 1.0, requires_grad=True) for i in range(count)]
+        outputs = f(xs)
+        fw.stack(outputs).sum().backward()
+        return [type(outputs).__name__, plain([x.grad for x in xs])]
+
+    agree(program)
+
+
+@pytest.mark.parametrize("wrong", [lambda xs: [xs[0]], lambda xs: [*xs, xs[0]], lambda xs: xs[0]])
+def test_gradients_of_a_list_must_be_as_many(wrong):
+    library, f = defined(flambeau, "(Tensor[] xs) -> Tensor[]", lambda xs: [x.sin() for x in xs])
+    flambeau.library.register_autograd(f"{library.ns}::f", lambda ctx, grads: wrong(grads), lib=library)
+    outputs = f([flambeau.ones(2, requires_grad=True) for _ in range(2)])
+    with pytest.raises(RuntimeError, match="expected a list of 2 gradients for xs"):
+        flambeau.stack(outputs).sum().backward()
+
+
+def test_lists_stay_lists_under_transforms():
+    library, f = defined(
+        flambeau, "(Tensor[] xs) -> (Tensor[], Tensor)", lambda xs: ([x + 1 for x in xs], xs[0] * 2)
+    )
+    flambeau.library.register_autograd(f"{library.ns}::f", lambda ctx, many, one: [one, many[1]], lib=library)
+    x, y = flambeau.ones(2), flambeau.zeros(2)
+    (many, one), pull = flambeau.func.vjp(lambda *xs: f(list(xs)), x, y)
+    assert type(many) is list and one.tolist() == [2, 2]
+    found = pull(([x * 3, x * 5], x * 7))
+    assert [g.tolist() for g in found] == [[7, 7], [5, 5]]

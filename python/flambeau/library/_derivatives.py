@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from flambeau.library._operators import CustomOperator
 
 
+class _Packed:
+    """How the results of a call are nested. Not a dict, which transforms copy as a container of arguments."""
+
+    rebuild: Callable[[Any], Any] | None = None
+
+
 def apply(operator: CustomOperator, kernel: Callable[..., Any], values: dict[str, Any]) -> Any:
     """Run a kernel and record the operator's derivative.
 
@@ -28,9 +34,9 @@ def apply(operator: CustomOperator, kernel: Callable[..., Any], values: dict[str
         else:
             shape[name] = None
             flat.append(value)
-    packed: dict[str, Any] = {}
+    packed = _Packed()
     result = _function_of(operator).apply(kernel, shape, packed, *flat)
-    return packed["rebuild"](result) if "rebuild" in packed else result
+    return packed.rebuild(result) if packed.rebuild else result
 
 
 def recorder_of(operator: CustomOperator) -> Any:
@@ -90,7 +96,7 @@ def _forward(operator: CustomOperator, kernel: Any, shape: Any, packed: Any, fla
             for r in (result if isinstance(result, tuple) else (result,))
         ]
         whole = isinstance(result, tuple)
-        packed["rebuild"] = lambda flat: _rebuilt(flat, counts, whole)
+        packed.rebuild = lambda flat: _rebuilt(flat, counts, whole)
         parts = result if whole else (result,)
         return tuple(t for part in parts for t in (part if isinstance(part, list) else [part]))
     return result
@@ -104,7 +110,7 @@ def _rebuilt(flat: Any, counts: list[Any], whole: bool) -> Any:
 
 def _setup(operator: CustomOperator, ctx: Any, inputs: Any, output: Any) -> None:
     _, shape, packed, *flat = inputs
-    ctx.operand_shape, ctx.rebuild = shape, packed.get("rebuild")
+    ctx.operand_shape, ctx.rebuild = shape, packed.rebuild
     values = _unflattened(shape, tuple(flat))
     written = [value for name, value in values.items() if name in operator.schema.mutates]
     ctx.mark_dirty(*(t for t in written if isinstance(t, Tensor) and any(t is o for o in _tuple(output))))
@@ -112,7 +118,7 @@ def _setup(operator: CustomOperator, ctx: Any, inputs: Any, output: Any) -> None
         setup = operator.backward[1]
         keywords = {p.name for p in operator.schema.parameters if p.keyword_only}
         places = tuple(value for name, value in values.items() if name not in keywords)
-        result = packed["rebuild"](output) if "rebuild" in packed else output
+        result = packed.rebuild(output) if packed.rebuild else output
         if keywords:
             named = {name: values[name] for name in keywords}
             setup(ctx=ctx, inputs=places, keyword_only_inputs=named, output=result)
@@ -131,22 +137,37 @@ def _backward(operator: CustomOperator, ctx: Any, gradients: tuple[Any, ...]) ->
     if ctx.rebuild and isinstance(given[0], tuple):
         given = given[0]
     found = operator.backward[0](ctx, *given)
-    found = list(found) if isinstance(found, tuple | list) else [found]
     places = [p.name for p in operator.schema.parameters if not p.keyword_only]
-    if len(found) != len(places):
+    is_one = not isinstance(found, tuple | list) or _is_gradient_of_list(found, places, ctx.operand_shape)
+    returned = [found] if is_one else list(found)
+    if len(returned) != len(places):
         raise RuntimeError(
             f"{operator.name}: expected {len(places)} gradients, one per argument, from the function of "
-            f"register_autograd, got {len(found)}"
+            f"register_autograd, got {len(returned)}"
         )
-    by_name = dict(zip(places, found, strict=True))
+    by_name = dict(zip(places, returned, strict=True))
     flat: list[Any] = []
     for name, count in ctx.operand_shape.items():
         value = by_name.get(name)
-        if count is None:
-            flat.append(value)
-        else:
-            flat += [None] * count if value is None else list(value)
+        flat += [value] if count is None else _gradients_of_list(operator, name, count, value)
     return None, None, None, *flat
+
+
+def _is_gradient_of_list(found: Any, places: list[str], shape: dict[str, Any]) -> bool:
+    """Whether a list is the gradient of the operator's only argument, a list of tensors."""
+    is_only = isinstance(found, list) and len(places) == 1 and shape[places[0]] is not None
+    return is_only and not any(isinstance(item, list | tuple) for item in found)
+
+
+def _gradients_of_list(operator: CustomOperator, name: str, count: int, value: Any) -> list[Any]:
+    if value is None:
+        return [None] * count
+    if not isinstance(value, list | tuple) or len(value) != count:
+        raise RuntimeError(
+            f"{operator.name}: expected a list of {count} gradients for {name} from the function of "
+            f"register_autograd, got {value if not isinstance(value, list | tuple) else len(value)}"
+        )
+    return list(value)
 
 
 def _vmap(operator: CustomOperator, info: Any, in_dims: Any, args: Any) -> Any:
