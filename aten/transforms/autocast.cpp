@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
+#include <utility>
 
 #include "aten/autograd/variable.h"
 #include "aten/dispatch/boxing.h"
@@ -29,6 +30,7 @@ struct State {
   ScalarType dtypes[kDevices] = {ScalarType::BFloat16, ScalarType::Float16, ScalarType::Float16};
   bool cache_enabled = true;
   int nesting = 0;
+  bool is_meta_cpu = false;
   Cache* cache = nullptr;  // a pointer: a thread's end must not touch Python's objects
 };
 thread_local constinit State state;
@@ -39,8 +41,14 @@ int index_of(DeviceType device) {
   return device == DeviceType::CPU ? 0 : device == DeviceType::CUDA ? 1 : 2;
 }
 
+bool is_on(const Tensor& t, DeviceType device) {
+  const DeviceType own = t.device().type;
+  return own == device ||
+         (own == DeviceType::Meta && device == DeviceType::CPU && state.is_meta_cpu);
+}
+
 bool is_eligible(const Tensor& t, DeviceType device) {
-  return t.defined() && t.device().type == device && t.is_floating_point() &&
+  return t.defined() && is_on(t, device) && t.is_floating_point() &&
          t.dtype() != ScalarType::Float64;
 }
 
@@ -92,7 +100,7 @@ std::optional<ScalarType> widest(Stack& stack, DeviceType device) {
   ScalarType dtype = lower;
   bool is_known = true;
   for_each_tensor(stack, [&](Tensor& t) {
-    if (!t.defined() || !t.is_floating_point() || t.device().type != device) return;
+    if (!t.defined() || !t.is_floating_point() || !is_on(t, device)) return;
     is_known &= t.dtype() == lower || t.dtype() == ScalarType::Float32;
     if (t.dtype() == ScalarType::Float32) dtype = t.dtype();
   });
@@ -139,6 +147,7 @@ std::optional<DeviceType> device_of(DispatchKeySet keys) {
   for (const DeviceType t : {DeviceType::PrivateUse1, DeviceType::CUDA, DeviceType::CPU}) {
     if (keys.has(backend_key(t)) && is_supported(t)) return t;
   }
+  if (state.is_meta_cpu && keys.has(backend_key(DeviceType::Meta))) return DeviceType::CPU;
   return std::nullopt;
 }
 
@@ -199,6 +208,7 @@ void set_dtype(DeviceType device, ScalarType dtype) { state.dtypes[index_of(devi
 bool is_cache_enabled() { return state.cache_enabled; }
 void set_cache_enabled(bool enabled) { state.cache_enabled = enabled; }
 void clear_cache() { delete std::exchange(state.cache, nullptr); }
+bool set_meta_as_cpu(bool on) { return std::exchange(state.is_meta_cpu, on); }
 int increment_nesting() { return ++state.nesting; }
 int decrement_nesting() { return --state.nesting; }
 

@@ -23,6 +23,10 @@ void set_enabled(DeviceType device, bool enabled);
 ScalarType dtype_of(DeviceType device);
 void set_dtype(DeviceType device, ScalarType dtype);
 
+// Whether operators on the device "meta" cast as those of the CPU do, for programs that are
+// recorded without memory. Of the calling thread; returns what it was.
+bool set_meta_as_cpu(bool on);
+
 // Casts of parameters are kept until the outermost region of the thread is left.
 bool is_cache_enabled();
 void set_cache_enabled(bool enabled);

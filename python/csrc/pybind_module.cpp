@@ -320,6 +320,8 @@ void add_autocast(py::module_& m) {
       },
       "Set whether casts of parameters are kept within a region.");
   m.def("clear_autocast_cache", &autocast::clear_cache, "Forget the casts of parameters.");
+  m.def("_autocast_meta_as_cpu", &autocast::set_meta_as_cpu,
+        "Set whether operators on the device \"meta\" cast as on the CPU; returns what it was.");
   m.def("autocast_increment_nesting", &autocast::increment_nesting,
         "Enter a region; returns the depth.");
   m.def("autocast_decrement_nesting", &autocast::decrement_nesting,

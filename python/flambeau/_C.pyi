@@ -299,6 +299,7 @@ _EnableTorchFunction: Any
 _TorchFunctionState: Any
 _apply_function: Any
 _as_subclass: Any
+_autocast_meta_as_cpu: Any
 _autograd_backward: Any
 _autograd_edges: Any
 _autograd_grad: Any

@@ -12,6 +12,7 @@ from flambeau.compiler.aot.examples import NotAhead
 from flambeau.compiler.aot.function import differentiable, without_gradients
 from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.partition import divide
+from flambeau.compiler.aot.state import ending_in
 from flambeau.compiler.emit.program import Writer, program
 from flambeau.compiler.ir import GAIN
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
@@ -46,7 +47,7 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
         counters["fusion"]["nothing to fuse"] += 1
         return run
     counters["fusion"]["groups"] += groups
-    return made
+    return made if joint.end is None else ending_in(made, joint.end)
 
 
 def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list[Writer]]:

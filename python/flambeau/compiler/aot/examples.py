@@ -14,7 +14,10 @@ class NotAhead(Exception):
 
 
 def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
-    """Return a leaf on the device "meta" with the sizes, strides, offset and autograd state of a tensor."""
+    """Return a tensor on the device "meta" with the sizes, strides, offset and autograd state of another.
+
+    It is a leaf where the other is, because autocast keeps the casts of leaves.
+    """
     if type(tensor) not in (flambeau.Tensor, flambeau.nn.Parameter):
         raise NotAhead(f"an input of the class {type(tensor).__name__}")
     if flambeau._C._is_functional(tensor):
@@ -24,10 +27,15 @@ def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
     if tensor.device.type != "cpu":
         raise NotAhead(f"an input on {tensor.device}")
     sizes, strides, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
+    is_computed = tensor.requires_grad and not tensor.is_leaf and not flambeau.is_inference_mode_enabled()
+    if offset == 0 and not tensor._is_view() and not is_computed:  # autocast keeps no casts of views
+        made = flambeau.empty_strided(sizes, strides, dtype=tensor.dtype, device=_META)
+        return made.requires_grad_(tensor.requires_grad)
     reach = 1 + offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if n)
-    base = flambeau.empty(reach, dtype=tensor.dtype, device=_META)
-    made: flambeau.Tensor = base.as_strided(sizes, strides, offset)
-    return made.requires_grad_() if tensor.requires_grad else made
+    base = flambeau.empty(reach, dtype=tensor.dtype, device=_META).requires_grad_(is_computed)
+    with flambeau.set_grad_enabled(is_computed):
+        view: flambeau.Tensor = base.as_strided(sizes, strides, offset)
+    return view if is_computed else view.requires_grad_(tensor.requires_grad)
 
 
 def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -35,8 +43,6 @@ def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[A
 
     An operator that makes a tensor from sizes has an argument for the device.
     """
-    if flambeau.is_autocast_enabled("cpu"):
-        raise NotAhead("autocast, which casts no tensors without memory")
     parameters = func._schema.arguments
     names = [p.name for p in parameters]
     if "device" not in names:

@@ -9,6 +9,7 @@ import flambeau
 from flambeau.autograd.function import once_differentiable
 from flambeau.compiler.aot.joint import Joint
 from flambeau.compiler.aot.partition import Parts
+from flambeau.compiler.aot.state import without_autocast
 
 Program = Callable[..., list[Any]]
 
@@ -25,6 +26,9 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
     plain = [i for i in range(count) if i not in joint.differentiable]
     places = joint.differentiable
     saved_inputs = parts.saved_inputs
+    if flambeau.is_autocast_enabled("cpu"):
+        forward = without_autocast(forward)
+    backward = without_autocast(backward)  # the caller of backward may be in a region
 
     class CompiledFunction(flambeau.autograd.Function):
         """The node of one compiled graph."""
@@ -58,6 +62,8 @@ def _with_strides(gradient: Any, strides: tuple[int, ...]) -> Any:
 
 def without_gradients(forward: Program, needs_guard: bool) -> Callable[..., Any]:
     """Return a function of the captured graph's inputs whose outputs have no gradient."""
+    if flambeau.is_autocast_enabled("cpu"):
+        forward = without_autocast(forward)
     if not needs_guard:
         return forward
 

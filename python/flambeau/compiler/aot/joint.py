@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import flambeau
 from flambeau.compiler.aot.examples import NotAhead, on_meta, without_memory
+from flambeau.compiler.aot.state import ThreadState, kept_state, meta_as_cpu
 from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
@@ -28,6 +27,7 @@ class Joint:
         differentiable: places of the outputs that have a gradient.
         forward: the number of nodes that belong to forward, placeholders among them.
         constants: tensors that are neither inputs nor results, by the names of their nodes.
+        end: the state of the thread after the captured graph; None if it changes none.
     """
 
     graph: Graph
@@ -39,6 +39,7 @@ class Joint:
     differentiable: list[int] = field(default_factory=list)
     forward: int = 0
     constants: dict[str, Any] = field(default_factory=dict)
+    end: ThreadState | None = None
 
 
 class _Recorder:
@@ -57,19 +58,20 @@ class _Recorder:
         self.tracer.assign(tensor, node)
         return node
 
-    def forward(self) -> list[Any]:
-        state = _state()
-        try:
+    def forward(self) -> tuple[list[Any], ThreadState | None]:
+        """Run the graph; return its results, and the state of the thread after it if it differs."""
+        begin = ThreadState.now()
+        with kept_state(), meta_as_cpu():
             with self.mode:
                 outputs = list(self.module.forward(*self.inputs))
-            is_changed = _state() != state
-        finally:
-            _restore(state)
-        if is_changed:
-            raise NotAhead("a graph that changes the state of the thread")
+            end = ThreadState.now()
         if not all(isinstance(output, flambeau.Tensor) for output in outputs):
             raise NotAhead("a result that is no tensor")
-        return outputs
+        if end.is_inference != begin.is_inference or any(
+            output.is_inference() != begin.is_inference for output in outputs
+        ):
+            raise NotAhead("a graph that enters or leaves inference mode")
+        return outputs, None if end == begin else end
 
     def backward(self, joint: Joint, outputs: list[Any]) -> None:
         ends = [outputs[i] for i in joint.differentiable]
@@ -81,7 +83,8 @@ class _Recorder:
         joint.tangents = [self._placeholder(f"tangent_{i}", t) for i, t in enumerate(tangents)]
         joint.tangent_strides = [tuple(tangent.stride()) for tangent in tangents]
         starts = [tensor for tensor in self.inputs if tensor.requires_grad]
-        with self.mode:
+        with kept_state(), self.mode:
+            flambeau.set_autocast_enabled("cpu", False)  # backward is called outside of the regions
             found = flambeau.autograd.grad(ends, starts, tangents, allow_unused=True)
         by_start = {id(start): gradient for start, gradient in zip(starts, found, strict=True)}
         gradients = [by_start.get(id(tensor)) for tensor in self.inputs]
@@ -99,9 +102,9 @@ def record(module: Any, examples: list[Any]) -> Joint:
     recorder = _Recorder(module, examples)
     versions = [tensor._version for tensor in recorder.inputs]
     was_differentiable = [tensor.requires_grad for tensor in recorder.inputs]
-    outputs = recorder.forward()
+    outputs, end = recorder.forward()
     tracer = recorder.tracer
-    joint = Joint(tracer.graph, recorder.nodes, [tracer.node_of(output) for output in outputs])
+    joint = Joint(tracer.graph, recorder.nodes, [tracer.node_of(output) for output in outputs], end=end)
     joint.forward = sum(1 for _ in tracer.graph.nodes)
     joint.differentiable = [i for i, output in enumerate(outputs) if output.requires_grad]
     if joint.differentiable:
@@ -161,28 +164,3 @@ def _check_sharing(joint: Joint, inputs: list[Any], outputs: list[Any]) -> None:
         if any(storage is other for other in storages):
             raise NotAhead("a result that shares memory with an input or another result")
         storages.append(storage)
-
-
-def _state() -> tuple[Any, ...]:
-    return (
-        flambeau.is_grad_enabled(),
-        flambeau.is_autocast_enabled("cpu"),
-        flambeau.get_autocast_dtype("cpu"),
-        flambeau.is_inference_mode_enabled(),
-    )
-
-
-@contextmanager
-def kept_state() -> Iterator[None]:
-    """Restore the state of the thread that a graph may change."""
-    state = _state()
-    try:
-        yield
-    finally:
-        _restore(state)
-
-
-def _restore(state: tuple[Any, ...]) -> None:
-    flambeau._C._set_grad_enabled(state[0])
-    flambeau.set_autocast_enabled("cpu", state[1])
-    flambeau.set_autocast_dtype("cpu", state[2])

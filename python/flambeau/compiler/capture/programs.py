@@ -15,6 +15,7 @@ from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, 
 from flambeau._dynamo.utils import counters
 from flambeau.compiler import logs
 from flambeau.compiler._stance import set_stance
+from flambeau.compiler.aot.state import ThreadState, kept_state
 from flambeau.compiler.capture import calls, verify
 from flambeau.compiler.capture.binders import binder, signature_of
 from flambeau.compiler.capture.frames import Frame, variables
@@ -221,6 +222,7 @@ class Program:
             return Outcome.FINISHED, run_to_the_end(frames)
         machine = Machine(frames, self.breaks, frozenset(self.changing), has_any_size=self.sizes.has_any_size)
         where = frames[-1].where()
+        begin = ThreadState.now()
         outcome = machine.record()
         if outcome is Outcome.BROKE:
             self._note_break(machine)
@@ -230,7 +232,8 @@ class Program:
         if machine.is_spoiled:
             self._note_break(machine)
         else:
-            self._keep(key, machine, outcome, where)
+            with kept_state(begin):  # the backend sees the state in which its graph will run
+                self._keep(key, machine, outcome, where)
         machine.release_numbers()
         return outcome, machine.result if outcome is Outcome.FINISHED else machine.frames
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.compiler.aot.state import kept_state
 
 
 def is_asked_for() -> bool:
@@ -32,7 +33,8 @@ def verified(graph: Any, compiled: Callable[..., Any], where: str) -> Callable[.
             return compiled(*inputs)
         copies = [_copy(value) for value in inputs]
         state = flambeau.get_rng_state()
-        expected = graph.forward(*copies)
+        with kept_state():
+            expected = graph.forward(*copies)
         after = flambeau.get_rng_state()
         flambeau.set_rng_state(state)
         found = compiled(*inputs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler.aot.examples import on_meta, without_memory
-from flambeau.compiler.aot.joint import kept_state
+from flambeau.compiler.aot.state import kept_state, meta_as_cpu
 from flambeau.compiler.symbolic.numbers import Journal
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
@@ -123,7 +123,7 @@ class Variants:
     def _values(self, inputs: tuple[Any, ...]) -> dict[Node, Any] | None:
         """Return the numbers of the graph for these sizes; None if a fact does not hold for them."""
         try:
-            with kept_state(), flambeau.no_grad(), _WithoutMemory():
+            with kept_state(), meta_as_cpu(), flambeau.no_grad(), _WithoutMemory():
                 values = self._evaluated(inputs)
         except Exception:  # whatever the reason is, the program itself shows it when it is recorded
             self.is_broken = True
