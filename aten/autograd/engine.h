@@ -47,5 +47,7 @@ uint64_t current_pass();
 bool current_pass_reaches(Node& node);
 // Whether it computes some gradients only: `grad`, or backward with inputs.
 bool current_pass_is_filtered();
+// Whether it leaves saved tensors for another pass; true outside of one.
+bool current_pass_keeps_graph();
 
 }  // namespace flambeau::autograd

@@ -24,6 +24,7 @@ thread_local constinit GraphTask* current_task = nullptr;
 uint64_t current_pass() { return current_task ? current_task->id() : 0; }
 bool current_pass_reaches(Node& node) { return current_task && current_task->wants(node); }
 
+bool current_pass_keeps_graph() { return !current_task || current_task->keeps_graph(); }
 bool current_pass_is_filtered() { return current_task && current_task->is_filtered(); }
 
 GraphTask::GraphTask(const BackwardOptions& options)

@@ -25,6 +25,7 @@ class GraphTask {
   bool wants(Node& node);
   uint64_t id() const { return id_; }
   bool is_filtered() const { return filtered_; }
+  bool keeps_graph() const { return options_.retain_graph; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;

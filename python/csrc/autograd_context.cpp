@@ -1,5 +1,6 @@
 // The context of a custom Function's call, the node that runs its backward, and the node that
 // refuses to.
+#include "aten/autograd/engine.h"
 #include "aten/autograd/variable.h"
 #include "aten/autograd/wrappers.h"
 #include "python/csrc/arg_parser.h"
@@ -182,6 +183,18 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     return wrap(tensors);
   });
 }
+// saved_tensors as a list; the context lets go of them unless the pass keeps the graph, so that a
+// long backward can free each of them after its last use.
+PyObject* take_saved(PyObject* self, PyObject*) {
+  const Ref saved(get_saved_tensors(self, nullptr));
+  if (!saved) return nullptr;
+  if (!autograd::current_pass_keeps_graph()) {
+    ContextObject& ctx = context_object(self);
+    ctx.saved_are_released = ctx.saved_are_released || !ctx.saved.empty();
+    ctx.saved.clear();
+  }
+  return PySequence_List(saved.get());
+}
 PyObject* get_needs_input_grad(PyObject* self, void*) {
   PyObject* tuple = context_object(self).needs_input_grad;
   return tuple ? Py_NewRef(tuple) : PyTuple_New(0);
@@ -195,6 +208,7 @@ PyMethodDef methods[] = {
      "Keep tensors for backward, which finds them in ctx.saved_tensors."},
     {"save_for_forward", save_for_forward, METH_VARARGS,
      "Keep tensors for jvp, which finds them in ctx.saved_tensors."},
+    {"_take_saved", take_saved, METH_NOARGS, nullptr},
     {"mark_dirty", mark_dirty, METH_VARARGS, "Say which inputs forward has changed in place."},
     {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS,
      "Say which outputs have no gradient."},

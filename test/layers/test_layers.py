@@ -332,9 +332,10 @@ PACKAGE_ROOMS: dict[str, tuple[str, ...]] = {
 # Packages of flambeau that no module below them imports at import time -> those among them that they import.
 UPPER: dict[str, tuple[str, ...]] = {
     "_dynamo": ("compiler",),
+    "_functorch": ("compiler",),
     "array_api": (),
     "compat": (),
-    "compiler": ("_dynamo", "fx"),
+    "compiler": ("_dynamo", "_functorch", "fx"),
     "distributions": (),
     "fx": (),
     "jit": ("fx",),
@@ -410,7 +411,7 @@ COMPILER_ROOMS = {
     "ir": (),
 }
 # Modules beside the packages that each of them may import: settings and messages.
-COMPILER_BASE = {"_settings", "_stance", "config", "logs"}
+COMPILER_BASE = {"_settings", "_stance", "config", "logs", "trace"}
 
 
 def compiler_room(module: str) -> str:
@@ -452,7 +453,7 @@ def test_private_modules_of_the_package_are_in_rooms():
     package = ROOT / "python" / "flambeau"
     private = {p.stem for p in package.glob("_*.py") if not p.stem.startswith("__")}
     folders = {p.parent.name for p in package.glob("_*/__init__.py")}
-    assert private == set() and folders == {*PACKAGE_ROOMS, "_dynamo", "_logging"}
+    assert private == set() and folders == {*PACKAGE_ROOMS, "_dynamo", "_functorch", "_logging"}
 
 
 def test_an_import_out_of_a_room_would_be_found():

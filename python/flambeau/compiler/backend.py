@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
 from flambeau._dynamo.utils import counters
-from flambeau.compiler import logs
+from flambeau._functorch import config as functorch
+from flambeau.compiler import logs, trace
 from flambeau.compiler.aot.examples import NotAhead
 from flambeau.compiler.aot.function import differentiable, without_gradients
 from flambeau.compiler.aot.joint import Joint, record
@@ -28,45 +30,54 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
     Args:
         graph: a captured `fx.GraphModule`.
         inputs: its example inputs.
-        options: accepted.
+        options: accepted; ``options={"trace": directory}`` writes pages as FLAMBEAU_TRACE does.
     """
+    with trace.page("graph for other sizes", "", trace.directory(functools.partial(fuse, **options))):
+        return _fused(graph, inputs)
+
+
+def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
     run: Callable[..., Any] = graph.forward
     graph.meta[GAIN] = False
     try:
-        joint = record(graph, inputs)
+        with trace.timed("record below autograd"):
+            joint = record(graph, inputs)
     except NotAhead as error:
         counters["fusion"][str(error)] += 1
         return run
     except Exception as error:  # an operator that needs elements, or an error that the program has
         counters["fusion"][f"{type(error).__name__} while the graph was recorded"] += 1
         return run
-    made, writers = _programs(joint, inputs)
+    made, writers, repeated = _programs(joint, inputs)
     groups = sum(len(writer.groups) for writer in writers)
-    graph.meta[GAIN] = any(writer.could_fuse for writer in writers)
-    if groups == 0:
+    graph.meta[GAIN] = repeated > 0 or any(writer.could_fuse for writer in writers)
+    if repeated:
+        counters["fusion"]["operators computed again"] += repeated
+    if groups == 0 and repeated == 0:
         counters["fusion"]["nothing to fuse"] += 1
         return run
     counters["fusion"]["groups"] += groups
     return made if joint.end is None else ending_in(made, joint.end)
 
 
-def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list[Writer]]:
+def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list[Writer], int]:
     if not joint.differentiable:
         joint.graph.output(joint.outputs)
-        remove_dead(joint.graph)
-        merge_equal(joint.graph)
-        forward, writer = program(joint.graph, joint.constants)
+        trace.changed("Graph", joint.graph, remove_dead)
+        trace.changed("Graph", joint.graph, merge_equal)
+        with trace.timed("write the program"):
+            forward, writer = program(joint.graph, joint.constants)
         logs.say("aot_graphs", lambda: f"Forward:\n{joint.graph}")
         requires = any(isinstance(x, flambeau.Tensor) and x.requires_grad for x in inputs)
-        return without_gradients(forward, requires), [writer]
+        return without_gradients(forward, requires), [writer], 0
     logs.say("aot_joint_graph", lambda: f"Forward and backward before the division:\n{joint.graph}")
-    parts = divide(joint)
-    remove_dead(parts.forward)
-    remove_dead(parts.backward)
-    merge_equal(parts.backward)
-    transpose_products(parts.backward)
-    remove_dead(parts.backward)
+    with trace.timed("divide"):
+        parts = divide(joint, functorch.activation_memory_budget)
+    trace.changed("Forward", parts.forward, remove_dead)
+    for change in (remove_dead, merge_equal, transpose_products, remove_dead):
+        trace.changed("Backward", parts.backward, change)
     logs.say("aot_graphs", lambda: f"Forward:\n{parts.forward}\nBackward:\n{parts.backward}")
-    forward, first = program(parts.forward, joint.constants)
-    backward, second = program(parts.backward, joint.constants)
-    return differentiable(joint, parts, forward, backward), [first, second]
+    with trace.timed("write the programs"):
+        forward, first = program(parts.forward, joint.constants)
+        backward, second = program(parts.backward, joint.constants, takes_list=True)
+    return differentiable(joint, parts, forward, backward), [first, second], parts.repeated

@@ -6,6 +6,8 @@ import functools
 import logging
 from collections.abc import Callable
 
+from flambeau.compiler import trace
+
 # Artifact -> the part of the compiler whose logger prints it, by PyTorch's names.
 _PARTS = {
     "graph_breaks": "torch._dynamo",
@@ -15,6 +17,17 @@ _PARTS = {
     "aot_joint_graph": "torch._functorch.aot_autograd",
     "aot_graphs": "torch._functorch.aot_autograd",
     "output_code": "torch._inductor",
+}
+
+# Their titles on the pages of FLAMBEAU_TRACE.
+_TITLES = {
+    "graph_breaks": "Graph break",
+    "recompiles": "Recorded again",
+    "graph_code": trace.CAPTURED,
+    "guards": "Guards",
+    "aot_joint_graph": "Forward and backward below autograd",
+    "aot_graphs": "Forward and backward graphs",
+    "output_code": "Program and groups",
 }
 
 
@@ -32,6 +45,7 @@ def say(artifact: str, text: Callable[[], str]) -> None:
         artifact: the kind, such as "graph_breaks".
         text: returns the text; called only if it is printed.
     """
+    trace.add(_TITLES[artifact], text)
     logger = _logger(artifact)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("%s", text())

@@ -24,7 +24,7 @@ def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
         raise NotAhead("an input of functionalisation")
     if tensor.layout is not flambeau.strided or tensor.is_conj() or tensor.is_neg():
         raise NotAhead("a sparse input or a conjugate view")
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in ("cpu", "meta"):  # operands of branches have no memory
         raise NotAhead(f"an input on {tensor.device}")
     sizes, strides, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
     is_computed = tensor.requires_grad and not tensor.is_leaf and not flambeau.is_inference_mode_enabled()

@@ -20,7 +20,8 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
     Args:
         joint: what was recorded.
         parts: its two graphs.
-        forward, backward: their programs.
+        forward: the program of the first, a function of its inputs.
+        backward: the program of the second, a function of a list, which it empties.
     """
     count = len(joint.outputs)
     plain = [i for i in range(count) if i not in joint.differentiable]
@@ -45,8 +46,9 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, *gradients: Any) -> Any:
-            taken = map(_with_strides, (gradients[i] for i in places), joint.tangent_strides)
-            return tuple(backward(*ctx.saved_tensors, *taken))
+            values = ctx._take_saved()
+            values += map(_with_strides, (gradients[i] for i in places), joint.tangent_strides)
+            return tuple(backward(values))
 
     apply: Callable[..., Any] = CompiledFunction.apply
     return apply

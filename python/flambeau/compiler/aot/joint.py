@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import flambeau
+from flambeau.compiler.aot.branches import BranchRunner, has_branches
 from flambeau.compiler.aot.examples import NotAhead, on_meta, without_memory
 from flambeau.compiler.aot.state import ThreadState, kept_state, meta_as_cpu
 from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
@@ -58,12 +59,17 @@ class _Recorder:
         self.tracer.assign(tensor, node)
         return node
 
+    def _run(self) -> Any:
+        if has_branches(self.module):
+            return BranchRunner(self.module, self.tracer, record).run(*self.inputs)
+        return self.module.forward(*self.inputs)
+
     def forward(self) -> tuple[list[Any], ThreadState | None]:
         """Run the graph; return its results, and the state of the thread after it if it differs."""
         begin = ThreadState.now()
         with kept_state(), meta_as_cpu():
             with self.mode:
-                outputs = list(self.module.forward(*self.inputs))
+                outputs = list(self._run())
             end = ThreadState.now()
         if not all(isinstance(output, flambeau.Tensor) for output in outputs):
             raise NotAhead("a result that is no tensor")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flambeau.compiler.aot.cut import Forward, chosen, solver
 from flambeau.compiler.aot.joint import Joint
 from flambeau.compiler.ir.dependences import is_random, written
 from flambeau.fx.graph import Graph
@@ -20,18 +21,25 @@ class Parts:
         backward: takes the saved values, then the outputs' gradients; returns those of the inputs.
         saved: the number of saved values.
         saved_inputs: places of the inputs among the saved values, which come first.
+        repeated: the number of forward operators that backward computes again.
     """
 
     forward: Graph
     backward: Graph
     saved: int
     saved_inputs: list[int]
+    repeated: int = 0
 
 
-def divide(joint: Joint) -> Parts:
+def divide(joint: Joint, budget: float = 1.0) -> Parts:
     """Divide a joint graph where its backward operators begin.
 
-    What forward computed and backward reads is saved, as autograd does.
+    What forward computed and backward reads is saved, as autograd does, or computed again where that is cheap
+    and saves memory (`cut`).
+
+    Args:
+        joint: the recorded graph.
+        budget: how much memory saved values may take, from 0 (the least) to 1.
     """
     nodes = list(joint.graph.nodes)
     tangents = set(joint.tangents)
@@ -41,14 +49,55 @@ def divide(joint: Joint) -> Parts:
     made = {*first, *joint.inputs}
     ends = {n for n in joint.gradients if n is not None}
     read = {n for node in second for n in node.all_input_nodes} | ends
-    saved_inputs = [i for i, node in enumerate(joint.inputs) if node in read]
-    saved = [n for n in first if n in read and n.op != "get_attr"]
+    assert read <= made | tangents | set(second), "divide: backward reads a value that nobody computes"
+    kept, again = _kept(joint, first, second, read, budget)
+    saved_inputs = [i for i, node in enumerate(joint.inputs) if node in kept]
+    saved = [n for n in first if n in kept]
     everything = [joint.inputs[i] for i in saved_inputs] + saved
     forward = _graph(joint.inputs, first, [*joint.outputs, *saved])
+    read = read | {n for node in again for n in node.all_input_nodes}
     attributes = [n for n in first if n.op == "get_attr" and n in read]
-    backward = _graph([*everything, *joint.tangents], [*attributes, *second], joint.gradients)
-    assert read <= made | tangents | set(second), "divide: backward reads a value that nobody computes"
-    return Parts(forward, backward, len(everything), saved_inputs)
+    backward = [*attributes, *_with_repeated(second, again)]
+    return Parts(
+        forward,
+        _graph([*everything, *joint.tangents], backward, joint.gradients),
+        len(everything),
+        saved_inputs,
+        len(again),
+    )
+
+
+def _kept(
+    joint: Joint, first: list[Node], second: list[Node], read: set[Node], budget: float
+) -> tuple[set[Node], list[Node]]:
+    """Return what forward saves, and the forward operators that backward repeats."""
+    saved = [n for n in (*joint.inputs, *first) if n in read and n.op != "get_attr"]
+    forward = Forward(joint.inputs, first, joint.outputs, saved, second)
+    if solver() is None or not (forward.could_gain() or budget < 1):
+        return set(saved), []
+    kept = chosen(forward, budget)
+    return set(kept), forward.repeated(kept)
+
+
+def _with_repeated(second: list[Node], again: list[Node]) -> list[Node]:
+    """Put each repeated operator before the first one that reads its result, to free it early."""
+    waiting, order = set(again), list[Node]()
+
+    def put(node: Node) -> None:
+        needed, stack = list[Node](), [n for n in node.all_input_nodes if n in waiting]
+        while stack:
+            n = stack.pop()
+            if n in waiting:
+                waiting.discard(n)
+                needed.append(n)
+                stack += n.all_input_nodes
+        order.extend(sorted(needed, key=place.__getitem__))
+
+    place = {node: i for i, node in enumerate(again)}
+    for node in second:
+        put(node)
+        order.append(node)
+    return [*order, *(node for node in again if node in waiting)]
 
 
 def _needed(nodes: list[Node], ends: list[Node]) -> list[Node]:

@@ -13,7 +13,7 @@ from flambeau._dynamo import config
 from flambeau._dynamo.eval_frame import is_dynamo_supported
 from flambeau._dynamo.exc import BackendCompilerFailed, RecompileLimitExceeded, Unsupported
 from flambeau._dynamo.utils import counters
-from flambeau.compiler import logs
+from flambeau.compiler import logs, trace
 from flambeau.compiler._stance import set_stance
 from flambeau.compiler.aot.state import ThreadState, kept_state
 from flambeau.compiler.capture import calls, verify
@@ -233,9 +233,17 @@ class Program:
             self._note_break(machine)
         else:
             with kept_state(begin):  # the backend sees the state in which its graph will run
-                self._keep(key, machine, outcome, where)
+                self._keep_shown(key, machine, outcome, where)
         machine.release_numbers()
         return outcome, machine.result if outcome is Outcome.FINISHED else machine.frames
+
+    def _keep_shown(self, key: Key, machine: Machine, outcome: Outcome, where: str) -> None:
+        with trace.page(self.function.__qualname__, where, trace.directory(self.backend)) as page:
+            if page is not None:
+                if outcome is Outcome.BROKE:
+                    page.reason = f"{machine.reason}\n{machine.where() if machine.frames else ''}"
+                page.show_code(self.function.__code__, page.reason.rpartition("\n")[2])
+            self._keep(key, machine, outcome, where)
 
     def _keep(self, key: Key, machine: Machine, outcome: Outcome, where: str) -> None:
         try:

@@ -12,6 +12,7 @@ from flambeau.compiler import logs
 from flambeau.compiler.ir.dependences import Dependences, overload_of
 from flambeau.compiler.passes.fusion import Group, groups_of, pays
 from flambeau.fx.graph import Graph
+from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_arg
 
 Step = Node | Group
@@ -78,25 +79,39 @@ class Writer:
     Args:
         graph: the graph; its output is a list or tuple of nodes and None.
         constants: tensors of its ``get_attr`` nodes, by target.
+        takes_list: whether the program takes its inputs as one list, which it empties, so that it alone
+            keeps them alive and can free each after its last use.
     """
 
-    def __init__(self, graph: Graph, constants: dict[str, Any]) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, constants: dict[str, Any], takes_list: bool = False) -> None:
+        self.graph, self.takes_list = graph, takes_list
         self.names: dict[str, Any] = {}  # the globals of the program
         self.lines: list[str] = []
         self.groups: list[Group] = []
+        self.parts: list[Writer] = []  # of branches
         self.could_fuse = False  # at other sizes
         for node in graph.nodes:
             if node.op == "get_attr":
-                self.names[node.name] = constants[str(node.target)]
+                value = constants[str(node.target)]
+                if isinstance(value, GraphModule):  # a branch
+                    value = self._part(value)
+                self.names[node.name] = value
+
+    def _part(self, module: GraphModule) -> Callable[..., list[Any]]:
+        names = [str(node.target) for node in module.graph.nodes if node.op == "get_attr"]
+        held = {name: getattr(module, name) for name in names}
+        run, writer = program(module.graph, held)
+        self.parts.append(writer)
+        return run
 
     def write(self) -> str:
         """Return the program's text."""
         dependences = Dependences(self.graph)
         found = groups_of(self.graph, dependences)
-        self.could_fuse = bool(found)
-        self.groups = [group for group in found if pays(group)]
-        order = schedule(self.graph, dependences, self.groups)
+        self.could_fuse = bool(found) or any(part.could_fuse for part in self.parts)
+        own = [group for group in found if pays(group)]
+        self.groups = own + [group for part in self.parts for group in part.groups]
+        order = schedule(self.graph, dependences, own)
         ending = self._ending()
         last: dict[Node, int] = {}
         for i, step in enumerate(order):
@@ -113,7 +128,13 @@ class Writer:
             if done or unused:
                 self.lines.append(f"del {', '.join([*done, *unused])}")
         inputs = [node.name for node in self.graph.nodes if node.op == "placeholder"]
-        body = "".join(f"    {line}\n" for line in [*self.lines, ending])
+        lines = [*self.lines, ending]
+        if self.takes_list:
+            unused = [node.name for node in made if node.op == "placeholder" and node not in {*last, *kept}]
+            freed = [f"del {', '.join(sorted(unused))}"] if unused else []
+            lines = [f"[{', '.join(inputs)}] = values", "values.clear()", *freed, *lines]
+            inputs = ["values"]
+        body = "".join(f"    {line}\n" for line in lines)
         return f"def program({', '.join(inputs)}):\n{body}"
 
     def described(self, text: str) -> str:
@@ -168,9 +189,11 @@ def direct(node: Node) -> Callable[..., Any]:
     return found if found is not None and not overload._schema.is_mutable else overload
 
 
-def program(graph: Graph, constants: dict[str, Any]) -> tuple[Callable[..., list[Any]], Writer]:
+def program(
+    graph: Graph, constants: dict[str, Any], takes_list: bool = False
+) -> tuple[Callable[..., list[Any]], Writer]:
     """Return the function of a graph and what wrote it."""
-    writer = Writer(graph, constants)
+    writer = Writer(graph, constants, takes_list)
     text = writer.write()
     logs.say("output_code", lambda: writer.described(text))
     names = dict(writer.names)

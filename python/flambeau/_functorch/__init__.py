@@ -1,0 +1,1 @@
+"""Settings of ahead-of-time autograd, by PyTorch's names."""

@@ -1,0 +1,207 @@
+"""Which values forward saves for backward: a minimum cut between what is kept and what backward reads.
+
+Each value of forward is a pair of vertices, joined by an edge with the size of the value in memory. An edge
+without a limit leads from a value to each result that backward may compute from it again. The edges of the
+minimum cut are the values to save. Backward computes what it needs beyond them once more.
+
+A value that the program can write to after forward (an input, a result) is saved only if autograd would save
+it too, because autograd then refuses to use it after a write. Random numbers are never drawn again.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import flambeau
+from flambeau.compiler.ir.dependences import is_random, overload_of, written
+from flambeau.fx.node import Node
+
+_LEAST_ELEMENTS = 4096  # smaller results cost more calls than memory
+
+
+def solver() -> Callable[..., Any] | None:
+    """Return SciPy's maximum flow; None where SciPy is not installed."""
+    try:
+        from scipy.sparse.csgraph import maximum_flow
+    except ImportError:
+        return None
+    found: Callable[..., Any] = maximum_flow
+    return found
+
+
+def size_of(node: Node) -> int:
+    """Return the bytes of memory that a node's value keeps alive."""
+    value = node.meta.get("val")
+    return 0 if value is None else max(int(value.untyped_storage().nbytes()), 1)
+
+
+class Forward:
+    """The forward half of a joint graph, as the cut sees it.
+
+    Args:
+        inputs: the graph's inputs.
+        calls: its operators, in order.
+        outputs: what it returns.
+        saved: what backward reads.
+        others: the operators of backward, which may write too.
+    """
+
+    def __init__(
+        self,
+        inputs: list[Node],
+        calls: list[Node],
+        outputs: list[Node],
+        saved: list[Node],
+        others: list[Node],
+    ) -> None:
+        self.inputs, self.saved = inputs, saved
+        self.calls = [node for node in calls if node.op == "call_function"]
+        self._kept: list[Any] = []  # storages; held, so that an id stays one storage's
+        self._outside = {self._storage(node) for node in (*inputs, *outputs)}
+        self._written = {self._storage(n) for node in (*calls, *others) for n in written(node)}
+        # Inputs may share memory with each other.
+        own = {self._storage(node) for node in inputs}
+        self._written |= own if self._written & own else set()
+        self.cheap = {node for node in self.calls if self._is_cheap(node)}
+
+    def _storage(self, node: Node) -> int:
+        value = node.meta.get("val")
+        if value is None:
+            return id(node)
+        self._kept.append(value.untyped_storage())
+        return id(self._kept[-1])
+
+    def is_repeatable(self, node: Node) -> bool:
+        """Whether a second call of a node gives the same value."""
+        if node.target is not operator.getitem and (overload_of(node) is None or is_random(node)):
+            return False
+        memory = {self._storage(n) for n in (node, *node.all_input_nodes)}
+        return not written(node) and not memory & self._written
+
+    def _is_view(self, node: Node) -> bool:
+        return self._storage(node) in {self._storage(n) for n in node.all_input_nodes}
+
+    def _is_cheap(self, node: Node) -> bool:
+        value = node.meta.get("val")
+        if value is None or node.target is operator.getitem or not self.is_repeatable(node):
+            return False
+        facts = flambeau._C._operator_facts(overload_of(node)._entry)
+        is_pointwise = facts is not None and facts[0]
+        return self._is_view(node) or (is_pointwise and value.numel() >= _LEAST_ELEMENTS)
+
+    def may_be_saved(self, node: Node) -> bool:
+        """Whether a value can be kept without the program being able to change it unnoticed."""
+        return node in self.saved or (
+            node.meta.get("val") is not None and self._storage(node) not in self._outside
+        )
+
+    def could_gain(self) -> bool:
+        """Whether something that is saved now can be computed again instead."""
+        return any(node in self.cheap and size_of(node) > 0 for node in self.saved)
+
+    def cut(self, again: Collection[Node]) -> list[Node]:
+        """Return the values to save if the nodes `again` may be computed twice.
+
+        Args:
+            again: operators of forward.
+        """
+        nodes = [*self.inputs, *self.calls]
+        place = {node: i for i, node in enumerate(nodes)}
+        source, sink = 2 * len(nodes), 2 * len(nodes) + 1
+        sizes = {node: size_of(node) for node in nodes if self.may_be_saved(node)}
+        unit = max(1, sum(sizes.values()) >> 28)  # the solver counts in 32 bits
+        sizes = {node: 0 if self._is_parameter(node) else 1 + size // unit for node, size in sizes.items()}
+        endless = sum(sizes.values()) + 1
+        edges: dict[tuple[int, int], int] = {}
+        for node in nodes:
+            into, out = 2 * place[node], 2 * place[node] + 1
+            edges[into, out] = sizes.get(node, endless)
+            if node not in again:
+                edges[source, into] = endless
+            if node in self.saved:
+                edges[out, sink] = endless
+            edges.update({(out, 2 * place[u]): endless for u in node.users if u in place and u in again})
+        reached = _reachable(edges, source, sink)
+        return [n for n in nodes if 2 * place[n] in reached and 2 * place[n] + 1 not in reached]
+
+    def _is_parameter(self, node: Node) -> bool:
+        """Whether the program keeps a value alive anyway: a leaf that requires a gradient."""
+        value = node.meta.get("val")
+        return node in self.inputs and value is not None and value.requires_grad and value.is_leaf
+
+    def repeated(self, saved: Iterable[Node]) -> list[Node]:
+        """Return the operators that backward must repeat if it finds `saved`, in order."""
+        known = {*saved, *self.inputs}
+        waiting = [node for node in self.saved if node not in known]
+        found: set[Node] = set()
+        while waiting:
+            node = waiting.pop()
+            if node in known or node in found or node.op == "get_attr":
+                continue
+            found.add(node)
+            waiting += node.all_input_nodes
+        return [node for node in self.calls if node in found]
+
+    def cost(self, node: Node) -> float:
+        """Return an estimate of the operations that one call needs."""
+        value, overload = node.meta.get("val"), overload_of(node)
+        from flambeau.utils.flop_counter import flop_registry
+
+        formula = flop_registry.get(getattr(overload, "overloadpacket", None)) if overload else None
+        if formula is not None and value is not None:
+            args = [a.meta.get("val") if isinstance(a, Node) else a for a in node.args]
+            return float(formula(*args, out_val=value))
+        return float(sum(size_of(n) for n in (node, *node.all_input_nodes)))
+
+
+def _reachable(edges: dict[tuple[int, int], int], source: int, sink: int) -> set[int]:
+    """The vertices that a source reaches in what a maximum flow leaves."""
+    import numpy as np
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import breadth_first_order
+
+    flow = solver()
+    assert flow is not None, "cut: expected SciPy"
+    rows, columns = zip(*edges, strict=True)
+    shape = (sink + 1, sink + 1)
+    capacity = csr_matrix((np.array(list(edges.values()), dtype=np.int32), (rows, columns)), shape)
+    left = capacity - flow(capacity, source, sink).flow
+    left.data[left.data < 0] = 0
+    left.eliminate_zeros()
+    return set(map(int, breadth_first_order(left, source, return_predecessors=False)))
+
+
+def chosen(forward: Forward, budget: float) -> list[Node]:
+    """Return the values to save under a budget.
+
+    Args:
+        forward: the graph.
+        budget: 1: operators on single elements and views are computed again. 0: everything that can be.
+            Between: products and other operators too, the cheapest for their memory first, until what is
+            saved lies this far between the two.
+    """
+    first = forward.cut(forward.cheap)
+    if budget >= 1:
+        return first
+    every = {node for node in forward.calls if forward.is_repeatable(node)}
+    least = forward.cut(every)
+    goal = _total(least) + budget * (_total(first) - _total(least))
+    if budget <= 0:
+        return least
+    again, saved = set(forward.cheap), first
+    while _total(saved) > goal:
+        costly = [node for node in saved if node in every and node not in again]
+        if not costly:
+            return least
+        best = min(costly, key=lambda node: forward.cost(node) / max(size_of(node), 1))
+        again.add(best)
+        if best.target is operator.getitem:
+            again.update(n for n in best.all_input_nodes if n in every)
+        saved = forward.cut(again)
+    return saved
+
+
+def _total(saved: list[Node]) -> int:
+    return sum(size_of(node) for node in saved if node.op != "placeholder")
