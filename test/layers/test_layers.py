@@ -332,7 +332,7 @@ PACKAGE_ROOMS: dict[str, tuple[str, ...]] = {
 # Packages of flambeau that no module below them imports at import time -> those among them that they import.
 UPPER: dict[str, tuple[str, ...]] = {
     "_dynamo": ("compiler",),
-    "_functorch": ("compiler",),
+    "_functorch": ("compiler", "fx"),
     "array_api": (),
     "compat": (),
     "compiler": ("_dynamo", "_functorch", "fx"),
