@@ -179,6 +179,37 @@ class _KinetoProfile:
         if profiler._recording is not None:
             write_page(profiler._recording, path)
 
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Write which blocks of memory lived when, and what the largest total consists of.
+
+        A page (``.html``) draws each block as a band, marks the peak and lists what was allocated then, by
+        operator and, with `with_stack`, by callers. ``.raw.json`` has a row (time in ns, action, bytes,
+        category) for each allocation (1) and release (3). Other names get times, and bytes by category for
+        each of them. Both are compressed if the name ends in ``.gz``. Blocks that were allocated before the
+        profile count in totals only, for as long as it lasts.
+        Categories are not known, so that all bytes are in the first.
+
+        Args:
+            path: of the file, which is replaced.
+            device: "cpu", as memory of other devices is not recorded. Default: "cpu".
+        Raises: ValueError if the profile was made without `profile_memory`, or for another device.
+
+        Example:
+            >>> with flambeau.profiler.profile(profile_memory=True) as p:
+            ...     _ = flambeau.ones(1000).exp()
+            >>> p.export_memory_timeline("/tmp/memory.html")
+        """
+        from flambeau.profiler._memory_page import write_memory
+
+        if not self.profile_memory:
+            raise ValueError("export_memory_timeline: expected a profile with profile_memory=True, got False")
+        if device not in (None, "cpu"):
+            raise ValueError(f"export_memory_timeline: expected device 'cpu', got {device!r}")
+        profiler = self._made("exporting memory")
+        profiler._finished()
+        if profiler._recording is not None:
+            write_memory(profiler._recording, path)
+
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write stacks with the sum of a metric; see `EventList.export_stacks`."""
         self._made("exporting stacks").export_stacks(path, metric)
