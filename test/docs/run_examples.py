@@ -14,7 +14,7 @@ def failures(names: dict[str, object], texts: dict[str, str]) -> dict[str, str]:
     runner = doctest.DocTestRunner(verbose=False)
     found = {}
     for name, text in texts.items():
-        test = doctest.DocTestParser().get_doctest(text, dict(names), name, None, 0)
+        test = doctest.DocTestParser().get_doctest(text, {"__name__": "examples", **names}, name, None, 0)
         report = io.StringIO()
         with warnings.catch_warnings(), contextlib.redirect_stdout(report):
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Docstrings of the public packages are complete, and what they say of signatures and errors is true.
+"""Docstrings of the public packages are complete, and agree with signatures and errors.
 
 To add a package, add its name to PACKAGES. The rules are the functions `*_faults`.
 """
@@ -42,7 +42,8 @@ VERBS = frozenset(
     Compare Compile Compute Convert Copy Count Create Decorate Define Delete Divide Draw Drop Encode
     Enter Evaluate Exchange Extend Fill Find Flatten Free Fuse Gather Give Infer Interpolate Invert Join
     Keep Leave Limit Load Look Make Mark Measure Move Multiply Normalize Override Pack Pad
-    Place Pool Project Prune Put Raise Read Rearrange Refuse Register Release Remove Replace Replicate Report
+    Place Pool Project Prune Put Raise Read Rearrange Record
+    Refuse Register Release Remove Replace Replicate Report
     Resize Restore Return Run Sample Say Scale Scatter Select Set Shift Shrink Shuffle Skip Slide
     Split Square Stack Start Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack
     Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
@@ -67,7 +68,7 @@ FROM_PAPERS = frozenset(
     HuberLoss SmoothL1Loss TripletMarginLoss PixelShuffle ChannelShuffle FractionalMaxPool2d
     FractionalMaxPool3d KLDivLoss""".split()
 )
-# PyTorch runs these on devices other than the CPU alone, asks on the terminal, or needs a file.
+# PyTorch runs these only on devices other than the CPU, asks on the terminal, or needs a file.
 NOT_IN_PYTORCH = (
     "nn.parallel.",
     "accelerator.",  # its examples show the errors of a build without devices
@@ -77,9 +78,10 @@ NOT_IN_PYTORCH = (
     "autograd.profiler.load_nvprof",
     "autograd.profiler.parse_nvprof_trace",
 )
-# Classes that hold or describe layers and compute nothing, so that they have no shapes.
+# Classes that hold or describe layers or programs and compute nothing, so that they have no shapes.
 WITHOUT_SHAPE = frozenset(
-    "Module Sequential ModuleList ModuleDict ParameterList ParameterDict ParametrizationList".split()
+    "Module Sequential ModuleList ModuleDict ParameterList ParameterDict ParametrizationList "
+    "ScriptModule RecursiveScriptModule TopLevelTracedModule TracedModule".split()
 )
 
 
@@ -116,6 +118,7 @@ OTHER_PACKAGES = (
     "masked",
     "signal.windows",
     "fx",
+    "jit",
     "accelerator",
     "cpu",
     "cuda",

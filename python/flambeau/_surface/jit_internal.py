@@ -33,21 +33,42 @@ class FunctionModifiers:
 
 
 def is_scripting() -> bool:
-    """Whether a scripted function or module is running."""
+    """Tell whether a scripted function or module is running in this thread.
+
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.jit.is_scripting()
+        False
+    """
     return getattr(_state, "scripting", 0) > 0
 
 
 def is_tracing() -> bool:
-    """Whether `jit.trace` is recording in this thread."""
+    """Tell whether `jit.trace` is recording in this thread.
+
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.jit.is_tracing()
+        False
+        >>> states = []
+        >>> def step(x):
+        ...     states.append(flambeau.jit.is_tracing())
+        ...     return x + 1
+        >>> traced = flambeau.jit.trace(step, flambeau.ones(1))
+        >>> states[0]
+        True
+    """
     return getattr(_state, "tracing", 0) > 0
 
 
 @contextmanager
 def running(kind: str, value: int | None = None) -> Iterator[None]:
-    """Within the block, `is_scripting` ("scripting") or `is_tracing` ("tracing") holds.
+    """Make `is_scripting` ("scripting") or `is_tracing` ("tracing") True within a block.
 
     Args:
-        kind: which of them.
+        kind: which of the two.
         value: 0 makes it False within the block, as in ignored functions.
     """
     before = getattr(_state, kind, 0)
@@ -69,21 +90,71 @@ def _outside(fn: _F, modifier: str) -> _F:
 
 
 def export(fn: _F) -> _F:
-    """Keep a method in a scripted module even if `forward` does not call it."""
+    """Keep a method in the files of a scripted module, even if `forward` does not call it.
+
+    Args:
+        fn: the method.
+    Returns: the method itself, marked.
+    See also: jit.ignore, jit.unused
+
+    Example:
+        >>> class Both(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 1
+        ...     @flambeau.jit.export
+        ...     def back(self, x):
+        ...         return x - 1
+        >>> flambeau.jit.script(Both()).back(flambeau.ones(1))
+        tensor([0.])
+    """
     return _outside(fn, FunctionModifiers.EXPORT)
 
 
 def unused(fn: _F) -> _F:
-    """Keep a method out of scripted modules: calling it there raises."""
+    """Keep a method out of scripted modules, where a call of it raises an error.
+
+    Args:
+        fn: the method.
+    Returns: the method itself, marked; unscripted modules run it as usual.
+    See also: jit.ignore, jit.export
+
+    Example:
+        >>> class Partial(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 1
+        ...     @flambeau.jit.unused
+        ...     def debug(self, x):
+        ...         return x.tolist()
+        >>> Partial().debug(flambeau.ones(1))
+        [1.0]
+        >>> flambeau.jit.script(Partial())(flambeau.ones(1))
+        tensor([2.])
+    """
     return _outside(fn, FunctionModifiers.UNUSED)
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Leave a method as plain Python: it runs in a scripted module, which then cannot be saved.
+    """Leave a method as plain Python: a scripted module runs it, with `is_scripting()` False.
 
     Args:
-        drop: keep it out of the scripted module instead, as `unused` does.
-        kwargs: ``drop_on_export``, accepted for compatibility.
+        drop: the method, where the decorator is written without parentheses; or whether to keep the method
+            out of scripted modules, as `unused` does. Default: False.
+        **kwargs: ``drop_on_export=True`` has the effect of ``drop=True``.
+    Returns: the method itself, marked; or a decorator that marks it.
+    Raises: RuntimeError if `drop` is neither a bool nor a function.
+    See also: jit.unused, jit.export
+
+    Example:
+        >>> class Logged(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         self.log("forward")
+        ...         return x + 1
+        ...     @flambeau.jit.ignore
+        ...     def log(self, text: str) -> None:
+        ...         print(text)
+        >>> flambeau.jit.script(Logged())(flambeau.ones(1))
+        forward
+        tensor([2.])
     """
     if callable(drop):
         return _outside(drop, FunctionModifiers.IGNORE)
@@ -172,28 +243,66 @@ def _clear_fn_overloads(qual_name: str) -> None:
 
 
 def interface(obj: _T) -> _T:
-    """Mark a class as an interface, which lists the methods that a submodule must have."""
+    """Mark a class as an interface, which lists the methods that a submodule must have.
+
+    Args:
+        obj: the class.
+    Returns: the class itself; flambeau checks nothing, because programs run as Python.
+
+    Example:
+        >>> @flambeau.jit.interface
+        ... class Layer(flambeau.nn.Module):
+        ...     def forward(self, x: flambeau.Tensor) -> flambeau.Tensor:
+        ...         pass
+        >>> Layer.__name__
+        'Layer'
+    """
     obj.__torch_script_interface__ = True  # type: ignore[attr-defined]
     return obj
 
 
 def annotate(the_type: Any, the_value: _T) -> _T:
-    """Return the value unchanged; the type is documentation only."""
+    """Return a value unchanged; its type is documentation for the reader.
+
+    Args:
+        the_type: the type of the value.
+        the_value: the value.
+    Returns: `the_value`.
+
+    Example:
+        >>> flambeau.jit.annotate(list[int], [1, 2])
+        [1, 2]
+    """
     return the_value
 
 
 class Attribute(typing.NamedTuple):
-    """A value and its type, for ScriptModules."""
+    """Value with its type, for the attributes of a ScriptModule.
+
+    Args:
+        value: the value.
+        type: its type.
+
+    Example:
+        >>> flambeau.jit.Attribute(3, int).value
+        3
+    """
 
     value: Any
     type: Any
 
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
-    """Whether a value is of a type, containers of given elements included.
+    """Tell whether a value has a type; the elements of containers are checked as well.
 
-    >>> isinstance_([1, 2], list[int]), isinstance_([1, 2], list[str])
-    (True, False)
+    Args:
+        obj: the value.
+        target_type: a type, a container type such as ``list[int]``, a union, or a tuple of types.
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.jit.isinstance([1, 2], list[int]), flambeau.jit.isinstance([1, 2], list[str])
+        (True, False)
     """
     if builtins.isinstance(target_type, tuple):
         return any(isinstance_(obj, one) for one in target_type)

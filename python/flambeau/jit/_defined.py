@@ -12,9 +12,9 @@ import flambeau
 
 
 def methods_of(src: str, around: Mapping[str, Any]) -> dict[str, FunctionType]:
-    """Return the functions that a text defines, which find other names in `around`, and torch anyway.
+    """Return the functions that a text defines; they can use torch, Tensor and the names in `around`.
 
-    Raises: RuntimeError for what is no Python, or something else than functions.
+    Raises: RuntimeError if the text is not Python, or contains anything except functions.
     """
     try:
         tree = ast.parse(textwrap.dedent(src))

@@ -10,19 +10,45 @@ _settings: dict[str, Any] = {"onednn": False, "strategy": [("STATIC", 2), ("DYNA
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Remember whether oneDNN is to fuse operators; nothing is fused."""
+    """Store whether oneDNN may fuse operators; the setting has no effect, because nothing is fused.
+
+    Args:
+        enabled: what `onednn_fusion_enabled` returns from now on.
+    Returns: None.
+
+    Example:
+        >>> flambeau.jit.enable_onednn_fusion(True)
+        >>> flambeau.jit.onednn_fusion_enabled()
+        True
+        >>> flambeau.jit.enable_onednn_fusion(False)
+    """
     _settings["onednn"] = enabled
 
 
 def onednn_fusion_enabled() -> bool:
-    """Return what `enable_onednn_fusion` was told."""
+    """Return the setting that `enable_onednn_fusion` stored.
+
+    Returns: a bool; initially False.
+
+    Example:
+        >>> flambeau.jit.onednn_fusion_enabled()
+        False
+    """
     return bool(_settings["onednn"])
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Remember how often to specialise on sizes, and return what was remembered; nothing is fused.
+    """Store how often a fuser may specialise on sizes; the setting has no effect, because nothing is fused.
 
-    Raises: RuntimeError for another kind than "STATIC" and "DYNAMIC".
+    Args:
+        strategy: pairs of a kind, "STATIC" or "DYNAMIC", and a count.
+    Returns: the strategy that was stored before.
+    Raises: RuntimeError for any other kind.
+
+    Example:
+        >>> before = flambeau.jit.set_fusion_strategy([("DYNAMIC", 3)])
+        >>> flambeau.jit.set_fusion_strategy(before)
+        [('DYNAMIC', 3)]
     """
     for kind, _ in strategy:
         if kind not in ("STATIC", "DYNAMIC"):
@@ -34,15 +60,33 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Do nothing: there are no optimisations to switch."""
+    """Run a block; the argument has no effect, because programs are not optimised.
+
+    Args:
+        should_optimize: accepted for compatibility.
+    Returns: a context manager.
+
+    Example:
+        >>> with flambeau.jit.optimized_execution(False):
+        ...     flambeau.ones(1) + 1
+        tensor([2.])
+    """
     yield
 
 
 @contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """Check the name of a fuser and ignore it: nothing fuses operators.
+    """Check the name of a fuser and run a block; nothing is fused.
 
-    Raises: ValueError for an unknown name.
+    Args:
+        name: "fuser0", "fuser1", "fuser2" or "fuser3".
+    Returns: a context manager.
+    Raises: ValueError for any other name, when the block is entered.
+
+    Example:
+        >>> with flambeau.jit.fuser("fuser1"):
+        ...     flambeau.ones(1) + 1
+        tensor([2.])
     """
     if name not in ("fuser0", "fuser1", "fuser2", "fuser3"):
         raise ValueError(
@@ -52,7 +96,16 @@ def fuser(name: str) -> Iterator[None]:
 
 
 class strict_fusion:
-    """Do nothing: in a compiled program, all operators of the block would have to be fused."""
+    """Context manager without effect.
+
+    In PyTorch, a compiled program fails if an operator in the block is not fused. Here programs run as
+    Python, and nothing is fused.
+
+    Example:
+        >>> with flambeau.jit.strict_fusion():
+        ...     flambeau.ones(1) + 1
+        tensor([2.])
+    """
 
     def __enter__(self) -> None:
         return None
@@ -62,4 +115,11 @@ class strict_fusion:
 
 
 def last_executed_optimized_graph() -> None:
-    """Return None: there is no optimiser that could have run a graph."""
+    """Return None, because no optimiser runs graphs.
+
+    Returns: None.
+
+    Example:
+        >>> print(flambeau.jit.last_executed_optimized_graph())
+        None
+    """

@@ -22,7 +22,18 @@ from flambeau.nn import Module
 
 
 class TracerWarning(Warning):
-    """A program depends on the example values in a way that the trace cannot record."""
+    """Category of the warning that a trace keeps a value of the example as a constant.
+
+    The program depends on the example in a way that a trace cannot record, such as a branch on an element.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     traced = flambeau.jit.trace(lambda x: x + 1 if x.sum() > 0 else x, flambeau.ones(1))
+        >>> any(issubclass(one.category, flambeau.jit.TracerWarning) for one in caught)
+        True
+    """
 
 
 class ValueProxy(Proxy):

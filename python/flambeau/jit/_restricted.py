@@ -2,8 +2,8 @@
 
 Source from a file is parsed and checked before any of it runs: no imports, no names with two underscores, no
 attributes that lead to files, frames or memory. It sees a few builtins, and packages through windows that
-show operators, layers and numbers. This keeps a file from doing harm by accident or by simple means. It is no
-prison: load files only from those you trust.
+show operators, layers and numbers. The restrictions prevent accidents and simple attacks but are not a
+sandbox: load only files that you trust.
 """
 
 from __future__ import annotations

@@ -22,7 +22,21 @@ _classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
 
 
 class Error(RuntimeError):
-    """The exception that scripted code raises."""
+    """Exception for calls that a scripted module does not allow, such as those of methods marked as unused.
+
+    Example:
+        >>> class Partial(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         return self.missing(x)
+        ...     @flambeau.jit.unused
+        ...     def missing(self, x):
+        ...         return x
+        >>> try:
+        ...     flambeau.jit.script(Partial())(flambeau.ones(1))
+        ... except flambeau.jit.Error:
+        ...     print("unused")
+        unused
+    """
 
 
 def _traced(program: Any) -> Any:
@@ -121,7 +135,18 @@ class _Shown:
 
 
 class ScriptModule(_Shown, Module):
-    """The base of scripted, traced and loaded modules; can be subclassed as Module can."""
+    """Base class of scripted, traced and loaded modules; programs can subclass it like `nn.Module`.
+
+    Its attributes `graph` and `code` show the program, `save` writes it to a file, and `define` adds methods.
+
+    Example:
+        >>> class Scale(flambeau.jit.ScriptModule):
+        ...     @flambeau.jit.script_method
+        ...     def forward(self, x):
+        ...         return 2 * x
+        >>> Scale()(flambeau.ones(2))
+        tensor([2., 2.])
+    """
 
     _original_name: str | None = None
     _original_class: type | None = None
@@ -137,7 +162,7 @@ class ScriptModule(_Shown, Module):
     def define(self, src: str) -> None:
         """Add methods that are written in `src`, as this module's own.
 
-        Raises: RuntimeError for what is no Python, or something else than functions.
+        Raises: RuntimeError if the text is not Python, or contains anything except functions.
         """
         from flambeau.jit._defined import methods_of
 
@@ -165,7 +190,15 @@ class ScriptModule(_Shown, Module):
 
 
 class RecursiveScriptModule(ScriptModule):
-    """The class of modules that `script` returns."""
+    """Class of the modules that `script` returns.
+
+    Each scripted class has a subclass of its own, which derives from this class and the original one.
+
+    Example:
+        >>> scripted = flambeau.jit.script(flambeau.nn.ReLU())
+        >>> isinstance(scripted, flambeau.jit.RecursiveScriptModule)
+        True
+    """
 
     def _get_name(self) -> str:
         return type(self).__name__
@@ -175,7 +208,18 @@ class RecursiveScriptModule(ScriptModule):
 
 
 class ScriptFunction(_Shown):
-    """The class of functions that `script` returns."""
+    """Class of the functions that `script` and `trace` return.
+
+    Args:
+        function: the function in Python.
+        source: its text, for a function that has no source file.
+        graph_module: the recorded program, for a traced function; None: calls run `function`.
+
+    Example:
+        >>> traced = flambeau.jit.trace(lambda x: x + 1, flambeau.ones(1))
+        >>> isinstance(traced, flambeau.jit.ScriptFunction)
+        True
+    """
 
     def __init__(self, function: Any, source: str | None = None, graph_module: Any = None) -> None:
         self._function, self._source, self._graph_module = function, source, graph_module
@@ -290,26 +334,30 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> Any:
-    """Return a program that can be inspected and saved, and gives the same values.
+    """Return a program that gives the same values and can be inspected and saved.
 
-    The Python source of the program keeps running: branches and loops that depend on values do what they do
-    without `script`, while `is_scripting()` holds. Parameters and buffers are shared with the original;
-    attributes are copied at that moment.
+    The program runs as Python, so branches and loops that depend on values behave as without `script`;
+    `is_scripting()` is True while it runs. Parameters and buffers are shared with the original; attributes
+    are copied when `script` is called.
 
     Args:
-        obj: a module, a function, or a class, which is returned as it is.
+        obj: a module, a function or another callable, a dict or list, or a class.
         optimize: accepted for compatibility.
         _frames_up: accepted for compatibility.
         _rcb: accepted for compatibility.
         example_inputs: accepted for compatibility.
-    Raises: RuntimeError for what is none of these.
+    Returns: a `ScriptModule` for a module, a `ScriptFunction` for a function, a shallow copy of a dict or
+        list. A class, a scripted program, and every object while PYTORCH_JIT=0 is set, are returned
+        unchanged.
+    Raises: RuntimeError for any other object, and for a module with uninitialized parameters.
+    See also: jit.trace, jit.save
 
-    >>> import flambeau as fb
-    >>> @fb.jit.script
-    ... def clipped(x, limit: float = 1.0):
-    ...     return x if x.sum() < limit else x.clamp(max=limit)
-    >>> clipped(fb.tensor([2.0, 3.0]))
-    tensor([1., 1.])
+    Example:
+        >>> @flambeau.jit.script
+        ... def clipped(x, limit: float = 1.0):
+        ...     return x if bool(x.sum() < limit) else x.clamp(max=limit)
+        >>> clipped(flambeau.tensor([2.0, 3.0]))
+        tensor([1., 1.])
     """
     if not _state._enabled or isinstance(obj, _Shown | type):
         return obj
@@ -325,7 +373,20 @@ def script(
 
 
 def script_method(fn: Any) -> Any:
-    """Mark a method of a subclass of ScriptModule; it runs as it is."""
+    """Mark a method of a subclass of `ScriptModule` as scripted code.
+
+    Args:
+        fn: the method.
+    Returns: a method that runs `fn`; `is_scripting()` is True while it runs.
+
+    Example:
+        >>> class Shift(flambeau.jit.ScriptModule):
+        ...     @flambeau.jit.script_method
+        ...     def forward(self, x):
+        ...         return x + 1
+        >>> Shift()(flambeau.zeros(2))
+        tensor([1., 1.])
+    """
     return _inside(fn)
 
 
@@ -335,11 +396,18 @@ def interface(obj: Any) -> Any:
 
 
 class CompilationUnit:
-    """Functions given as source.
+    r"""Collection of scripted functions that are defined by source text and read as attributes.
+
+    The text is executed, so it must be trusted.
 
     Args:
-        lang: definitions of functions.
+        lang: definitions of functions in Python.
         _frames_up: accepted for compatibility.
+
+    Example:
+        >>> unit = flambeau.jit.CompilationUnit("def twice(x):\n    return 2 * x\n")
+        >>> unit.twice(flambeau.ones(2))
+        tensor([2., 2.])
     """
 
     def __init__(self, lang: str | None = None, _frames_up: int = 0) -> None:

@@ -18,16 +18,26 @@ def save(m: Any, f: File, _extra_files: dict[str, Any] | None = None) -> None:
     """Write a scripted or traced program with its parameters.
 
     A traced program is written as its graph. A scripted one is written as the source of its forward, of its
-    exported methods, and of the functions that they call, as far as the package does not contain them, with
-    its attributes; ``__init__`` and methods that nothing calls are left out. Layers of `flambeau.nn` are
-    written by name.
+    exported methods, and of the functions that they call, except those of the package, together with its
+    attributes; ``__init__`` and methods that nothing calls are left out. Layers of `flambeau.nn` are written
+    by name.
 
     Args:
         m: what `script` or `trace` returned.
         f: a path, or a file open for writing.
         _extra_files: name -> text or bytes to write beside the program.
-    Raises: NotSupportedError if the source does what programs in files may not, such as importing; the
-        message names it. RuntimeError for an object that is neither scripted nor traced.
+    Returns: None.
+    Raises: NotSupportedError if the source contains something that programs in files may not do, such as an
+        import; the message names it. RuntimeError for an object that is neither scripted nor traced.
+    See also: jit.load
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> flambeau.jit.save(flambeau.jit.script(flambeau.nn.ReLU()), file)
+        >>> position = file.seek(0)
+        >>> flambeau.jit.load(file)(flambeau.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
     """
     from flambeau.jit._archive import Writer
 
@@ -51,17 +61,29 @@ def load(
     """Read a program that `save` wrote, and return it as a ScriptModule or ScriptFunction.
 
     **Loading runs code of the file.** The pickle in it can only name tensors and plain data. A graph can only
-    call operators and layers of this package. Source is checked before it runs: it holds definitions alone,
-    imports nothing, and sees operators, layers and a few builtins; its functions run when the program is
-    called. That stops accidents and simple attacks, not every attacker: load what you trust.
+    call operators and layers of this package. Source is checked before it runs: it contains only definitions,
+    imports nothing, and can use operators, layers and a few builtins; its functions run when the program is
+    called. The check prevents accidents and simple attacks but not every attack, so load only files that you
+    trust.
 
     Args:
         f: a path, or a file open for reading.
-        map_location: where the tensors go; see `flambeau.load`.
-        _extra_files: names of texts that the file has beside the program; their values are filled in.
+        map_location: the device of the tensors; see `flambeau.load`.
+        _extra_files: a dict whose keys are names of texts in the file; their values are filled in.
         _restore_shapes: accepted for compatibility.
-    Raises: RuntimeError (NotSupportedError is one) for a file that `save` did not write, ValueError for one
-        that does not exist.
+    Returns: a ScriptModule, or a ScriptFunction if a function was saved.
+    Raises: RuntimeError for a file that `save` did not write; its subclass NotSupportedError for a damaged
+        file and for source that is not allowed. ValueError for a path that does not exist or is a directory.
+    See also: jit.save
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> double = flambeau.jit.trace(lambda x: x + x, flambeau.ones(2))
+        >>> flambeau.jit.save(double, file, _extra_files={"note": "doubles"})
+        >>> position, extra = file.seek(0), {"note": ""}
+        >>> flambeau.jit.load(file, _extra_files=extra)(flambeau.tensor([3.0]))
+        tensor([6.])
     """
     from flambeau.jit._reading import Reader
 
@@ -89,15 +111,53 @@ def load(
 
 
 def export_opnames(m: Any) -> list[str]:
-    """Return the names of the operators that a program calls, sorted."""
+    """Return the names of the operators that a program calls.
+
+    Args:
+        m: a scripted or traced program whose graph can be shown.
+    Returns: a sorted list of names that begin with ``aten::``.
+    Raises: RuntimeError if the control flow of the program depends on values, so that it has no graph.
+
+    Example:
+        >>> class Wave(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         return flambeau.sin(x)
+        >>> flambeau.jit.export_opnames(flambeau.jit.trace(Wave(), flambeau.ones(1)))
+        ['aten::sin']
+    """
     return sorted({f"aten::{n.target.__name__}" for n in m.graph.nodes if n.op == "call_function"})
 
 
 def save_jit_module_to_flatbuffer(m: Any, f: File, _extra_files: dict[str, Any] | None = None) -> None:
-    """`save`; there is one format of files here."""
+    """Write a program to a file, as `save` does: flambeau has one format of files.
+
+    Args: As for `jit.save`.
+    Returns: None.
+    See also: jit.save
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> flambeau.jit.save_jit_module_to_flatbuffer(flambeau.jit.script(flambeau.nn.ReLU()), file)
+        >>> file.tell() > 0
+        True
+    """
     save(m, f, _extra_files)
 
 
 def jit_module_from_flatbuffer(f: File) -> Any:
-    """`load`; there is one format of files here."""
+    """Read a program from a file, as `load` does: flambeau has one format of files.
+
+    Args: As for `jit.load`.
+    Returns: a ScriptModule, or a ScriptFunction if a function was saved.
+    See also: jit.load
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> flambeau.jit.save_jit_module_to_flatbuffer(flambeau.jit.script(flambeau.nn.ReLU()), file)
+        >>> position = file.seek(0)
+        >>> flambeau.jit.jit_module_from_flatbuffer(file)(flambeau.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return load(f)

@@ -42,7 +42,7 @@ class _Plain(ast.NodeTransformer):
 def definition_of(obj: Any) -> ast.FunctionDef:
     """Return the parsed source of a function.
 
-    Raises: NotSupportedError if there is none, or it is a lambda.
+    Raises: NotSupportedError if the source is not available, or the function is a lambda.
     """
     function = inspect.unwrap(obj)
     known = getattr(function, "_jit_definition", None)
@@ -117,7 +117,7 @@ def _checked(definition: Any) -> str:
 
 
 def free_names(source: str, function: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the global names that source uses, with what they stand for where the function was defined."""
+    """Yield the global names that source uses, each with its value in the scope of the function."""
     scope = {**getattr(function, "__globals__", {}), **_closure(function)}
     known = safe_builtins()
     for name in sorted(_globals_in(symtable.symtable(source, "<jit.save>", "exec"))):

@@ -29,12 +29,16 @@ __all__ = [
 
 
 class TracingCheckError(Exception):
-    """The recorded program gives other values than the original.
+    """Exception for a recorded program whose values differ from those of the original.
 
     Args:
-        graph_diff_error: how the graphs differ.
-        tensor_compare_error: how the values differ.
-        extra_msg: what to add.
+        graph_diff_error: how the graphs differ; None if they are equal.
+        tensor_compare_error: how the values differ; None if they are equal.
+        extra_msg: a line that precedes both; None: no such line.
+
+    Example:
+        >>> "the graphs differ" in str(flambeau.jit.TracingCheckError("the graphs differ", None))
+        True
     """
 
     def __init__(
@@ -46,7 +50,18 @@ class TracingCheckError(Exception):
 
 
 class TopLevelTracedModule(ScriptModule, GraphModule):
-    """The class of modules that `trace` returns."""
+    """Class of the modules that `trace` and `trace_module` return.
+
+    Args:
+        root: the module whose parameters, buffers and layers the graph uses.
+        graph: the recorded `fx.Graph`.
+        class_name: the name that the module is printed with.
+
+    Example:
+        >>> traced = flambeau.jit.trace(flambeau.nn.ReLU(), flambeau.ones(1))
+        >>> isinstance(traced, flambeau.jit.TopLevelTracedModule)
+        True
+    """
 
     def __init__(self, root: Module, graph: Any, class_name: str) -> None:
         GraphModule.__init__(self, root, graph, class_name)
@@ -145,31 +160,33 @@ def trace(
     example_kwarg_inputs: dict[str, Any] | None = None,
     _store_inputs: bool = True,
 ) -> Any:
-    """Record what a module or function does with example inputs.
+    """Record the operators that a module or function runs on example inputs.
 
-    Sizes are recorded as steps, so that other sizes work where the program allows them. Branches, loops and
-    numbers that depend on values become those of the example; `TracerWarning` says where.
+    Sizes are recorded as steps, so the result accepts other sizes where the program does. Branches, loops and
+    numbers that depend on values are fixed to those of the example; a `TracerWarning` names each such place.
 
     Args:
         func: the module or function.
         example_inputs: a tuple of arguments, or one tensor.
         optimize: accepted for compatibility.
-        check_trace: compare the recorded program with the original.
-        check_inputs: further tuples of arguments to compare on.
-        check_tolerance: the relative and absolute difference that is allowed.
+        check_trace: whether to compare the recorded program with the original, on the same inputs.
+        check_inputs: further tuples of arguments for the comparison.
+        check_tolerance: the relative and the absolute difference that the comparison allows.
         strict: accepted for compatibility; containers can always be returned.
         _force_outplace: accepted for compatibility.
         _module_class: accepted for compatibility.
         _compilation_unit: accepted for compatibility.
-        example_kwarg_inputs: arguments by name.
+        example_kwarg_inputs: example arguments by name.
         _store_inputs: accepted for compatibility.
-    Returns: a `ScriptModule` for a module, a `ScriptFunction` for a function.
+    Returns: a `ScriptModule` for a module, a `ScriptFunction` for a function. A scripted or traced program,
+        and every object while PYTORCH_JIT=0 is set, is returned unchanged.
     Raises: TracingCheckError if the comparison fails.
+    See also: jit.script, jit.trace_module, fx.symbolic_trace
 
-    >>> import flambeau as fb
-    >>> double = fb.jit.trace(lambda x: (x + x).view(x.size(0), -1), fb.ones(2, 2, 2))
-    >>> double(fb.ones(1, 2, 2))
-    tensor([[2., 2., 2., 2.]])
+    Example:
+        >>> double = flambeau.jit.trace(lambda x: (x + x).view(x.size(0), -1), flambeau.ones(2, 2, 2))
+        >>> double(flambeau.ones(1, 2, 2))
+        tensor([[2., 2., 2., 2.]])
     """
     if not _state._enabled or isinstance(func, ScriptModule | ScriptFunction):
         return func
@@ -210,18 +227,32 @@ def trace_module(
 
     Args:
         mod: the module.
-        inputs: name of a method -> its example arguments.
+        inputs: a dict from the name of each method to its example arguments, a tuple or one tensor.
         optimize: accepted for compatibility.
-        check_trace: compare each recorded method with the original.
+        check_trace: whether to compare each recorded method with the original.
         check_inputs: accepted for compatibility.
-        check_tolerance: the difference that is allowed.
+        check_tolerance: the relative and the absolute difference that the comparison allows.
         strict: accepted for compatibility.
         _force_outplace: accepted for compatibility.
         _module_class: accepted for compatibility.
         _compilation_unit: accepted for compatibility.
-        example_inputs_is_kwarg: the examples are dicts of arguments by name.
+        example_inputs_is_kwarg: whether the examples are dicts of arguments by name.
         _store_inputs: accepted for compatibility.
-    Raises: AttributeError for the name of no method, TracingCheckError if the comparison fails.
+    Returns: a `ScriptModule` with the recorded methods; `mod` unchanged while PYTORCH_JIT=0 is set.
+    Raises: AttributeError if `mod` is not a Module, `inputs` is not a dict, or `mod` lacks a method.
+        TracingCheckError if the comparison fails.
+    See also: jit.trace
+
+    Example:
+        >>> class Pair(flambeau.nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 1
+        ...     def inverse(self, x):
+        ...         return x - 1
+        >>> x = flambeau.ones(1)
+        >>> traced = flambeau.jit.trace_module(Pair(), {"forward": x, "inverse": x})
+        >>> traced.inverse(traced(x))
+        tensor([1.])
     """
     if not _state._enabled:
         return mod
@@ -282,7 +313,19 @@ def _check(program: Any, made: Any, args: Any, kwargs: Any, tolerance: float) ->
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs as a script while a program is traced, and as Python otherwise."""
+    """Return a function that runs as a script while a program is traced, and as Python otherwise.
+
+    Args:
+        fn: the function.
+    Returns: a function with the arguments and results of `fn`.
+
+    Example:
+        >>> @flambeau.jit.script_if_tracing
+        ... def first(x):
+        ...     return x[0]
+        >>> first(flambeau.tensor([4.0, 5.0]))
+        tensor(4.)
+    """
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ def is_vararg(the_callable: Any) -> bool:
 
 
 def get_signature(fn: Any, rcb: Any = None, loc: Any = None, is_method: bool = False) -> Any:
-    """Return the types of a function's arguments, and of its result; None without annotations."""
+    """Return the types of a function's arguments and of its result, or None if it has no annotations."""
     hints = typing.get_type_hints(fn)
     if not hints:
         return None
@@ -39,7 +39,7 @@ def get_signature(fn: Any, rcb: Any = None, loc: Any = None, is_method: bool = F
 
 
 def ann_to_type(ann: Any, loc: Any = None, rcb: Any = None) -> Any:
-    """Return an annotation's type: a tensor, where there is none."""
+    """Return the type of an annotation; without an annotation, Tensor."""
     return Tensor if ann is None else ann
 
 
