@@ -1,4 +1,4 @@
-"""Functions that take any number of tensors, one after the other."""
+"""Functions that take any number of tensors as separate arguments."""
 
 from __future__ import annotations
 
@@ -35,10 +35,15 @@ def _listed(tensors: tuple[Any, ...]) -> list[Tensor]:
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """Return the shape to which all shapes broadcast.
 
-    Raises: RuntimeError for sizes that differ and are not 1.
+    Args:
+        *shapes: sequences of sizes; a number stands for a shape of one dimension.
+    Returns: a Size with as many dimensions as the longest shape.
+    Raises: RuntimeError for negative sizes, and for sizes that differ and are not 1. TypeError for sizes that
+        are not of type int.
 
-    >>> broadcast_shapes((2, 1), (3,))
-    flambeau.Size([2, 3])
+    Example:
+        >>> tuple(flambeau.functional.broadcast_shapes((2, 1), (3,)))
+        (2, 3)
     """
     rows = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
     if any(not isinstance(size, int) for row in rows for size in row):
@@ -58,11 +63,17 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return views of the tensors, all of the shape to which they broadcast.
+    """Return views of the tensors, expanded to the shape to which they all broadcast.
 
-    >>> from flambeau import ones
-    >>> [t.shape for t in broadcast_tensors(ones(2, 1), ones(3))]
-    [flambeau.Size([2, 3]), flambeau.Size([2, 3])]
+    Args:
+        *tensors: tensors, or one list of tensors.
+    Returns: a tuple of views; a tensor that has the shape already is returned itself.
+    Raises: RuntimeError if the shapes do not broadcast, TypeError for an argument that is not a tensor.
+
+    Example:
+        >>> a, b = flambeau.functional.broadcast_tensors(flambeau.ones(2, 1), flambeau.ones(3))
+        >>> tuple(a.shape), tuple(b.shape)
+        ((2, 3), (2, 3))
     """
     given = _listed(tensors)
     require_all_tensors("broadcast_tensors", given)
@@ -78,26 +89,38 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of pieces along a dimension.
+    """Split a tensor into pieces along a dimension.
 
     Args:
-        tensor: what to cut.
-        split_size_or_sections: the size of all pieces (the last may be smaller), or the size of each.
+        tensor: the tensor.
+        split_size_or_sections: the size of all pieces (the last may be smaller), or a list with the size of
+            each piece.
         dim: the dimension.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a negative size, and for a list of sizes whose sum is not the size of `dim`.
 
-    >>> from flambeau import arange
-    >>> split(arange(5), 2)
-    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    Example:
+        >>> flambeau.functional.split(flambeau.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     return tensor.split(split_size_or_sections, dim)
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return grids of coordinates: grid k holds tensors[k] along dimension k.
+    """Return grids of coordinates: grid k contains ``tensors[k]`` along dimension k.
 
     Args:
-        tensors: vectors, or numbers.
+        *tensors: n tensors with one dimension or none, or one list of such tensors.
         indexing: "ij", or "xy" to exchange the first two dimensions. Default: "ij", with a warning.
+    Returns: a tuple of n views with n dimensions each.
+    Raises: RuntimeError for tensors with more dimensions or of different dtypes, and for any other
+        `indexing`.
+
+    Example:
+        >>> x, y = flambeau.functional.meshgrid(flambeau.arange(2), flambeau.arange(3), indexing="ij")
+        >>> x
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
     """
     if indexing is None:
         warnings.warn(
@@ -110,12 +133,36 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Return a matrix with the given ones along its diagonal, zero elsewhere."""
+    """Return a matrix with the given matrices along its diagonal and zeros elsewhere.
+
+    Args:
+        *tensors: tensors with at most two dimensions, or one list of them; a vector is a row.
+    Returns: a matrix whose dtype is the promoted dtype of the tensors.
+    Raises: RuntimeError for a tensor with more than two dimensions.
+
+    Example:
+        >>> flambeau.functional.block_diag(flambeau.ones(1, 2), flambeau.tensor([[5.0]]))
+        tensor([[1., 1., 0.],
+                [0., 0., 5.]])
+    """
     return _C._functions.block_diag(_listed(tensors))
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """Return a row for each way to take one element of each vector; a single vector stays as it is."""
+    """Return the Cartesian product of vectors: one row for each way to choose an element of each vector.
+
+    Args:
+        *tensors: vectors, or one list of vectors.
+    Returns: a matrix with one column per vector; a single vector is returned unchanged.
+    Raises: TypeError for an argument that is not a tensor, RuntimeError for a tensor that is not a vector.
+
+    Example:
+        >>> flambeau.functional.cartesian_prod(flambeau.tensor([1, 2]), flambeau.tensor([5, 6]))
+        tensor([[1, 5],
+                [1, 6],
+                [2, 5],
+                [2, 6]])
+    """
     given = _listed(tensors)
     for place, vector in enumerate(given):
         if not isinstance(vector, _C.Tensor):
@@ -130,16 +177,18 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Return the coordinates of elements from their places in row-major order.
+    """Convert indices into a flattened tensor to coordinates, in row-major order.
 
     Args:
-        indices: places in a tensor of `shape`, integers that are not negative.
-        shape: the tensor's shape.
-    Raises: ValueError for a negative size or a place beyond the tensor, TypeError for other dtypes.
+        indices: integers from 0 to the number of elements minus 1; the range is not checked.
+        shape: the shape of the tensor; a number is the size of a vector.
+    Returns: a tuple with one tensor of dtype int64 per dimension.
+    Raises: ValueError for a negative size. TypeError for indices of any other dtype, and for sizes that are
+        not ints.
 
-    >>> from flambeau import tensor
-    >>> unravel_index(tensor([5]), (2, 3))
-    (tensor([1]), tensor([2]))
+    Example:
+        >>> flambeau.functional.unravel_index(flambeau.tensor([5]), (2, 3))
+        (tensor([1]), tensor([2]))
     """
     if indices.is_complex() or indices.is_floating_point() or indices.dtype is _C.bool:
         raise TypeError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
@@ -164,17 +213,47 @@ def _each(function: str, tensors: tuple[Any, ...], view: Any) -> Any:
 
 
 def atleast_1d(*tensors: Tensor) -> Any:
-    """Return the tensors, those of no dimension with one."""
+    """Return the tensors with at least one dimension each.
+
+    Args:
+        *tensors: tensors, or one list of tensors.
+    Returns: the tensor for a single one, otherwise a tuple; a tensor without dimensions gets one of size 1.
+    Raises: TypeError for an argument that is not a tensor.
+
+    Example:
+        >>> flambeau.functional.atleast_1d(flambeau.tensor(3.0))
+        tensor([3.])
+    """
     return _each("atleast_1d", tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
 
 
 def atleast_2d(*tensors: Tensor) -> Any:
-    """Return the tensors with at least two dimensions; a vector becomes a row."""
+    """Return the tensors with at least two dimensions each; a vector becomes a row.
+
+    Args:
+        *tensors: tensors, or one list of tensors.
+    Returns: the tensor for a single one, otherwise a tuple.
+    Raises: TypeError for an argument that is not a tensor.
+
+    Example:
+        >>> flambeau.functional.atleast_2d(flambeau.tensor([3.0, 4.0]))
+        tensor([[3., 4.]])
+    """
     return _each("atleast_2d", tensors, lambda t: t.reshape(1, -1) if t.dim() < 2 else t)
 
 
 def atleast_3d(*tensors: Tensor) -> Any:
-    """Return the tensors with at least three dimensions: a vector as (1, n, 1), a matrix as (m, n, 1)."""
+    """Return the tensors with at least three dimensions each: a vector as (1, n, 1), a matrix as (m, n, 1).
+
+    Args:
+        *tensors: tensors, or one list of tensors.
+    Returns: the tensor for a single one, otherwise a tuple.
+    Raises: TypeError for an argument that is not a tensor.
+
+    Example:
+        >>> tuple(flambeau.functional.atleast_3d(flambeau.ones(4)).shape)
+        (1, 4, 1)
+    """
     return _each(
         "atleast_3d",
         tensors,
@@ -182,7 +261,7 @@ def atleast_3d(*tensors: Tensor) -> Any:
     )
 
 
-# Written elsewhere, and known under this module's name as well.
+# Defined in other modules and available under the name of this module as well.
 _ELSEWHERE = frozenset(
     (
         "cdist chain_matmul einsum istft lu norm pca_lowrank stft svd_lowrank tensordot "

@@ -74,6 +74,7 @@ NOT_IN_PYTORCH = (
     "accelerator.",  # its examples show the errors of a build without devices
     "cuda.",
     "hub.",
+    "compiler.",  # PyTorch's compiler keeps globals of the examples, which doctest clears
     "profiler.ExecutionTraceObserver",
     "autograd.profiler.load_nvprof",
     "autograd.profiler.parse_nvprof_trace",
@@ -119,6 +120,9 @@ OTHER_PACKAGES = (
     "signal.windows",
     "fx",
     "jit",
+    "compiler",
+    "functional",
+    "compat",
     "accelerator",
     "cpu",
     "cuda",

@@ -1,4 +1,4 @@
-"""Answer `import torch` with flambeau.
+"""Programs that `import torch` and get flambeau.
 
 ``python -m flambeau.compat script.py`` runs a program that was written for PyTorch, `install` does the same
 from code, ``-p flambeau.compat.pytest`` in pytest and ``%load_ext flambeau`` in a notebook. The rules are in
@@ -14,25 +14,37 @@ __all__ = ["install", "is_installed", "load_ipython_extension"]
 
 
 def is_installed() -> bool:
-    """Whether `import torch` is answered by flambeau in this process."""
+    """Tell whether `import torch` returns flambeau in this process.
+
+    Returns: a bool.
+
+    Example:
+        >>> import flambeau.compat
+        >>> flambeau.compat.is_installed()
+        False
+    """
     from flambeau._types import naming
 
     return naming.root == "torch"
 
 
 def install(*, replace: bool = True) -> bool:
-    """Answer `import torch` with flambeau from now on, in this process and in those that it starts.
+    """Make `import torch` return flambeau from now on, in this process and in those that it starts.
 
-    ``torch.__version__`` says which version of PyTorch's API that is, and ``importlib.metadata`` agrees.
+    ``torch.__version__`` names the version of PyTorch whose behaviour flambeau follows, and
+    ``importlib.metadata.version("torch")`` returns the same.
 
     Args:
-        replace: whether an installed PyTorch is hidden. With False nothing happens where there is one.
+        replace: whether an installed PyTorch is hidden. With False, the call has no effect if PyTorch is
+            installed.
+    Returns: whether `import torch` returns flambeau.
+    Raises: RuntimeError if PyTorch itself is already imported; one name cannot stand for two frameworks.
 
-    Returns:
-        Whether flambeau answers.
-
-    Raises:
-        RuntimeError: if PyTorch itself is imported already; one name cannot stand for two frameworks.
+    Example:
+        >>> import subprocess, sys
+        >>> program = "import flambeau.compat; print(flambeau.compat.install()); import torch"
+        >>> print(subprocess.check_output([sys.executable, "-c", program], text=True).strip())
+        True
     """
     import flambeau  # known under its own name before it gets a second one
     from flambeau._loading.backends import autoload_of_pytorch
@@ -56,5 +68,16 @@ def install(*, replace: bool = True) -> bool:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Install for a notebook: ``%load_ext flambeau``."""
+    """Load flambeau as torch in a notebook; IPython calls this function for ``%load_ext flambeau``.
+
+    Args:
+        shell: the shell of IPython, which is not used.
+    Returns: None.
+    See also: compat.install
+
+    Example:
+        >>> import flambeau.compat
+        >>> callable(flambeau.compat.load_ipython_extension)
+        True
+    """
     install()

@@ -47,38 +47,37 @@ def compile(
 
     The first call runs the program and records what it does to tensors as graphs; the backend receives each.
     Later calls with equal Python values and tensors of equal size, dtype and layout run what the backend
-    returned. What no graph can hold runs as it is, between two graphs.
+    returned. Code that cannot be part of a graph runs uncompiled, between two graphs.
 
     Args:
         model: a function or Module; without it, a decorator is returned.
         fullgraph: whether one graph must hold the whole function.
         dynamic: whether one graph holds for all sizes of the tensors that the function reads, parameters
-            excepted. None: for those tensors whose sizes have differed between calls. False: never; graphs
-            are recorded anew for each size.
+            excepted. None: for those tensors whose sizes have differed between calls. False: never; each
+            size gets graphs of its own.
         backend: a function of a ``fx.GraphModule`` and its example inputs that returns a function, or the
             name of a registered backend. The default "inductor" computes chains of pointwise operators in
-            one loop, forward and backward; a function in which nothing can be joined runs as it is after its
-            first call. "eager" runs graphs as they are. For the backends "cudagraphs", "tvm", "onnxrt"
+            one loop, forward and backward; a function without such chains runs uncompiled after its first
+            call. "eager" runs graphs as they were captured. For the backends "cudagraphs", "tvm", "onnxrt"
             and "openxla", which flambeau does not have, the model is returned unchanged, with a warning
             once per process.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
-        options: of the backend, as its keyword ``options``; only without `mode`.
-        name: of the compiled function in logs; accepted.
-        disable: return the model as it is.
-        recompile_limit: how often a function is recorded; by default ``_dynamo.config.recompile_limit``.
-        isolate_recompiles: accepted; each call of `compile` has a limit of its own.
-        shapes_spec: which sizes may change; accepted.
+        options: keyword ``options`` of the backend; only without `mode`.
+        name: accepted for compatibility.
+        disable: whether to return the model unchanged.
+        recompile_limit: how often a function is recorded. Default: ``_dynamo.config.recompile_limit``.
+        isolate_recompiles: accepted for compatibility; each call of `compile` has a limit of its own.
+        shapes_spec: accepted for compatibility.
     Returns: a function, or a Module that shares the parameters of `model`.
-    Raises: RuntimeError for both `mode` and `options`, or a mode or backend that does not exist. Calls raise
-        ``_dynamo.exc.Unsupported`` where `fullgraph` cannot hold, and ``BackendCompilerFailed`` for an error
-        of the backend.
+    Raises: RuntimeError if both `mode` and `options` are given, or for a mode or backend that does not exist.
+        TypeError if `model` cannot be called. Calls raise ``_dynamo.exc.Unsupported`` if `fullgraph` is True
+        and the function needs several graphs, and ``BackendCompilerFailed`` for an error of the backend.
 
     Example:
-        >>> import flambeau
         >>> def show(graph, inputs):
         ...     print([node.name for node in graph.graph.nodes])
         ...     return graph.forward
-        >>> compile(lambda x: (x + 1).relu(), backend=show)(flambeau.ones(2))
+        >>> flambeau.compiler.compile(lambda x: (x + 1).relu(), backend=show)(flambeau.ones(2))
         ['l_x_', 'add', 'relu', 'output']
         tensor([2., 2.])
     """
@@ -136,47 +135,58 @@ def _tell() -> None:
     if not _told:
         _told = True
         warnings.warn(
-            "compile: expected a backend that flambeau has, got another one; the program runs as it is",
+            "compile: expected a backend that flambeau has, got another one; the program runs uncompiled",
             stacklevel=4,
         )
 
 
 def is_compiling() -> bool:
-    """Whether a graph is being captured: True in functions that `compile` records.
+    """Tell whether a graph is being captured: the result is True in functions that `compile` records.
+
+    Returns: a bool.
 
     Example:
-        >>> is_compiling()
+        >>> flambeau.compiler.is_compiling()
         False
     """
     return False  # capture answers for the functions that it interprets
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether a graph is being captured from bytecode: the same as `is_compiling`.
+    """Tell whether a graph is being captured from bytecode, as `is_compiling` does.
+
+    Returns: a bool.
 
     Example:
-        >>> is_dynamo_compiling()
+        >>> flambeau.compiler.is_dynamo_compiling()
         False
     """
     return False
 
 
 def is_exporting() -> bool:
-    """Whether a program is being exported: False."""
+    """Tell whether a program is being exported; flambeau has no export.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.compiler.is_exporting()
+        False
+    """
     return False
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Exclude a function from graphs: a graph ends where it is called, and it runs as it is.
+    """Leave a function out of graphs: a graph ends where the function is called, and it runs uncompiled.
 
     Args:
-        fn: the function or Module; without it, a decorator is returned. Modules are returned as they are.
-        recursive: whether the functions that it calls are excluded too; they always are.
-        reason: why, for people; accepted.
+        fn: the function or Module; without it, a decorator is returned. Modules are returned unchanged.
+        recursive: accepted for compatibility; the functions that `fn` calls are always left out too.
+        reason: accepted for compatibility; a text for the reader.
     Returns: a function that calls `fn`.
 
     Example:
-        >>> disable(lambda x: x + 1)(2)
+        >>> flambeau.compiler.disable(lambda x: x + 1)(2)
         3
     """
     if fn is None:
@@ -193,17 +203,17 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Let graphs hold calls of a function as one node, without a look inside.
+    """Make each call of a function one node of graphs; its operators are not captured.
 
     Args:
-        fn: a function of tensors and constants, or a list of such.
-    Returns: the same.
-    Raises: AssertionError if it is no function.
+        fn: a function of tensors and constants, or a list of such functions.
+    Returns: `fn`; for a list, a new list of its functions.
+    Raises: AssertionError if `fn` cannot be called.
 
     Example:
         >>> def triple(x):
         ...     return x * 3
-        >>> allow_in_graph(triple) is triple
+        >>> flambeau.compiler.allow_in_graph(triple) is triple
         True
     """
     if isinstance(fn, list | tuple):
@@ -216,16 +226,16 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: F) -> F:
-    """Let graphs hold a function's result as a constant: it is called once, while a graph is recorded.
+    """Make the result of a function a constant of graphs: it is called once, while a graph is recorded.
 
     Args:
         fn: the function.
-    Returns: the same.
+    Returns: `fn`.
 
     Example:
         >>> def size():
         ...     return 4
-        >>> assume_constant_result(size)()
+        >>> flambeau.compiler.assume_constant_result(size)()
         4
     """
     if isinstance(fn, FunctionType):
@@ -234,17 +244,17 @@ def assume_constant_result(fn: F) -> F:
 
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, **options: Any) -> Any:
-    """Let capture interpret a Python function in the place of another one.
+    """Replace a function, while graphs are captured, by a function in Python with the same parameters.
 
     Args:
-        original_fn: the function that programs call.
-        can_constant_fold_through: accepted.
-        **options: accepted.
-    Returns: a decorator for the function with the same parameters.
+        original_fn: the function that programs call, for example one written in C.
+        can_constant_fold_through: accepted for compatibility.
+        **options: accepted for compatibility.
+    Returns: a decorator for the function that replaces `original_fn`.
 
     Example:
         >>> import math
-        >>> @substitute_in_graph(math.dist)
+        >>> @flambeau.compiler.substitute_in_graph(math.dist)
         ... def dist(p, q):
         ...     return sum((a - b) ** 2 for a, b in zip(p, q)) ** 0.5
     """
@@ -261,9 +271,13 @@ def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = F
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of tensors that runs a function of NumPy arrays.
 
-    >>> import flambeau
-    >>> wrap_numpy(lambda x: x + 1)(flambeau.ones(2))
-    tensor([2., 2.])
+    Args:
+        fn: a function that takes and returns arrays; other arguments and results are passed on unchanged.
+    Returns: a function that converts tensors to arrays and results to tensors; it records no gradients.
+
+    Example:
+        >>> flambeau.compiler.wrap_numpy(lambda x: x + 1)(flambeau.ones(2))
+        tensor([2., 2.])
     """
     import flambeau
     from flambeau.utils._pytree import tree_map_only
@@ -279,13 +293,15 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Return the names of backends.
+    """Return the names of the backends that `compile` accepts.
 
     Args:
-        exclude_tags: kinds that are left out; "debug" are those that run graphs as they are.
+        exclude_tags: kinds of backends to leave out; "debug" means those that run graphs as they were
+            captured.
+    Returns: a sorted list of names.
 
     Example:
-        >>> "eager" in list_backends(exclude_tags=())
+        >>> "eager" in flambeau.compiler.list_backends(exclude_tags=())
         True
     """
     hidden = ("eager", "aot_eager") if "debug" in (exclude_tags or ()) else ()
@@ -293,10 +309,12 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 
 
 def reset() -> None:
-    """Forget all captured graphs: functions are recorded anew.
+    """Delete all captured graphs, so that functions are recorded again.
+
+    Returns: None.
 
     Example:
-        >>> reset()
+        >>> flambeau.compiler.reset()
     """
     import sys
 
@@ -306,7 +324,13 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Accept the mark of a new iteration; it has no effect."""
+    """Mark the begin of an iteration; the mark has no effect.
+
+    Returns: None.
+
+    Example:
+        >>> flambeau.compiler.cudagraph_mark_step_begin()
+    """
 
 
 __getattr__, __dir__ = attributes(__name__)

@@ -10,19 +10,21 @@ _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile",
 
 
 class set_stance:
-    """Set how compiled functions behave; also a context manager and decorator.
+    """Setting of how compiled functions behave; it is also a context manager and a decorator.
 
     Args:
-        stance: "default"; "force_eager" runs programs as they are; "eager_on_recompile" runs recorded graphs,
-            and everything else as it is; "fail_on_recompile" raises RuntimeError where a function would be
-            recorded again; "eager_then_compile" is accepted and means "default".
-        skip_guard_eval_unsafe: accepted; guards are always checked.
-        force_backend: accepted.
-    Raises: RuntimeError for another stance.
+        stance: "default"; "force_eager" runs programs uncompiled; "eager_on_recompile" runs the graphs that
+            are recorded, and all other calls uncompiled; "fail_on_recompile" raises RuntimeError where a
+            function would be recorded again; "eager_then_compile" means "default".
+        skip_guard_eval_unsafe: accepted for compatibility; guards are always checked.
+        force_backend: accepted for compatibility.
+    Raises: RuntimeError for any other stance.
 
     Example:
-        >>> with set_stance("force_eager"):
-        ...     pass
+        >>> twice = flambeau.compiler.compile(lambda x: 2 * x)
+        >>> with flambeau.compiler.set_stance("force_eager"):
+        ...     twice(flambeau.ones(1))
+        tensor([2.])
     """
 
     current = "default"
