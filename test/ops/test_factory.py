@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import flambeau as fb
 import numpy as np
 import pytest
 from side_by_side import refuse_alike, same
@@ -74,3 +75,8 @@ def test_new_and_like_keep_strides_and_dtype():
     same(lambda m, a: [list(m.zeros_like(a.t()).stride()), list(m.empty_like(a[:, ::2]).stride())], x)
     same(lambda m, a: [a.new_zeros(2), a.new_full((1, 2), 3), a.int().new_ones(3), a.new_empty(0)], x)
     same(lambda m, a: [list(m.empty_permuted((2, 3, 4), (2, 0, 1)).stride())], x)
+
+
+@pytest.mark.parametrize("sizes", [(0, 2**63 - 1), (2**63 - 1, 0)])
+def test_an_empty_eye_may_have_a_side_of_any_length(sizes):
+    assert fb.eye(*sizes).shape == sizes

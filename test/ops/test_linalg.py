@@ -241,3 +241,12 @@ def test_qr_in_blocks_of_reflectors(sizes, mode, dtype):
     if mode != "r":
         np.testing.assert_allclose((q @ r).numpy(), a.numpy(), atol=tolerance)
         np.testing.assert_allclose(q.numpy(), want[0], atol=tolerance)
+
+
+@pytest.mark.parametrize("differentiated", ["self", "tau", "other"])
+def test_ormqr_refuses_the_same_shapes_with_gradients(differentiated):
+    """Reflectors that are applied one after the other would take a tau of any shape."""
+    given = {"self": fb.ones(5, 30), "tau": fb.ones(5, 30), "other": fb.ones(5, 30)}
+    given[differentiated].requires_grad_()
+    with pytest.raises(RuntimeError, match="ormqr: expected a side of other as long as tau"):
+        fb.ormqr(*given.values())

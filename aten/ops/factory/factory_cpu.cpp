@@ -163,9 +163,10 @@ void logspace_cpu(const Scalar& start, const Scalar& end, int64_t steps, double 
 void eye_cpu(int64_t n, int64_t m, std::optional<ScalarType>, std::optional<Layout>,
              std::optional<Device>, std::optional<bool>, Tensor& out) {
   fill_with(out, 0);
+  const int64_t count = std::min(n, m);
+  if (count == 0) return;  // a side may be so long that the sum of strides overflows
   const int64_t along = out.stride(0) + out.stride(1);
-  fill_with(
-      plain_view(out, {IntArrayRef(std::min(n, m)), IntArrayRef(along), out.storage_offset()}), 1);
+  fill_with(plain_view(out, {IntArrayRef(count), IntArrayRef(along), out.storage_offset()}), 1);
 }
 
 }  // namespace flambeau::ops
