@@ -14,6 +14,8 @@ from codegen.targets import emit_all
 
 ROOT = Path(__file__).parents[2]
 SETS = 3  # loops are compiled for as many instruction sets
+LAYERS = ("c10", "aten", "api", "python/csrc")
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
 def outputs(native: str, derivatives: str, folder: Path) -> dict[str, str]:
@@ -34,19 +36,41 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return outputs(*specification(), tmp_path_factory.mktemp("before"))
 
 
-def compiler_runs(before: dict[str, str], after: dict[str, str]) -> int:
-    """Each changed source once, loops once per set, and each source that includes a changed header."""
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    headers = {path for path in changed if path.endswith(".h")}
-    sources = {path for path in after if path.endswith(".cpp")}
-    compiled = {
-        path
-        for path in sources
-        if path in changed or any(f'"torchgen_out/{header}"' in after[path] for header in headers)
-    }
-    assert compiled, "the edit changed nothing that is compiled"
-    return sum(SETS if path.startswith("cpu/") else 1 for path in compiled)
+@cache
+def handwritten() -> dict[str, frozenset[str]]:
+    """Include lines of each handwritten source and header, by its path in the repository."""
+    paths = (p for layer in LAYERS for p in (ROOT / layer).rglob("*") if p.suffix in (".h", ".cpp"))
+    return {str(p.relative_to(ROOT)): frozenset(INCLUDE.findall(p.read_text())) for p in paths}
 
+
+def compiled(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """Sources, generated or handwritten, that changed or include a changed header, directly or not."""
+    edges = dict(handwritten())
+    edges |= {f"torchgen_out/{path}": frozenset(INCLUDE.findall(text)) for path, text in after.items()}
+    dirty = {f"torchgen_out/{p}" for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
+    while more := {path for path, included in edges.items() if path not in dirty and included & dirty}:
+        dirty |= more
+    return {path for path in dirty if path.endswith(".cpp") and path in edges}
+
+
+def compiler_runs(sources: set[str]) -> int:
+    """Loops are compiled once per instruction set, every other source once."""
+    assert sources, "the edit changed nothing that is compiled"
+    return sum(SETS if path.startswith("torchgen_out/cpu/") else 1 for path in sources)
+
+
+MISH = "- func: mish(Tensor self) -> Tensor\n"
+NEW_ENTRY = """\
+- func: softplus_gap(Tensor self) -> Tensor
+  family: activation
+  variants: [function]
+  pointwise: self - tanh(softplus(self))
+  dtype: promote
+  dtypes: [floating]
+  doc: The element minus the hyperbolic tangent of its softplus.
+  test: {self: [-8, 8], reference: "self - np.tanh(np.logaddexp(0, self))"}
+
+"""
 
 # kind of entry -> the file, the text before and after, and the most compiler runs.
 EDITS = {
@@ -58,6 +82,8 @@ EDITS = {
         "composite: sqrt(_root_or_zero(var(self, dim, correction=correction, keepdim=keepdim)))",
         2,
     ),
+    "view": (0, "view: negate(self)", "view: conjugate(self)", 3),
+    "kernels": (0, "shape: mm(self, mat2)", "shape: mm(mat2, self)", 4),
     "derivative": (1, "self: mm(grad, conj(t(mat2)))", "self: mm(grad, t(conj(mat2)))", 2),
     "documentation": (
         0,
@@ -65,6 +91,14 @@ EDITS = {
         "summary: The product of two matrices (n, k)",
         1,
     ),
+    # A signature is declared to the C++ interface, so all of api/ is compiled too.
+    "signature": (
+        0,
+        "hardtanh(Tensor self, Scalar min_val=-1,",
+        "hardtanh(Tensor self, Scalar min_val=-2,",
+        24,
+    ),
+    "new entry": (0, MISH, NEW_ENTRY + MISH, 31),
 }
 
 
@@ -74,7 +108,22 @@ def test_an_edit_compiles_few_files(kind: str, before: dict[str, str], tmp_path:
     texts = list(specification())
     assert texts[index].count(old) == 1, f"{kind}: choose another entry"
     texts[index] = texts[index].replace(old, new)
-    assert compiler_runs(before, outputs(texts[0], texts[1], tmp_path)) <= most
+    assert compiler_runs(compiled(before, outputs(texts[0], texts[1], tmp_path))) <= most
+
+
+@pytest.mark.parametrize(
+    ("header", "source"),
+    [
+        ("aten/matmul_kernels.h", "aten/ops/matmul/matmul_cpu.cpp"),
+        ("api/functions.h", "api/tensor.cpp"),
+    ],
+)
+def test_handwritten_sources_of_a_changed_header_are_counted(
+    header: str, source: str, before: dict[str, str]
+):
+    after = before | {header: before[header] + "\n"}
+    assert source in compiled(before, after)
+    assert "torchgen_out/python/texts.cpp" not in compiled(before, after)
 
 
 def test_each_signature_is_boxed_in_one_file(before: dict[str, str]):
