@@ -69,7 +69,7 @@ def test_packages_for_pytorch_are_loaded_where_flambeau_answers_for_it(tmp_path)
 def test_a_broken_package_is_named(tmp_path, text, cause):
     error = run(SHOW, package(tmp_path, text)).stderr.strip().splitlines()[-1]
     assert error.startswith(
-        "RuntimeError: flambeau could not load the device package 'meteor' (meteor:register): "
+        "RuntimeError: flambeau: expected a device package that can be loaded, got 'meteor'"
     )
     assert cause in error and error.endswith("FLAMBEAU_DEVICE_BACKEND_AUTOLOAD=0 turns loading off")
 

@@ -30,8 +30,9 @@ def autoload(group: str = _GROUP) -> None:
             entry.load()()
         except Exception as error:
             raise RuntimeError(
-                f"flambeau could not load the device package {entry.name!r} ({entry.value}): "
-                f"{type(error).__name__}: {error}. {_SWITCHES[0]}=0 turns loading off"
+                f"flambeau: expected a device package that can be loaded, got {entry.name!r} "
+                f"({entry.value}), which raised {type(error).__name__}: {error}. {_SWITCHES[0]}=0 turns "
+                "loading off"
             ) from error
 
 
