@@ -184,7 +184,13 @@ void set_data(const Tensor& t, const Tensor& data) {
     const MetaLock lock(*meta);
     if (t.dtype() != data.dtype() || t.sizes() != data.sizes()) meta->accumulator = {};
   }
+  ViewMeta* const view = view_meta_of(t);
+  const bool is_current = view && view->grad_version == t.impl()->version();
   t.impl()->shallow_copy_from(*data.impl());
+  if (!is_current) return;
+  // The writes that other memory has seen did not change the base: the history stays as it is.
+  const MetaLock lock(*view);
+  view->grad_version = t.impl()->version();
 }
 
 void retain_grad(const Tensor& t) {

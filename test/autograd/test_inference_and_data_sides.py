@@ -30,6 +30,36 @@ def writes_to_data_do_not_count(torch):
 
 
 @scenario
+def views_with_other_data_keep_their_history(torch):
+    """A write that the other memory has seen before is no write to the base of the view."""
+    out = []
+    for numbers in ([2.0, 3.0], [5.0], [1.0] * 9):
+        for dtype in (torch.float32, torch.float16):
+            for is_written in (False, True):
+                base = leaf(torch, 1, 1)
+                view = base.reshape(-1, 1)
+                data = torch.tensor(numbers).to(dtype)
+                if is_written:
+                    data.add_(0.5)
+                view.data = data
+                out += [view.is_leaf, view.requires_grad, view.grad_fn.name(), list(view.shape)]
+                out.append(raised("invalid gradient", (view * 1.0).sum().backward))
+                assert out[-1], "the shape of the history is that of the view before"
+    return out
+
+
+@scenario
+def views_with_data_of_their_shape_pass_gradients_on(torch):
+    base = leaf(torch, 1, 1)
+    view = base.reshape(-1, 1)
+    data = torch.zeros(2, 1)
+    data[0] = 7.0
+    view.data = data
+    (view * view).sum().backward()
+    return base.grad
+
+
+@scenario
 def data_that_is_saved_is_watched(torch):
     out = []
     for write in WRITES:
