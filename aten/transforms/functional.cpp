@@ -187,10 +187,11 @@ Tensor stand_in(const ViewGeometry& geometry, int64_t extent) {
 }
 int64_t extent_from(const ViewGeometry& geometry) {
   int64_t last = geometry.storage_offset;
-  for (size_t d = 0; d < geometry.sizes.size(); ++d) {
-    if (geometry.sizes[d] == 0) return geometry.storage_offset;
+  // Other sizes of an empty tensor may be so large that their product overflows.
+  if (std::find(geometry.sizes.begin(), geometry.sizes.end(), 0) != geometry.sizes.end())
+    return last;
+  for (size_t d = 0; d < geometry.sizes.size(); ++d)
     last += (geometry.sizes[d] - 1) * geometry.strides[d];
-  }
   return last + 1;
 }
 

@@ -142,3 +142,9 @@ def test_sizes_that_fractional_pooling_accepts(dims):
         return [accepts(m, *case) for case in sizes]
 
     same(program)
+
+
+def test_integer_gradients_of_one_place_wrap_around():
+    grad, places = fb.full((1, 1, 2), 2**63 - 1), fb.zeros(1, 1, 2, dtype=fb.int64)
+    found = fb._C._functions._max_pool_backward(grad, places, [1, 1, 4], 1)
+    assert found.tolist() == [[[-2, 0, 0, 0]]]

@@ -371,3 +371,9 @@ def test_arguments_of_any_layout(given):
 
 
 test_as_in_pytorch = scenario.test()
+
+
+def test_views_of_empty_tensors_with_sizes_of_any_length():
+    x = fb.empty(5, 1, 2**61 + 1, 0)
+    found = fb.func.functionalize(lambda x: x.transpose(0, 1).conj())(x)
+    assert found.shape == (1, 5, 2**61 + 1, 0)

@@ -15,6 +15,7 @@
 #include "aten/core/loop_values.h"
 #include "aten/core/memory_order.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/wrapping.h"
 #include "aten/ops/pool/windows.h"
 #include "c10/core/isa.h"
 #include "torchgen_out/aten/pool_kernels.h"
@@ -271,7 +272,7 @@ void max_pool_backward_cpu(const Tensor& grad, const Tensor& indices, IntArrayRe
           check_index(*place >= 0 && *place < volume, "max_pool_backward: index ", *place,
                       " is out of bounds for planes of ", volume, " elements");
           T& to = plane[*place * inner + c];
-          to = static_cast<T>(to + *values);
+          to = wrapping_sum(to, *values);
         }
       }
     });
