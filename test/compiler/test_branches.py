@@ -6,7 +6,7 @@ import flambeau as fb
 import pytest
 from captured import Recorder, run_both, same
 from flambeau import _dynamo, nn
-from flambeau._higher_order_ops import cond, map, scan, while_loop
+from flambeau._higher_order_ops import cond
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +111,12 @@ def _set_global(a):
 
 
 def _without_gradients(a):
-    with fb.no_grad():
+    context = fb.no_grad()
+    context.__enter__()
+    try:
         return a * 2
+    finally:
+        fb.set_grad_enabled(False)
 
 
 def _raise(a):
@@ -141,7 +145,7 @@ HOSTILE = {
     ).reshape(2),
     "an outer iterator": lambda a: a + next(STEPS),
     "sets a global": _set_global,
-    "no gradients": _without_gradients,
+    "leaves gradients off": _without_gradients,
 }
 
 
@@ -165,7 +169,9 @@ def test_branches_with_effects_end_the_graph(name, is_first, capsys):
         for function in (use, made):
             LOG.clear(), TABLE.clear()
             Counter.calls, STEPS = 0, iter(range(7, 100))
-            found.append((function(x.clone()), _effects(), next(STEPS), capsys.readouterr().out))
+            result = function(x.clone())
+            found.append((result, _effects(), fb.is_grad_enabled(), next(STEPS), capsys.readouterr().out))
+            fb.set_grad_enabled(True)
         assert same(found[0][0], found[1][0]) and found[0][1:] == found[1][1:]
     with pytest.raises(_dynamo.exc.Unsupported, match="cond"):
         fb.compiler.reset()
@@ -226,17 +232,25 @@ def test_branches_that_differ_in_their_gradient_state():
         assert made(x).requires_grad == use(x).requires_grad and fb.equal(made(x), use(x))
 
 
-def test_loops_and_scans_end_the_graph():
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_gradient_modes_in_branches(backend):
     def use(x):
-        y = while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (fb.tensor(0), x + 1))[1]
-        carry, rows = scan(lambda c, v: (c + v, c * v), y[0] * 0, y)
-        return map(lambda v: v + carry, rows).relu()
+        def one(a):
+            with fb.no_grad():
+                scale = a.sum()
+            return a * scale
 
-    x = fb.randn(4, 3)
-    for backend in ("eager", "inductor"):
-        made = fb.compile(use, backend=backend)
-        for _ in range(2):
-            assert fb.equal(made(x), use(x))
+        return cond(x.sum() > 0, one, lambda a: a * 2, (x,)) + 1
+
+    made = fb.compile(use, backend=backend, fullgraph=True)
+    for x in (fb.ones(2), -fb.ones(2), fb.ones(2)):
+        pair = []
+        for function in (made, use):
+            leaf = x.clone().requires_grad_()
+            result = function(leaf)
+            assert fb.is_grad_enabled()
+            pair.append((result.detach(), fb.autograd.grad(result.sum(), leaf)[0]))
+        assert same(*pair)
 
 
 def test_a_module_with_a_branch():

@@ -17,6 +17,10 @@ class Unsupported(TorchDynamoException):
     """The program contains something that a graph cannot represent."""
 
 
+class UncapturedHigherOrderOpError(TorchDynamoException):
+    """The function of a loop or branch returns what the loop or branch cannot continue with."""
+
+
 class UserError(Unsupported):
     """The program misuses graph capture."""
 

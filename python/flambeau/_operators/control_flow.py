@@ -1,7 +1,7 @@
 """Branches, loops and scans as functions: what programs write so that a compiler can see them.
 
 They run at once here, one call of the given function after the other, and are differentiable as what they
-call is.
+call is. `compile` makes each of them one node of a graph.
 
 In Python because they take functions. Calls `select` and `stack`.
 """
@@ -11,20 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import flambeau
 from flambeau import Tensor
+from flambeau._operators import higher_order
+from flambeau._operators.higher_order import refuse, truth
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
-
-
-def _truth(name: str, value: Any) -> bool:
-    """Return the value of a condition; RuntimeError unless it is a bool, a number or has one element."""
-    if isinstance(value, Tensor) and value.numel() != 1:
-        raise RuntimeError(f"{name}: expected a condition of one element, got shape {list(value.shape)}")
-    if not isinstance(value, bool | int | float | Tensor):
-        raise RuntimeError(f"{name}: expected a bool or a tensor, got {type(value).__name__}")
-    return bool(value)
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
@@ -44,7 +36,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("cond: expected callables as branches")
     if not isinstance(operands, tuple | list):
         raise RuntimeError(f"cond: expected a tuple or list of operands, got {type(operands).__name__}")
-    return (true_fn if _truth("cond", pred) else false_fn)(*operands)
+    return (true_fn if truth("cond", pred) else false_fn)(*operands)
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
@@ -56,7 +48,11 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         carried_inputs: a tuple or list with the first values.
 
     Returns:
-        The last values, as a tuple.
+        The last values, as a tuple: new tensors, also if the body was never called.
+
+    Raises: RuntimeError for arguments of a wrong kind and for conditions of more than one element;
+        `_dynamo.exc.UncapturedHigherOrderOpError`, a RuntimeError, for a body whose results differ from its
+        arguments in number, structure, shape, dtype or device.
 
     >>> import flambeau as fb
     >>> while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, 2 * x), (fb.tensor(0), fb.ones(2)))
@@ -68,16 +64,23 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         raise RuntimeError(
             f"while_loop: expected a tuple or list of inputs, got {type(carried_inputs).__name__}"
         )
-    values = tuple(carried_inputs)
-    while _truth("while_loop", cond_fn(*values)):
-        found = body_fn(*values)
-        found = (found,) if isinstance(found, Tensor) else tuple(found)
-        if len(found) != len(values):
-            raise RuntimeError(
-                f"while_loop: expected {len(values)} results of the body, one per input, got {len(found)}"
-            )
-        values = found
-    return values
+    leaves, structure = tree_flatten(tuple(carried_inputs))
+    count = len(carried_inputs)
+
+    def condition(*flat: Any) -> Any:
+        return cond_fn(*tree_unflatten(flat, structure))
+
+    def body(*flat: Any) -> list[Any]:
+        found = body_fn(*tree_unflatten(flat, structure))
+        found = tuple(found) if isinstance(found, tuple | list) else (found,)
+        if len(found) != count:
+            refuse(f"while_loop: expected {count} results of the body, one per input, got {len(found)}")
+        made, got = tree_flatten(found)
+        if got != structure:
+            refuse(f"while_loop: expected results with the structure {structure} of the inputs, got {got}")
+        return made
+
+    return tree_unflatten(higher_order.while_loop(condition, body, leaves), structure)
 
 
 def associative_scan(
@@ -114,34 +117,15 @@ def associative_scan(
     length = leaves[0].shape[dim]
     if length == 0 or any(x.shape[dim] != length for x in leaves):
         raise ValueError(f"associative_scan: expected equal sizes in dim {dim}, other than 0")
-    last: Any = None
-    rows: list[list[Tensor]] = []
-    for i in range(length - 1, -1, -1) if reverse else range(length):
-        slices = tree_unflatten([x.select(dim, i) for x in leaves], spec)
-        last = slices if last is None else combine_fn(last, slices)
-        rows.append(tree_flatten(last)[0])
-    ordered = rows[::-1] if reverse else rows
-    columns = zip(*ordered, strict=True)
-    ends = (dim if dim >= 0 else dim + x.dim() for x in leaves)
-    return tree_unflatten([flambeau.stack(c, end) for c, end in zip(columns, ends, strict=True)], spec)
 
+    def combine(*flat: Any) -> list[Any]:
+        one, other = flat[: len(leaves)], flat[len(leaves) :]
+        made, got = tree_flatten(combine_fn(tree_unflatten(one, spec), tree_unflatten(other, spec)))
+        if got != spec:
+            refuse(f"associative_scan: expected results with the structure {spec} of xs, got {got}")
+        return made
 
-def _facts(leaf: Any) -> Any:
-    """What a carried value must keep from one step to the next."""
-    return (leaf.dtype, leaf.device, tuple(leaf.shape)) if isinstance(leaf, Tensor) else type(leaf)
-
-
-def _check_carry(init: Any, carry: Any, step: int) -> None:
-    before, structure = tree_flatten(init)
-    after, found = tree_flatten(carry)
-    if structure != found:
-        raise RuntimeError(f"scan: expected carry with the structure {structure} of init, got {found}")
-    for one, other in zip(before, after, strict=True):
-        if _facts(one) != _facts(other):
-            raise RuntimeError(
-                f"scan: expected init and carry to have the same metadata, got {_facts(one)} and "
-                f"{_facts(other)} in step {step}"
-            )
+    return tree_unflatten(higher_order.associative_scan(combine, leaves, (), dim, reverse), spec)
 
 
 def scan(
@@ -165,8 +149,9 @@ def scan(
     Returns:
         The last state, and the results, stacked in a new dimension `dim`, the last if they have fewer.
 
-    Raises: RuntimeError for what is no function, no state, sizes that are 0 or differ, a result that is no
-        pair, or a state that changes its shape or dtype; IndexError for a dimension that does not exist.
+    Raises: RuntimeError for what is no function, no state, or sizes that are 0 or differ; its subclass
+        `_dynamo.exc.UncapturedHigherOrderOpError` for a result that is no pair, or a state that changes its
+        structure, shape, dtype or device; IndexError for a dimension that does not exist.
 
     >>> import flambeau as fb
     >>> scan(lambda c, x: (c + x, c * x), fb.tensor(1.0), fb.tensor([1.0, 2.0, 3.0]))
@@ -180,20 +165,26 @@ def scan(
     if not leaves:
         return init, xs
     _check_scanned(leaves, dim)
-    length = leaves[0].shape[dim]
-    carry, rows, shape = init, [], None
-    for i in range(length - 1, -1, -1) if reverse else range(length):
-        found = combine_fn(carry, tree_unflatten([x.select(dim, i) for x in leaves], structure))
+    first, state = tree_flatten(init)
+    shapes: list[Any] = []
+
+    def combine(*flat: Any) -> list[Any]:
+        carry = tree_unflatten(flat[: len(first)], state)
+        found = combine_fn(carry, tree_unflatten(flat[len(first) :], structure))
         if not isinstance(found, tuple | list) or len(found) != 2:
-            raise RuntimeError(
+            refuse(
                 f"scan: expected a pair (carry, y) as the result of combine_fn, got {type(found).__name__}"
             )
-        _check_carry(init, found[0], i)
-        carry = found[0]
+        after, got = tree_flatten(found[0])
+        if got != state:
+            refuse(f"scan: expected carry with the structure {state} of init, got {got}")
         row, shape = tree_flatten(found[1])
-        rows.append(row)
+        shapes.append(shape)
+        return [*after, *row]
+
     place = dim if dim >= 0 else dim + leaves[0].dim()
-    return carry, _stacked("scan", rows[::-1] if reverse else rows, shape, place)
+    made = higher_order.scan(combine, first, leaves, (), place, reverse)
+    return tree_unflatten(made[: len(first)], state), tree_unflatten(made[len(first) :], shapes[-1])
 
 
 def _check_scanned(leaves: list[Any], dim: int) -> None:
@@ -208,19 +199,6 @@ def _check_scanned(leaves: list[Any], dim: int) -> None:
     sizes = [x.shape[dim] for x in leaves]
     if 0 in sizes or len(set(sizes)) > 1:
         raise RuntimeError(f"scan: expected equal sizes of xs in dim {dim}, other than 0, got {sizes}")
-
-
-def _stacked(name: str, rows: list[list[Any]], structure: Any, dim: int = 0) -> Any:
-    """Return one tree of stacked tensors; None stays None."""
-    if any(len(row) != len(rows[0]) for row in rows):
-        raise RuntimeError(f"{name}: expected results with the same structure in each step")
-    columns = list(zip(*rows, strict=True))
-    for column in columns:
-        if not all(isinstance(y, Tensor) for y in column) and any(y is not None for y in column):
-            raise RuntimeError(f"{name}: expected tensors as results, got {type(column[0]).__name__}")
-    ends = [None if c[0] is None else min(dim, c[0].dim()) for c in columns]
-    made = [None if end is None else flambeau.stack(c, end) for c, end in zip(columns, ends, strict=True)]
-    return tree_unflatten(made, structure)
 
 
 def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
@@ -250,8 +228,12 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
         raise RuntimeError(f"map: Leading dimensions of mapped xs must be consistent. Got shapes {shapes}.")
     if shapes[0][0] == 0:
         raise RuntimeError("map: Leading dimensions of mapped xs cannot be 0.")
-    rows, shape = [], None
-    for slices in zip(*(x.unbind(0) for x in leaves), strict=True):
-        row, shape = tree_flatten(f(tree_unflatten(list(slices), structure), *args))
-        rows.append(row)
-    return _stacked("map", rows, shape)
+    shapes_of_rows: list[Any] = []
+
+    def step(*flat: Any) -> list[Any]:
+        row, shape = tree_flatten(f(tree_unflatten(flat, structure), *args))
+        shapes_of_rows.append(shape)
+        return row
+
+    made = higher_order.map_impl(step, leaves)
+    return tree_unflatten(made, shapes_of_rows[-1])

@@ -13,9 +13,10 @@ from flambeau.compiler import logs, trace
 from flambeau.compiler.aot.examples import NotAhead
 from flambeau.compiler.aot.function import differentiable, without_gradients
 from flambeau.compiler.aot.joint import Joint, record
+from flambeau.compiler.aot.loops import Body
 from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.aot.state import ending_in
-from flambeau.compiler.emit.program import Writer, program
+from flambeau.compiler.emit.program import Part, Writer, program
 from flambeau.compiler.ir import GAIN
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
 from flambeau.compiler.passes.products import transpose_products
@@ -61,6 +62,10 @@ def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
 
 
 def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list[Writer], int]:
+    for name, value in joint.constants.items():
+        if isinstance(value, Body):
+            run, writers, _ = _programs(value.joint, value.examples)
+            joint.constants[name] = Part(value.adapted(run), writers)
     if not joint.differentiable:
         joint.graph.output(joint.outputs)
         trace.changed("Graph", joint.graph, remove_dead)

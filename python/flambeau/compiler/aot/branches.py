@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import flambeau
 from flambeau._operators.control_flow import cond
 from flambeau.compiler.aot.examples import NotAhead
+from flambeau.compiler.aot.loops import LOOPS, record_loop
 from flambeau.compiler.ir.dependences import is_random, written
 from flambeau.fx.experimental._operator_trace import OperatorTracer
 from flambeau.fx.graph import Graph
@@ -29,12 +30,12 @@ _COND: Any = cond
 
 
 def has_branches(module: Any) -> bool:
-    """Whether a captured graph holds `cond`."""
-    return any(node.target is _COND for node in module.graph.nodes)
+    """Whether a captured graph holds `cond` or a loop."""
+    return any(node.target is _COND or node.target in LOOPS for node in module.graph.nodes)
 
 
 class BranchRunner(Interpreter):
-    """Runs a captured graph on tensors without memory, and records its `cond` with both branches.
+    """Runs a captured graph on tensors without memory; `cond` and loops are recorded with their functions.
 
     Args:
         module: the captured graph.
@@ -47,7 +48,9 @@ class BranchRunner(Interpreter):
         self.tracer, self.record = tracer, record
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function; record `cond`."""
+        """Run a function; record `cond` and loops."""
+        if target in LOOPS:
+            return record_loop(self.tracer, self.record, target, args)
         if target is not _COND:
             return super().call_function(target, args, kwargs)
         pred, *modules, operands = args
@@ -71,11 +74,13 @@ def _recorded(tracer: OperatorTracer, joints: list[Joint], pred: Any, operands: 
         def forward(ctx: Any, condition: Any, *given: Any) -> Any:
             made = tuple(map(_like, values))
             _add(tracer, condition, forward, taken, made)
+            ctx.save_for_backward(*given)
             ctx.mark_non_differentiable(*[t for i, t in enumerate(made) if i not in places])
             return made
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
+            _ = ctx.saved_tensors  # an error if one was written since
             tangents = [tracer.node_of(gradients[i]) for i in places]
             wanted = [any(pair) for pair in zip(*[joint.gradients for joint in joints], strict=True)]
             pairs = zip(operands, wanted, strict=True)

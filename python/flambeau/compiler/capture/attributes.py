@@ -67,7 +67,7 @@ class Attributes(Core):
 
     def _load_of_tensor(self, value: flambeau.Tensor, name: str) -> None:
         if name in known.METADATA:
-            self.require_known(value)
+            self.require_known(value, name)
             found = getattr(value, name)
             self.push(self.recorder.metadata(value, name, found) if self.recorder.sized else found)
         elif name in known.TENSOR_ATTRIBUTES:

@@ -62,10 +62,18 @@ class Core:
         """Give up the segment; its instruction ends a segment from now on."""
         raise NotImplementedError
 
-    def require_known(self, tensor: flambeau.Tensor) -> None:
-        """Give up the segment if nothing is known about a tensor."""
-        if self.recorder.node_of(tensor) is None:
+    def require_known(self, tensor: flambeau.Tensor, name: str = "") -> None:
+        """Give up the segment if nothing is known about a tensor.
+
+        Args:
+            tensor: the tensor.
+            name: the attribute or method that the program reads.
+        """
+        node = self.recorder.node_of(tensor)
+        if node is None:
             self.spoil("a tensor that was made outside the graph")
+        elif node in self.recorder.unsteady and name in known.UNSTEADY:
+            raise Break(f"{name} of a tensor that is carried through a loop")
 
     def where(self) -> str:
         """The position of the current instruction, as in a traceback."""

@@ -1,4 +1,4 @@
-"""`cond` on a tensor as one node: both branches are recorded as graphs, without effects.
+"""Functions that become graphs inside of a graph, without effects; `cond` on a tensor as one node.
 
 Both branches run while they are recorded, one of them in vain. So nothing in them may have an effect beyond
 its results: a write to a tensor or object that existed before, or anything that capture does not look into,
@@ -14,31 +14,37 @@ from typing import Any
 
 import flambeau
 from flambeau._operators.control_flow import cond
+from flambeau.compiler.aot.state import ThreadState, kept_state
 from flambeau.compiler.capture import calls, polyfills
 from flambeau.compiler.capture.base import Break
 from flambeau.compiler.capture.decode import Instruction
 from flambeau.compiler.capture.frames import Frame, Generator
 from flambeau.compiler.capture.machine import Machine, Outcome
-from flambeau.compiler.capture.recording import Recorder, Unrecordable
-from flambeau.compiler.symbolic.numbers import is_tracked
+from flambeau.compiler.capture.recording import Recorder
+from flambeau.compiler.symbolic.numbers import is_tracked, plain
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
 from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_leaves
 
-_WRITES = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL", "DELETE_DEREF")
+_WRITES = ("STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL", "DELETE_DEREF")
 _COND: Any = cond
 _BUILDS = ("BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_CONST_KEY_MAP")
 _MARKS = ("_torchdynamo_in_graph", "_torchdynamo_constant")
 
 
-class _WithoutWrites(TorchDispatchMode):
+class WithoutWrites(TorchDispatchMode):
     """The region in which operators write only to tensors that were made in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__()
+        self._what = what
         self._made: dict[int, Any] = {}  # storages; held, so that an id stays one storage's
+
+    def has_made(self, tensor: flambeau.Tensor) -> bool:
+        """Whether the memory of a tensor was made in the region."""
+        return id(_storage(tensor)) in self._made
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -49,7 +55,7 @@ class _WithoutWrites(TorchDispatchMode):
         facts = flambeau._C._operator_facts(func._entry)
         is_writing = func._schema.is_mutable or (facts is not None and facts[2])
         if is_writing and not all(id(storage) in self._made for storage in given):
-            raise Break(f"cond with a branch that writes to a tensor ({func})")
+            raise Break(f"{self._what} that writes to a tensor ({func})")
         result = func(*args, **kwargs)
         old = {id(storage) for storage in given}
         for leaf in tree_leaves(result):
@@ -63,13 +69,32 @@ def _storage(tensor: flambeau.Tensor) -> Any:
     return tensor.untyped_storage() if tensor.layout is flambeau.strided else tensor
 
 
-class _BranchRecorder(Recorder):
-    """Records a branch; tensors from outside become operands."""
+class BranchRecorder(Recorder):
+    """Records a function; tensors from outside become operands.
+
+    Args:
+        outer: what records the graph around it.
+    """
 
     def __init__(self, outer: Recorder) -> None:
         super().__init__(outer.tracker)
         self.outer = outer
         self.operands: dict[Node, Node] = {}  # of the outer graph -> of this graph
+        self.given: dict[Node, Any] = {}  # the tensors of operands, by nodes of the outer graph
+        self.parameters: list[Node] = []
+
+    def add_parameter(self, tensor: flambeau.Tensor, is_unsteady: bool) -> None:
+        """Add a parameter of the function.
+
+        Args:
+            tensor: stands for its values.
+            is_unsteady: whether these have other strides or another gradient state than the tensor.
+        """
+        node = self.graph.placeholder(f"arg_{len(self.parameters)}")
+        self.parameters.append(node)
+        self._remember(tensor, node)
+        if is_unsteady:
+            self.unsteady.add(node)
 
     def node_of(self, tensor: flambeau.Tensor) -> Node | None:
         """Return the node of a tensor, an operand if it is known outside; None if it is unknown."""
@@ -80,53 +105,71 @@ class _BranchRecorder(Recorder):
         if outside is None:
             return None
         if outside in self.outer.sized:
-            raise Break("cond with tensors whose sizes may differ from call to call")
+            self.outer.fix_sizes()
         if outside not in self.operands:
             self.operands[outside] = self.graph.placeholder(outside.name)
+            self.given[outside] = tensor
+            if outside in self.outer.unsteady:
+                self.unsteady.add(self.operands[outside])
         return self.operands[outside]
 
     def argument(self, value: Any) -> Any:
-        """Return a value as an argument of a node; numbers that outer nodes compute are none."""
-        if is_tracked(value):
-            raise Unrecordable("a number that may differ from call to call")
-        return super().argument(value)
+        """Return a value as an argument of a node; numbers of outer nodes follow from fixed sizes."""
+        return super().argument(plain(value) if is_tracked(value) else value)
 
 
-class _Branch(Machine):
-    """An interpreter of a branch; whatever has an effect ends the graph around it."""
+class Branch(Machine):
+    """An interpreter of a function; whatever has an effect ends the graph around it.
 
-    def __init__(self, outer: Any) -> None:
+    Args:
+        outer: the interpreter of the graph around it.
+        what: the function, for the reason of an end.
+    """
+
+    def __init__(self, outer: Any, what: str) -> None:
         super().__init__([], set(), outer.changing)
+        self.what = what
         self.tracker = outer.tracker
-        self.recorder = self.branch = _BranchRecorder(outer.recorder)
+        self.recorder = self.branch = BranchRecorder(outer.recorder)
         self._iterators: dict[int, Any] = {}
-        self.made: dict[int, Any] = {}  # containers of the branch, which may change
+        self.made: dict[int, Any] = {}  # containers and objects of the function, which may change
 
     def _step(self, frame: Frame) -> None:
         i: Instruction = frame.decoded.instructions[frame.ip]
-        if i.name in _WRITES:
-            raise Break(f"cond with a branch that sets variables or attributes ({i.name})")
+        is_own_cell = i.name == "STORE_DEREF" and frame.decoded.slots[i.arg] in frame.code.co_cellvars
+        if i.name in _WRITES and not is_own_cell:
+            raise Break(f"{self.what} that sets variables or attributes ({i.name})")
+        if is_own_cell:
+            self.made[id(frame.slots[i.arg])] = frame.slots[i.arg]
         super()._step(frame)
         if i.name in _BUILDS:
             self.made[id(frame.stack[-1])] = frame.stack[-1]
 
     def spoil(self, reason: str) -> None:
         """End the graph."""
-        raise Break(f"cond with a branch that has {reason}")
+        raise Break(f"{self.what} that has {reason}")
+
+    def require_known(self, tensor: flambeau.Tensor, name: str = "") -> None:
+        """End the graph for what a parameter does not share with the values that it stands for."""
+        super().require_known(tensor, name)
+        if name == "is_leaf" and self.branch.node_of(tensor) in self.branch.parameters:
+            raise Break(f"{self.what} that asks whether its argument is a leaf")
 
     def store_attribute(self, value: Any, name: str, new: Any) -> None:
-        """End the graph."""
-        raise Break(f"cond with a branch that sets the attribute {name}")
+        """Set an attribute of an object of the function; end the graph for others."""
+        if id(value) not in self.made:
+            raise Break(f"{self.what} that sets the attribute {name}")
+        super().store_attribute(value, name, new)
 
-    def call_own(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Call a function of the package that does not change the state of the thread."""
-        if getattr(function, "__name__", "") in calls.known.STATE:
-            raise Break(f"cond with a branch that calls {function.__name__}")
-        super().call_own(function, args, kwargs)
+    def _make_instance(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        depth = len(self.frames)
+        super()._make_instance(kind, args, kwargs)
+        if len(self.frames) > depth and self.frame.result is not None:
+            self.made[id(self.frame.result)] = self.frame.result
 
     def _call_python(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if function is calls._APPLY or any(mark in function.__dict__ for mark in _MARKS):
-            raise Break(f"cond with a branch that calls {function.__qualname__}")
+            raise Break(f"{self.what} that calls {function.__qualname__}")
         super()._call_python(function, args, kwargs)
 
     # --- iterators: those that existed before would move on -------------------------------------------
@@ -136,10 +179,12 @@ class _Branch(Machine):
     ) -> None:
         """Call a function without effects; iterators that it makes are the branch's own."""
         if function is next:
-            raise Break("cond with a branch that calls next")
+            raise Break(f"{self.what} that calls next")
         depth = len(self.frames)
         super().call_pure(function, args, kwargs, is_checked)
         if len(self.frames) == depth and self.frame.stack:
+            if function is object.__new__:
+                self.made[id(self.frame.stack[-1])] = self.frame.stack[-1]
             self._iterators[id(self.frame.stack[-1])] = self.frame.stack[-1]
 
     def _start_generator(self, frame: Frame) -> None:
@@ -149,13 +194,13 @@ class _Branch(Machine):
     def resume_frame(self, generator: Generator, value: Any) -> None:
         """Continue a generator of the branch."""
         if id(generator) not in self._iterators:
-            raise Break("cond with a branch that continues a generator from outside")
+            raise Break(f"{self.what} that continues a generator from outside")
         super().resume_frame(generator, value)
 
     def iterate(self, value: Any) -> bool:
         """Push an iterator over a value that is none from outside."""
         if hasattr(value, "__next__") and id(value) not in self._iterators:
-            raise Break("cond with a branch that continues an iterator from outside")
+            raise Break(f"{self.what} that continues an iterator from outside")
         return super().iterate(value)
 
 
@@ -166,7 +211,7 @@ class _Recorded:
     result: Any
     leaves: list[Any]
     structure: TreeSpec
-    recorder: _BranchRecorder
+    recorder: BranchRecorder
 
     def facts(self) -> list[Any]:
         """What the rest of the program may know of the results."""
@@ -194,13 +239,13 @@ def _strides(tensor: flambeau.Tensor) -> Any:
 
 
 @contextmanager
-def _frozen(tracker: Any, made: dict[int, Any]) -> Iterator[None]:
+def frozen(tracker: Any, made: dict[int, Any], what: str) -> Iterator[None]:
     """A region in which only objects that were made in it may change."""
     before = {name: tracker.__dict__.get(name) for name in ("mutate", "write")}
 
     def refuse(owner: Any, *_: Any) -> None:
         if id(owner) not in made:
-            raise Break(f"cond with a branch that changes a {type(owner).__name__}")
+            raise Break(f"{what} that changes a {type(owner).__name__}")
 
     tracker.mutate = tracker.write = refuse
     try:
@@ -213,19 +258,35 @@ def _frozen(tracker: Any, made: dict[int, Any]) -> Iterator[None]:
                 tracker.__dict__[name] = value
 
 
-def _record(outer: Any, function: Any, operands: tuple[Any, ...]) -> _Recorded:
-    machine = _Branch(outer)
+def run(machine: Branch, function: Any, operands: tuple[Any, ...]) -> WithoutWrites:
+    """Run a function, record it, and return the region in which it ran; `Break` if that is not possible.
+
+    Args:
+        machine: its interpreter, which holds the result and the record.
+        function: the function.
+        operands: its arguments.
+    """
+    what, region, state = machine.what, WithoutWrites(machine.what), ThreadState.now()
     try:
-        with _frozen(machine.tracker, machine.made), _WithoutWrites():
+        with kept_state(), frozen(machine.tracker, machine.made, what), region:
             machine.enter(polyfills.called, (function, operands), {})
             outcome = machine.record()
+            if ThreadState.now() != state:
+                raise Break(f"{what} that changes the state of the thread")
     except Break:
         raise
     except Exception as error:
-        raise Break(f"cond with a branch that raises {type(error).__name__}") from None
+        raise Break(f"{what} that raises {type(error).__name__}") from None
     if outcome is not Outcome.FINISHED:
-        prefix = "" if machine.reason.startswith("cond with") else "cond with a branch that has "
-        raise Break(prefix + machine.reason)
+        raise Break(
+            machine.reason if machine.reason.startswith(what) else f"{what} that has {machine.reason}"
+        )
+    return region
+
+
+def _record(outer: Any, function: Any, operands: tuple[Any, ...]) -> _Recorded:
+    machine = Branch(outer, "cond with a branch")
+    run(machine, function, operands)
     leaves, structure = tree_flatten(machine.result)
     recorder = machine.branch
     own = {node for node in recorder.graph.nodes if node.op != "placeholder"}
@@ -255,8 +316,7 @@ def record_cond(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return
     if not isinstance(pred, flambeau.Tensor) or pred.numel() != 1 or machine.recorder.node_of(pred) is None:
         raise Break("cond with a condition that is no tensor of one element")
-    if machine.recorder.node_of(pred) in machine.recorder.sized:
-        raise Break("cond with tensors whose sizes may differ from call to call")
+    machine.recorder.fix_sizes()
     _record_both(machine, pred, (true_fn, false_fn), tuple(operands))
 
 

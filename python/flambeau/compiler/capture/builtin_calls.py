@@ -83,7 +83,7 @@ class Builtins(Attributes):
     def _call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A method of a tensor."""
         if name in known.METADATA:
-            self.require_known(args[0])
+            self.require_known(args[0], name)
             if any(isinstance(a, flambeau.Tensor) for a in args[1:]) or (name == "type" and len(args) > 1):
                 self.leaf("call_method", name, args, kwargs, name)
             else:

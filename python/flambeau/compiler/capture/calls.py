@@ -131,6 +131,10 @@ class Calls(Builtins):
             from flambeau.compiler.capture.branches import record_cond
 
             record_cond(self, args, kwargs)
+        elif function in known.LOOPS:
+            from flambeau.compiler.capture.loops import record_loop
+
+            record_loop(self, function, args, kwargs)
         elif function.__dict__.get("_torchdynamo_disable"):
             raise Break(f"{function.__qualname__}, which is excluded from capture")
         elif function.__dict__.get("_torchdynamo_in_graph"):

@@ -15,6 +15,7 @@ import types
 from typing import Any
 
 import flambeau
+from flambeau._operators import control_flow as loops
 
 # Tensor attributes that follow from what a guard on the tensor compares, and methods that return such values.
 METADATA = frozenset(
@@ -29,6 +30,10 @@ METADATA = frozenset(
 SIZED = frozenset(
     "shape size stride numel nelement nbytes is_contiguous __len__ is_non_overlapping_and_dense dim_order "
     "is_same_size".split()
+)
+# Those of them that a loop may change without changing sizes or dtypes.
+UNSTEADY = frozenset(
+    "requires_grad is_leaf stride is_contiguous is_non_overlapping_and_dense dim_order output_nr".split()
 )
 # Tensor attributes that are tensors themselves.
 TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
@@ -89,6 +94,9 @@ PURE |= {
 }
 _TORCH_VALUES = (flambeau.Size, flambeau.device, flambeau.dtype, flambeau.finfo, flambeau.iinfo)
 PURE |= {*_TORCH_VALUES}
+
+# Functions that take functions, which become graphs inside of the graph.
+LOOPS: frozenset[Any] = frozenset({loops.while_loop, loops.scan, loops.map, loops.associative_scan})
 
 # Functions -> Python functions that capture interprets in their place, by `compiler.substitute_in_graph`.
 SUBSTITUTES: dict[Any, Any] = {}

@@ -36,8 +36,11 @@ class Recorder:
         self.has_effects = False
         self.journal = Journal(self.graph)
         self.sized: set[Node] = set()  # nodes whose sizes may differ from call to call
+        self.unsteady: set[Node] = (
+            set()
+        )  # nodes whose strides and gradient state depend on the trips of a loop
         self._sizes: dict[tuple[Node, str, int], Any] = {}
-        self.attributes: dict[str, Any] = {}  # of the graph's module: the branches of `cond`
+        self.attributes: dict[str, Any] = {}  # of the graph's module: branches and bodies
         self._nodes: dict[int, tuple[Node, Any]] = {}
         self._names: set[str] = set()
         self._last_input: Node | None = None
@@ -115,6 +118,8 @@ class Recorder:
         node.meta["stack_trace"] = line
         if self.sized and any(n in self.sized or n in self.journal.numbers for n in node.all_input_nodes):
             self.sized.add(node)
+        if self.unsteady and any(n in self.unsteady for n in node.all_input_nodes):
+            self.unsteady.add(node)
         self._assign(result, node)
 
     def _assign(self, result: Any, node: Node) -> None:
@@ -128,14 +133,19 @@ class Recorder:
             for i, item in enumerate(result):
                 if has_tensor(item):
                     part = self.graph.create_node("call_function", operator.getitem, (node, i), {})
-                    if node in self.sized:
-                        self.sized.add(part)
+                    self._inherit(part, node)
                     self._assign(item, part)
         elif isinstance(result, dict):
             for key, item in result.items():
                 if has_tensor(item):
                     part = self.graph.create_node("call_function", operator.getitem, (node, key), {})
+                    self._inherit(part, node)
                     self._assign(item, part)
+
+    def _inherit(self, part: Node, whole: Node) -> None:
+        for nodes in (self.sized, self.unsteady):
+            if whole in nodes:
+                nodes.add(part)
 
     # --- numbers ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import flambeau
@@ -73,6 +74,14 @@ def fused(group: Group) -> Any:
     return recorder.group([values[node] for node in group.outputs])
 
 
+@dataclass
+class Part:
+    """A compiled function that a graph calls, and what wrote its programs."""
+
+    run: Callable[..., Any]
+    writers: list[Writer]
+
+
 class Writer:
     """Writes the program of a graph.
 
@@ -88,13 +97,16 @@ class Writer:
         self.names: dict[str, Any] = {}  # the globals of the program
         self.lines: list[str] = []
         self.groups: list[Group] = []
-        self.parts: list[Writer] = []  # of branches
+        self.parts: list[Writer] = []  # of branches and loops
         self.could_fuse = False  # at other sizes
         for node in graph.nodes:
             if node.op == "get_attr":
                 value = constants[str(node.target)]
                 if isinstance(value, GraphModule):  # a branch
                     value = self._part(value)
+                elif isinstance(value, Part):
+                    self.parts += value.writers
+                    value = value.run
                 self.names[node.name] = value
 
     def _part(self, module: GraphModule) -> Callable[..., list[Any]]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import flambeau
+from flambeau._operators import higher_order
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 from flambeau.utils import _pytree as pytree
@@ -21,6 +22,8 @@ def overload_of(node: Node) -> Any:
 
 def is_random(node: Node) -> bool:
     """Whether a node draws random numbers."""
+    if node.op == "call_function" and node.target is higher_order.drawn:
+        return True
     facts = flambeau._C._operator_facts(overload_of(node)._entry) if overload_of(node) else None
     return facts is not None and bool(facts[1])
 

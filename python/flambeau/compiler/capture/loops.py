@@ -1,0 +1,328 @@
+"""Loops as one node: their functions are recorded once, as graphs, on the first values.
+
+A step of a loop may have no effect beyond its results, as a branch of `cond`. What it carries keeps its
+dtype and shape. Strides and the gradient state may change in the first step; if the program reads them, the
+graph ends. Anything else that does not fit ends it too: then the program's own loop runs, and raises errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import flambeau
+from flambeau._operators import control_flow, higher_order
+from flambeau.compiler.capture import calls
+from flambeau.compiler.capture.base import Break
+from flambeau.compiler.capture.branches import Branch, BranchRecorder, WithoutWrites, run
+from flambeau.fx.graph import Graph
+from flambeau.fx.graph_module import GraphModule
+from flambeau.fx.node import Node
+from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+_CONTAINERS = (tuple, list, dict)
+
+
+def _leaves(machine: Any, value: Any, what: str) -> tuple[list[Any], TreeSpec]:
+    """Return the tensors of a tree that the graph knows, and their structure."""
+
+    def visit(item: Any) -> None:
+        if type(item) in _CONTAINERS or (isinstance(item, tuple) and hasattr(item, "_fields")):
+            machine.tracker.expand(item)
+            for part in item.values() if isinstance(item, dict) else item:
+                visit(part)
+        elif not isinstance(item, flambeau.Tensor) or item.layout is not flambeau.strided:
+            raise Break(f"{what} of something else than tensors")
+        elif machine.recorder.node_of(item) is None:
+            raise Break(f"{what} of a tensor that was made outside the graph")
+
+    visit(value)
+    return tree_flatten(value)
+
+
+def _stand_in(tensor: Any) -> Any:
+    """A tensor that a function sees in the place of a value, in the same memory."""
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+@dataclass
+class _Recorded:
+    """A recorded function: its result and its graph."""
+
+    what: str
+    result: Any
+    recorder: BranchRecorder
+    region: WithoutWrites
+
+    def module(self, leaves: list[Any], operands: list[Node], name: str) -> GraphModule:
+        """Return the graph as a function of its parameters and operands, which are nodes of the outer graph.
+
+        Results that share memory with a parameter or with each other are copied.
+        """
+        recorder, graph, copies = self.recorder, Graph(), dict[Node, Node]()
+        names = {outside.name for outside in operands}
+        for i, node in enumerate(recorder.parameters):
+            name_of = next(n for n in (f"arg_{i}{'_' * k}" for k in range(len(names) + 1)) if n not in names)
+            copies[node] = graph.placeholder(name_of)
+        for outside in operands:
+            made = graph.placeholder(outside.name)
+            if outside in recorder.operands:
+                copies[recorder.operands[outside]] = made
+        for node in recorder.graph.nodes:
+            if node.op != "placeholder":
+                copies[node] = graph.node_copy(node, copies.__getitem__)
+        outputs, seen = [], list[Any]()
+        for leaf in leaves:
+            node = copies[recorder._nodes[id(leaf)][0]]
+            is_new = self.region.has_made(leaf) and not any(higher_order.shares_memory(leaf, x) for x in seen)
+            outputs.append(node if is_new else graph.call_method("clone", (node,)))
+            seen.append(leaf)
+        graph.output(tuple(outputs))
+        return GraphModule(recorder.attributes, graph, name)
+
+    def check(self, leaves: list[Any]) -> None:
+        """Refuse results that are no tensors of the graph, or that are memory from outside."""
+        own = {node for node in self.recorder.graph.nodes if node.op != "placeholder"}
+        own.update(self.recorder.parameters)
+        held = [x for x in self.recorder.given.values() if x.layout is flambeau.strided]
+        for leaf in leaves:
+            if (
+                not isinstance(leaf, flambeau.Tensor)
+                or self.recorder._nodes.get(id(leaf), (None,))[0] not in own
+            ):
+                raise Break(f"{self.what} that returns something else than its tensors")
+            if any(higher_order.shares_memory(leaf, x) for x in held):
+                raise Break(f"{self.what} that returns a view of a tensor from outside")
+
+
+def _record(
+    machine: Any, function: Any, arguments: Callable[[list[Any]], tuple[Any, ...]], values: list[Any],
+    unsteady: Sequence[bool], what: str,
+) -> _Recorded:  # fmt: skip
+    """Record a function of tensors that stand for `values`."""
+    inner = Branch(machine, what)
+    stand_ins = [_stand_in(value) for value in values]
+    machine.tracker.keep(stand_ins)
+    for tensor, is_unsteady in zip(stand_ins, unsteady, strict=True):
+        inner.branch.add_parameter(tensor, is_unsteady)
+    given = machine.tracker.keep(arguments(stand_ins))
+    state = flambeau.get_rng_state()
+    try:
+        region = run(inner, function, given)
+    finally:
+        flambeau.set_rng_state(state)  # the loop draws its numbers afterwards
+    machine.tracker.keep(inner.result)
+    return _Recorded(what, inner.result, inner.branch, region)
+
+
+def _record_step(
+    machine: Any,
+    function: Any,
+    arguments: Callable[[list[Any]], tuple[Any, ...]],
+    values: list[Any],
+    carried: int,
+    returned: Callable[[Any], list[Any]],
+    what: str,
+) -> tuple[_Recorded, list[Any], list[bool]]:
+    """Record a function whose first results are its first arguments of the next step.
+
+    Args:
+        machine: the interpreter around it.
+        function: the function.
+        arguments: makes its arguments of tensors.
+        values: the tensors of the first step.
+        carried: how many of them are results of the step before.
+        returned: makes tensors of its result.
+        what: the function, for the reason of an end.
+    Returns: the record, its tensors, and for each carried value whether its strides or gradient state differ
+        after a step.
+    """
+    unsteady = [False] * len(values)
+    while True:
+        made = _record(machine, function, arguments, values, unsteady, what)
+        leaves = returned(made.result)
+        made.check(leaves)
+        changed = [_is_changed(a, b, what) for a, b in zip(values[:carried], leaves, strict=False)]
+        if not any(c and not u for c, u in zip(changed, unsteady, strict=False)):
+            return made, leaves, [a or b for a, b in zip(changed, unsteady, strict=False)]
+        unsteady = [a or b for a, b in zip(changed, unsteady, strict=False)] + unsteady[carried:]
+
+
+def _is_changed(before: Any, after: Any, what: str) -> bool:
+    if type(after) is not flambeau.Tensor or higher_order.facts(before) != higher_order.facts(after):
+        raise Break(f"{what} that changes the class, dtype or shape of what it carries")
+    return before.stride() != after.stride() or before.requires_grad != after.requires_grad
+
+
+def _structured(structure: TreeSpec, what: str) -> Callable[[Any], list[Any]]:
+    """Return a function that flattens results of one structure."""
+
+    def flatten(value: Any) -> list[Any]:
+        leaves, found = tree_flatten(value)
+        if found != structure:
+            raise Break(f"{what} that changes the structure of what it carries")
+        return leaves
+
+    return flatten
+
+
+def _finish(
+    machine: Any, target: Any, parts: list[tuple[_Recorded, list[Any]]], groups: list[list[Any]], *more: Any
+) -> list[Any]:
+    """Run a loop by its graphs, add its node, and return its tensors."""
+    recorder = machine.recorder
+    given: dict[Node, Any] = {}
+    for part, _ in parts:
+        given.update(part.recorder.given)
+    outside = list(given)
+    count, modules = len(recorder.attributes), {}
+    for i, (part, leaves) in enumerate(parts):
+        key = f"{target.__name__}_body_{count + i}"
+        modules[key] = part.module(leaves, outside, key)
+    try:
+        results = target(*modules.values(), *groups, list(given.values()), *more)
+    except Exception as error:
+        raise Break(f"{target.__name__} that raises {type(error).__name__}") from None
+    recorder.attributes.update(modules)
+    nodes = [recorder.graph.get_attr(key) for key in modules]
+    tensors = [tuple(map(recorder.node_of, group)) for group in groups]
+    recorder.record(
+        "call_function",
+        target,
+        (*nodes, *tensors, tuple(outside), *more),
+        {},
+        tuple(results),
+        machine.where(),
+    )
+    return list(results)
+
+
+def _check_slices(leaves: list[Any], dim: int, what: str) -> int:
+    """Return a dimension that is not negative, for all tensors; the program's own loop raises errors."""
+    if not leaves or type(dim) is not int or any(not -x.dim() <= dim < x.dim() for x in leaves):
+        raise Break(f"{what} with wrong arguments")
+    if 0 in (sizes := {x.shape[dim] for x in leaves}) or len(sizes) > 1:
+        raise Break(f"{what} with wrong arguments")
+    return dim
+
+
+def _while_loop(machine: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any) -> Any:
+    if type(carried_inputs) not in (tuple, list):
+        raise Break("while_loop with wrong arguments")
+    values, structure = _leaves(machine, tuple(carried_inputs), "while_loop")
+    flatten = _structured(structure, "while_loop with a body")
+
+    def arguments(tensors: list[Any]) -> tuple[Any, ...]:
+        return tuple(tree_unflatten(tensors, structure))
+
+    def returned(result: Any) -> list[Any]:
+        return flatten(tuple(result) if isinstance(result, tuple | list) else (result,))
+
+    body, leaves, unsteady = _record_step(
+        machine, body_fn, arguments, values, len(values), returned, "while_loop with a body"
+    )
+    condition = _record(machine, cond_fn, arguments, values, unsteady, "while_loop with a condition")
+    condition.check([condition.result])
+    if condition.result.numel() != 1:
+        raise Break("while_loop with a condition of more than one element")
+    parts = [(condition, [condition.result]), (body, leaves)]
+    results = _finish(machine, higher_order.while_loop, parts, [values])
+    nodes = [machine.recorder.node_of(tensor) for tensor in results]
+    machine.recorder.unsteady.update(n for n, changes in zip(nodes, unsteady, strict=True) if changes)
+    return tree_unflatten(results, structure)
+
+
+def _scan(machine: Any, combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any) -> Any:
+    first, state = _leaves(machine, init, "scan")
+    leaves, structure = _leaves(machine, xs, "scan")
+    if not first:
+        raise Break("scan with wrong arguments")
+    dim = _check_slices(leaves, dim, "scan")
+    place = dim if dim >= 0 else dim + leaves[0].dim()
+    flatten = _structured(state, "scan with a function")
+    rows: list[TreeSpec] = []
+
+    def arguments(tensors: list[Any]) -> tuple[Any, ...]:
+        return tree_unflatten(tensors[: len(first)], state), tree_unflatten(tensors[len(first) :], structure)
+
+    def returned(result: Any) -> list[Any]:
+        if not isinstance(result, tuple | list) or len(result) != 2:
+            raise Break("scan with a function that returns no pair")
+        row, shape = tree_flatten(result[1])
+        rows[:] = [shape]
+        return [*flatten(result[0]), *row]
+
+    slices = [x.detach().requires_grad_(x.requires_grad).select(place, 0) for x in leaves]
+    step, made, _ = _record_step(
+        machine, combine_fn, arguments, [*first, *slices], len(first), returned, "scan with a function"
+    )
+    results = _finish(machine, higher_order.scan, [(step, made)], [first, leaves], place, bool(reverse))
+    carry, ys = results[: len(first)], results[len(first) :]
+    return tree_unflatten(carry, state), tree_unflatten(ys, rows[0])
+
+
+def _map(machine: Any, f: Any, xs: Any, args: tuple[Any, ...]) -> Any:
+    leaves, structure = _leaves(machine, xs, "map")
+    _check_slices(leaves, 0, "map")
+    slices = [x.detach().requires_grad_(x.requires_grad)[0] for x in leaves]
+
+    def arguments(tensors: list[Any]) -> tuple[Any, ...]:
+        return (tree_unflatten(tensors, structure), *args)
+
+    step = _record(machine, f, arguments, slices, [False] * len(slices), "map with a function")
+    made, shape = tree_flatten(step.result)
+    step.check(made)
+    return tree_unflatten(_finish(machine, higher_order.map_impl, [(step, made)], [leaves]), shape)
+
+
+def _associative_scan(
+    machine: Any, combine_fn: Any, xs: Any, dim: Any, reverse: Any, combine_mode: Any
+) -> Any:
+    if combine_mode not in ("pointwise", "generic"):
+        raise Break("associative_scan with wrong arguments")
+    leaves, structure = _leaves(machine, xs, "associative_scan")
+    dim = _check_slices(leaves, dim, "associative_scan")
+    slices = [x.detach().requires_grad_(x.requires_grad).select(dim, 0) for x in leaves]
+    count = len(leaves)
+
+    def arguments(tensors: list[Any]) -> tuple[Any, ...]:
+        return tree_unflatten(tensors[:count], structure), tree_unflatten(tensors[count:], structure)
+
+    what = "associative_scan with a function"
+    flatten = _structured(structure, what)
+    step, made, _ = _record_step(machine, combine_fn, arguments, [*slices, *slices], count, flatten, what)
+    target = higher_order.associative_scan
+    return tree_unflatten(_finish(machine, target, [(step, made)], [leaves], dim, bool(reverse)), structure)
+
+
+_RECORDERS: dict[Any, Callable[..., Any]] = {
+    control_flow.while_loop: _while_loop,
+    control_flow.scan: _scan,
+    control_flow.map: _map,
+    control_flow.associative_scan: _associative_scan,
+}
+
+
+def record_loop(machine: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Record a call of a loop as one node with graphs of its functions.
+
+    Args:
+        machine: the interpreter; the result is pushed.
+        function: `while_loop`, `scan`, `map` or `associative_scan`.
+        args, kwargs: its arguments.
+    """
+    try:
+        values = calls.bind(function, args, kwargs)
+    except TypeError:
+        raise Break(f"{function.__name__} with wrong arguments") from None
+    if not callable(values[0]):
+        raise Break(f"{function.__name__} with wrong arguments")
+    machine.recorder.fix_sizes()
+    state = flambeau.get_rng_state()
+    try:
+        result = _RECORDERS[function](machine, *values)
+    except BaseException:
+        flambeau.set_rng_state(state)
+        raise
+    machine.push(machine.tracker.keep(result))
