@@ -3,7 +3,7 @@
 They run at once here, one call of the given function after the other, and are differentiable as what they
 call is. `compile` makes each of them one node of a graph.
 
-In Python because they take functions. Calls `select` and `stack`.
+In Python because they take functions. Calls `higher_order`.
 """
 
 from __future__ import annotations

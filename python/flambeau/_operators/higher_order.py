@@ -248,6 +248,30 @@ def gradients(
     return [_placed(g, leaf, tangents) for g, leaf in zip(found, leaves, strict=True)]
 
 
+def called(function: Function, operands: Sequence[Any]) -> list[Any]:
+    """Call a function of a graph; `gradients` of this call compute what `function` computes a second time.
+
+    Args:
+        function: takes the operands.
+        operands: the tensors.
+    """
+    return list(function(*operands))
+
+
+def checkpointed(function: Function, operands: Sequence[Any], preserve_rng_state: bool) -> list[Any]:
+    """Call a function of a graph under `utils.checkpoint.checkpoint`.
+
+    Args:
+        function: takes the operands.
+        operands: the tensors.
+        preserve_rng_state: as for `checkpoint`.
+    """
+    from flambeau.utils.checkpoint import checkpoint
+
+    found = checkpoint(function, *operands, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+    return list(found)
+
+
 @contextmanager
 def _generator_at(state: Tensor | None) -> Iterator[None]:
     if state is None:

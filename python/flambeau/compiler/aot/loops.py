@@ -1,4 +1,4 @@
-"""Loops in graphs that are recorded ahead of time: their functions become forward and backward programs.
+"""Loops and checkpoints in graphs that are recorded ahead of time: their functions become programs.
 
 A function is recorded once, on tensors without memory that stand for the arguments of any step. Forward is
 one node that runs the loop. Backward is another one: it runs the loop once more, with gradients, and then
@@ -81,12 +81,17 @@ def _step_associative(groups: list[list[Any]], dim: int) -> tuple[list[Any], int
     return [*slices, *slices, *groups[1]], len(slices)
 
 
+def _step_checkpointed(groups: list[list[Any]], _: Any) -> tuple[list[Any], int]:
+    return groups[0], 0
+
+
 # For each loop, what makes the arguments of its first step, and the number of those that steps replace.
 LOOPS: dict[Any, Callable[[list[list[Any]], Any], tuple[list[Any], int]]] = {
     higher_order.while_loop: _step_while,
     higher_order.scan: _step_scan,
     higher_order.map_impl: _step_map,
     higher_order.associative_scan: _step_associative,
+    higher_order.checkpointed: _step_checkpointed,
 }
 
 
@@ -103,9 +108,14 @@ def record_loop(tracer: OperatorTracer, record: Record, target: Any, args: tuple
     modules = [a for a in args if isinstance(a, GraphModule)]
     groups = [list(a) for a in args if isinstance(a, tuple | list)]
     more = args[len(modules) + len(groups) :]
+    step = LOOPS[target]
+    if (
+        target is higher_order.checkpointed
+    ):  # backward runs every function again, with the same random numbers
+        target, more = higher_order.called, ()
     with _pop_mode_temporarily(TorchDispatchModeKey.PROXY):
         shapes = [[x if x.is_meta else _like(x) for x in group] for group in groups]  # constants have memory
-        examples, carried = LOOPS[target](shapes, more[0] if more else None)
+        examples, carried = step(shapes, more[0] if more else None)
         bodies = _bodies(record, target, modules, examples, carried)
         made = _results(target, bodies, shapes, more)
     nodes = [_attribute(tracer, body) for body in bodies]

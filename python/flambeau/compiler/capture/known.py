@@ -16,6 +16,7 @@ from typing import Any
 
 import flambeau
 from flambeau._operators import control_flow as loops
+from flambeau.utils.checkpoint import checkpoint
 
 # Tensor attributes that follow from what a guard on the tensor compares, and methods that return such values.
 METADATA = frozenset(
@@ -96,7 +97,9 @@ _TORCH_VALUES = (flambeau.Size, flambeau.device, flambeau.dtype, flambeau.finfo,
 PURE |= {*_TORCH_VALUES}
 
 # Functions that take functions, which become graphs inside of the graph.
-LOOPS: frozenset[Any] = frozenset({loops.while_loop, loops.scan, loops.map, loops.associative_scan})
+LOOPS: frozenset[Any] = frozenset(
+    {loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint}
+)
 
 # Functions -> Python functions that capture interprets in their place, by `compiler.substitute_in_graph`.
 SUBSTITUTES: dict[Any, Any] = {}

@@ -1,4 +1,4 @@
-"""Loops as one node: their functions are recorded once, as graphs, on the first values.
+"""Loops and checkpoints as one node: their functions are recorded once, as graphs, on the first values.
 
 A step of a loop may have no effect beyond its results, as a branch of `cond`. What it carries keeps its
 dtype and shape. Strides and the gradient state may change in the first step; if the program reads them, the
@@ -7,6 +7,7 @@ graph ends. Anything else that does not fit ends it too: then the program's own 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from flambeau.utils.checkpoint import checkpoint, noop_context_fn
 
 _CONTAINERS = (tuple, list, dict)
 
@@ -296,11 +298,38 @@ def _associative_scan(
     return tree_unflatten(_finish(machine, target, [(step, made)], [leaves], dim, bool(reverse)), structure)
 
 
+def _checkpoint(
+    machine: Any,
+    function: Any,
+    use_reentrant: Any,
+    context_fn: Any,
+    determinism_check: Any,
+    debug: Any,
+    early_stop: Any,
+    preserve_rng_state: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    if use_reentrant is not False or debug is not False:
+        raise Break("checkpoint with use_reentrant=True or debug=True")
+    if context_fn is not noop_context_fn or determinism_check != "default":
+        raise Break("checkpoint with contexts or checks of its own")
+    what = "checkpoint of a function"
+    step = _record(machine, functools.partial(function, **kwargs), lambda _: args, [], [], what)
+    leaves, structure = tree_flatten(step.result)
+    if not leaves:
+        raise Break(f"{what} that returns nothing")
+    step.check(leaves)
+    parts, preserve = [(step, leaves)], bool(preserve_rng_state)
+    return tree_unflatten(_finish(machine, higher_order.checkpointed, parts, [], preserve), structure)
+
+
 _RECORDERS: dict[Any, Callable[..., Any]] = {
     control_flow.while_loop: _while_loop,
     control_flow.scan: _scan,
     control_flow.map: _map,
     control_flow.associative_scan: _associative_scan,
+    checkpoint: _checkpoint,
 }
 
 
@@ -309,7 +338,7 @@ def record_loop(machine: Any, function: Any, args: tuple[Any, ...], kwargs: dict
 
     Args:
         machine: the interpreter; the result is pushed.
-        function: `while_loop`, `scan`, `map` or `associative_scan`.
+        function: `while_loop`, `scan`, `map`, `associative_scan` or `checkpoint`.
         args, kwargs: its arguments.
     """
     try:
