@@ -109,10 +109,8 @@ def record_loop(tracer: OperatorTracer, record: Record, target: Any, args: tuple
     groups = [list(a) for a in args if isinstance(a, tuple | list)]
     more = args[len(modules) + len(groups) :]
     step = LOOPS[target]
-    if (
-        target is higher_order.checkpointed
-    ):  # backward runs every function again, with the same random numbers
-        target, more = higher_order.called, ()
+    if target is higher_order.checkpointed:
+        target, more = higher_order.called, ()  # backward runs every function again, with the same numbers
     with _pop_mode_temporarily(TorchDispatchModeKey.PROXY):
         shapes = [[x if x.is_meta else _like(x) for x in group] for group in groups]  # constants have memory
         examples, carried = step(shapes, more[0] if more else None)
@@ -220,10 +218,9 @@ def _call(
             tangents = tuple(tracer.node_of(slopes[i]) for i in places)
             with _pop_mode_temporarily(TorchDispatchModeKey.PROXY), flambeau.no_grad():
                 found = [flambeau.empty_like(x) if w else None for x, w in zip(flat, wanted, strict=True)]
-            ends = tuple(g for g in found if g is not None)
             state = (tracer.node_of(ctx.state),) if draws else ()
             given = (target, taken, tangents, tuple(places), tuple(wanted), *state)
-            _add(tracer, higher_order.gradients, given, ends)
+            _add(tracer, higher_order.gradients, given, [g for g in found if g is not None])
             return tuple(found)
 
     return list(LoopBackward.apply(*flat))
