@@ -4,6 +4,8 @@
 
 #include <iostream>
 
+#include "api/serialize.h"
+
 namespace flambeau::api::nn {
 
 namespace {
@@ -198,6 +200,53 @@ void Module::copy_into(Module& fresh, const std::optional<c10::Device>& device) 
     child.value()->copy_into(*fresh.children_[child.key()], device);
   }
   fresh.is_training_ = is_training_;
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+void Module::save(serialize::OutputArchive& archive) const {
+  for (const auto* part : {&parameters_, &buffers_}) {
+    for (const auto& item : *part) {
+      if (item.value().defined()) archive.write(item.key(), item.value().detach());
+    }
+  }
+  for (const auto& child : children_) {
+    serialize::OutputArchive below;
+    child.value()->save(below);
+    archive.write_below(child.key(), below);
+  }
+}
+
+namespace {
+
+// Tensors of equal dtype keep their memory; parameters that are one tensor, or views of one, stay
+// so.
+void load_into(Tensor& target, const Tensor& value, const std::string& key) {
+  check(target.sizes() == value.sizes(), "load: expected sizes ", target.sizes(), " for '", key,
+        "' (size mismatch), got ", value.sizes());
+  const NoGradGuard no_grad;
+  if (target.dtype() == value.dtype()) {
+    target.copy_(value);
+  } else {
+    autograd::set_data(target, value.to(target.device()).clone());
+  }
+}
+
+}  // namespace
+
+void Module::load(serialize::InputArchive& archive) {
+  for (auto* part : {&parameters_, &buffers_}) {
+    for (auto& item : *part) {
+      if (!item.value().defined()) continue;
+      Tensor value;
+      archive.read(item.key(), value);
+      load_into(item.value(), value.detach(), archive.path(item.key()));
+    }
+  }
+  for (const auto& child : children_) {
+    serialize::InputArchive below = archive.below(child.key());
+    child.value()->load(below);
+  }
 }
 
 void Module::pretty_print(std::ostream& out) const { out << name(); }

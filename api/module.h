@@ -7,6 +7,11 @@
 #include "api/namespaces.h"
 #include "api/ordered_dict.h"
 
+namespace flambeau::api::serialize {
+class InputArchive;
+class OutputArchive;
+}  // namespace flambeau::api::serialize
+
 namespace flambeau::api::nn {
 
 template <typename Impl>
@@ -70,6 +75,10 @@ class Module : public std::enable_shared_from_this<Module> {
   virtual std::shared_ptr<Module> clone(
       const std::optional<c10::Device>& device = std::nullopt) const;
   virtual void pretty_print(std::ostream& out) const;
+  // Parameters and buffers under the names of Python's state_dict(). `load` copies values; the
+  // dtypes become those of the file. RuntimeError for an entry that is missing or has other sizes.
+  virtual void save(serialize::OutputArchive& archive) const;
+  virtual void load(serialize::InputArchive& archive);
 
   template <typename T>
   typename T::ContainedType* as() noexcept {

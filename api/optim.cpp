@@ -177,10 +177,14 @@ void check_options(const AdagradOptions& o) {
   check_not_negative("Adagrad: expected a weight decay", o.weight_decay());
   check_not_negative("Adagrad: expected an initial value", o.initial_accumulator_value());
 }
+void begin(const Tensor& parameter, ParameterState& state, const AdagradOptions& o) {
+  state.filled("sum", parameter, o.initial_accumulator_value());
+}
 void update(const Tensor& parameter, const Tensor& given, ParameterState& state,
             const AdagradOptions& o) {
   const Tensor grad = decayed(parameter, given, o.weight_decay());
-  Tensor& sum = state.filled("sum", parameter, o.initial_accumulator_value());
+  begin(parameter, state, o);
+  Tensor& sum = state.tensors["sum"];
   sum.addcmul_(grad, grad, 1);
   const double rate = o.lr() / (1 + static_cast<double>(state.step - 1) * o.lr_decay());
   parameter.addcdiv_(grad, sum.sqrt().add(o.eps()), -rate);

@@ -6,16 +6,36 @@
 
 namespace flambeau::api::optim {
 
+using Betas = std::tuple<double, double>;
+// Gives each option of a group its name in files, for `visit_options` of the classes below.
+class OptionVisitor {
+ public:
+  virtual ~OptionVisitor() = default;
+  virtual void visit(const char* name, double& value) = 0;
+  virtual void visit(const char* name, bool& value) = 0;
+  virtual void visit(const char* name, Betas& value) = 0;
+};
+
 class OptimizerOptions {
  public:
   virtual ~OptimizerOptions() = default;
   virtual double get_lr() const = 0;
   virtual void set_lr(double lr) = 0;
   virtual std::unique_ptr<OptimizerOptions> clone() const = 0;
+  // NotImplementedError for a class without visit_options.
+  virtual void visit(OptionVisitor& visitor) = 0;
 };
+[[noreturn]] void fail_visit();
 template <typename Derived>
 class OptimizerCloneableOptions : public OptimizerOptions {
  public:
+  void visit(OptionVisitor& visitor) override {
+    if constexpr (requires(Derived& o) { o.visit_options(visitor); }) {
+      static_cast<Derived&>(*this).visit_options(visitor);
+    } else {
+      fail_visit();
+    }
+  }
   double get_lr() const override { return static_cast<const Derived&>(*this).lr(); }
   void set_lr(double lr) override { static_cast<Derived&>(*this).lr(lr); }
   std::unique_ptr<OptimizerOptions> clone() const override {
@@ -69,12 +89,27 @@ class Optimizer {
   std::vector<OptimizerParamGroup>& param_groups() { return groups_; }
   const std::vector<OptimizerParamGroup>& param_groups() const { return groups_; }
   OptimizerOptions& defaults() { return *defaults_; }
+  // The state dict that Python's optimizer of this name has. `load` raises RuntimeError, and
+  // changes nothing, for other numbers of groups or parameters and for options that C++ does not
+  // have.
+  virtual void save(serialize::OutputArchive& archive) const;
+  virtual void load(serialize::InputArchive& archive);
 
  protected:
   virtual void update_one(const Tensor& parameter, const Tensor& grad, ParameterState& state,
                           const OptimizerOptions& options) = 0;
+  // ValueError for options out of range.
+  virtual void check_group(const OptimizerOptions& /*options*/) const {}
+  // Whether Python's optimizer counts the steps of each parameter.
+  virtual bool counts_steps() const { return true; }
+  // The state of a parameter before its first step.
+  virtual void begin(const Tensor& /*parameter*/, ParameterState& /*state*/,
+                     const OptimizerOptions& /*options*/) const {}
 
  private:
+  std::unique_ptr<OptimizerOptions> loaded_options(const serialize::InputArchive& archive,
+                                                   uint32_t group, size_t i) const;
+
   std::vector<OptimizerParamGroup> groups_;
   std::unique_ptr<OptimizerOptions> defaults_;
   std::map<const c10::TensorImpl*, ParameterState> state_;
@@ -83,16 +118,29 @@ class Optimizer {
 class SGDOptions : public OptimizerCloneableOptions<SGDOptions> {
  public:
   SGDOptions(double lr) : lr_(lr) {}  // NOLINT(google-explicit-constructor)
+  void visit_options(OptionVisitor& v) {
+    v.visit("lr", lr_);
+    v.visit("momentum", momentum_);
+    v.visit("dampening", dampening_);
+    v.visit("weight_decay", weight_decay_);
+    v.visit("nesterov", nesterov_);
+  }
   TORCH_ARG(double, lr);
   TORCH_ARG(double, momentum) = 0;
   TORCH_ARG(double, dampening) = 0;
   TORCH_ARG(double, weight_decay) = 0;
   TORCH_ARG(bool, nesterov) = false;
 };
-using Betas = std::tuple<double, double>;
 class AdamOptions : public OptimizerCloneableOptions<AdamOptions> {
  public:
   AdamOptions(double lr = 1e-3) : lr_(lr) {}  // NOLINT(google-explicit-constructor)
+  void visit_options(OptionVisitor& v) {
+    v.visit("lr", lr_);
+    v.visit("betas", betas_);
+    v.visit("eps", eps_);
+    v.visit("weight_decay", weight_decay_);
+    v.visit("amsgrad", amsgrad_);
+  }
   TORCH_ARG(double, lr);
   TORCH_ARG(Betas, betas) = { 0.9, 0.999 };
   TORCH_ARG(double, eps) = 1e-8;
@@ -102,6 +150,13 @@ class AdamOptions : public OptimizerCloneableOptions<AdamOptions> {
 class AdamWOptions : public OptimizerCloneableOptions<AdamWOptions> {
  public:
   AdamWOptions(double lr = 1e-3) : lr_(lr) {}  // NOLINT(google-explicit-constructor)
+  void visit_options(OptionVisitor& v) {
+    v.visit("lr", lr_);
+    v.visit("betas", betas_);
+    v.visit("eps", eps_);
+    v.visit("weight_decay", weight_decay_);
+    v.visit("amsgrad", amsgrad_);
+  }
   TORCH_ARG(double, lr);
   TORCH_ARG(Betas, betas) = { 0.9, 0.999 };
   TORCH_ARG(double, eps) = 1e-8;
@@ -111,6 +166,14 @@ class AdamWOptions : public OptimizerCloneableOptions<AdamWOptions> {
 class RMSpropOptions : public OptimizerCloneableOptions<RMSpropOptions> {
  public:
   RMSpropOptions(double lr = 1e-2) : lr_(lr) {}  // NOLINT(google-explicit-constructor)
+  void visit_options(OptionVisitor& v) {
+    v.visit("lr", lr_);
+    v.visit("alpha", alpha_);
+    v.visit("eps", eps_);
+    v.visit("weight_decay", weight_decay_);
+    v.visit("momentum", momentum_);
+    v.visit("centered", centered_);
+  }
   TORCH_ARG(double, lr);
   TORCH_ARG(double, alpha) = 0.99;
   TORCH_ARG(double, eps) = 1e-8;
@@ -121,6 +184,13 @@ class RMSpropOptions : public OptimizerCloneableOptions<RMSpropOptions> {
 class AdagradOptions : public OptimizerCloneableOptions<AdagradOptions> {
  public:
   AdagradOptions(double lr = 1e-2) : lr_(lr) {}  // NOLINT(google-explicit-constructor)
+  void visit_options(OptionVisitor& v) {
+    v.visit("lr", lr_);
+    v.visit("lr_decay", lr_decay_);
+    v.visit("weight_decay", weight_decay_);
+    v.visit("initial_accumulator_value", initial_accumulator_value_);
+    v.visit("eps", eps_);
+  }
   TORCH_ARG(double, lr);
   TORCH_ARG(double, lr_decay) = 0;
   TORCH_ARG(double, weight_decay) = 0;
@@ -146,6 +216,9 @@ void update(const Tensor& parameter, const Tensor& grad, ParameterState& state,
 void update(const Tensor& parameter, const Tensor& grad, ParameterState& state,
             const AdagradOptions& o);
 
+// The state of a parameter before its first step, for optimizers that have one.
+void begin(const Tensor& parameter, ParameterState& state, const AdagradOptions& o);
+
 // An optimizer whose options are Options.
 template <typename Options>
 class OptimizerOf : public Optimizer {
@@ -165,6 +238,16 @@ class OptimizerOf : public Optimizer {
   void update_one(const Tensor& parameter, const Tensor& grad, ParameterState& state,
                   const OptimizerOptions& options) override {
     update(parameter, grad, state, static_cast<const Options&>(options));
+  }
+  void check_group(const OptimizerOptions& options) const override {
+    optim::check_options(static_cast<const Options&>(options));
+  }
+  bool counts_steps() const override { return !std::is_same_v<Options, SGDOptions>; }
+  void begin(const Tensor& parameter, ParameterState& state,
+             const OptimizerOptions& options) const override {
+    if constexpr (requires(const Options& o) { optim::begin(parameter, state, o); }) {
+      optim::begin(parameter, state, static_cast<const Options&>(options));
+    }
   }
 };
 using SGD = OptimizerOf<SGDOptions>;

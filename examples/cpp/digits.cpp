@@ -1,9 +1,7 @@
 // Train two networks on handwritten digits: digits FILE [EPOCHS]. write_digits.py writes the file.
-#include <torch/torch.h>
+#include "digits.h"
 
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 namespace nn = torch::nn;
 
@@ -30,23 +28,6 @@ nn::Sequential convolutional() {
                         nn::BatchNorm2d(32), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
                         nn::Linear(32 * 4 * 4, 64), nn::ReLU(),
                         nn::Dropout(nn::DropoutOptions().p(0.25)), nn::Linear(64, 10));
-}
-
-struct Digits {
-  torch::Tensor train_x, train_y, test_x, test_y;
-};
-
-Digits read(const char* path) {
-  std::ifstream file(path);
-  std::vector<float> numbers{std::istream_iterator<float>(file), {}};
-  TORCH_CHECK(!numbers.empty() && numbers.size() % 65 == 0,
-              "digits: expected lines of 65 numbers in ", path);
-  const auto count = static_cast<int64_t>(numbers.size()) / 65;
-  const torch::Tensor rows = torch::tensor(numbers).view({count, 65});
-  const torch::Tensor x = rows.slice(1, 0, 64).div(16).reshape({count, 1, 8, 8});
-  const torch::Tensor y = rows.select(1, 64).to(torch::kLong);
-  const torch::Tensor is_test = torch::arange(count).remainder(5).eq(0);
-  return {x.index({~is_test}), y.index({~is_test}), x.index({is_test}), y.index({is_test})};
 }
 
 template <typename Model>

@@ -58,7 +58,7 @@ def batches() -> dict[str, int]:
     """The compiler run to which each source of api/ belongs: CMake joins them in the order of their names."""
     found = re.search(r"UNITY_BUILD_BATCH_SIZE (\d+)", (ROOT / "CMakeLists.txt").read_text())
     assert found, "the sources of api/ are compiled one by one"
-    paths = sorted(path for path in handwritten() if path.startswith("api/") and path.endswith(".cpp"))
+    paths = sorted(path for path in handwritten() if re.fullmatch(r"api/\w+\.cpp", path))
     return {path: i // int(found[1]) for i, path in enumerate(paths)}
 
 

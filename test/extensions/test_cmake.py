@@ -126,16 +126,43 @@ def test_the_oldest_compiler_is_that_of_load():
     assert tuple(map(int, version.split("."))) == _compilers.MINIMUM_GCC
 
 
-def test_the_example_trains_both_networks(cmake, build_root, run_python, tmp_path):
+EXAMPLE = Path(__file__).parents[2] / "examples" / "cpp"
+
+
+@pytest.fixture(scope="module")
+def examples(cmake, build_root, run_python, tmp_path_factory):
+    """Return the folder of the built programs of examples/cpp, with digits.txt."""
     pytest.importorskip("sklearn")
-    example = Path(__file__).parents[2] / "examples" / "cpp"
+    folder = tmp_path_factory.mktemp("examples")
     options = [f"-DCMAKE_PREFIX_PATH={cmake_prefix_path}"]
-    for command in (("-S", example, "-B", tmp_path, *options), ("--build", tmp_path)):
+    for command in (("-S", EXAMPLE, "-B", folder, *options), ("--build", folder)):
         status, text = cmake(*command)
         assert status == 0, text
-    run_python(example / "write_digits.py", tmp_path / "digits.txt")
-    arguments = [tmp_path / "digits", tmp_path / "digits.txt"]
-    text = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    run_python(EXAMPLE / "write_digits.py", folder / "digits.txt")
+    return folder
+
+
+def output_of(*command):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_example_trains_both_networks(examples):
+    text = output_of(examples / "digits", examples / "digits.txt")
     accuracy = dict(re.findall(r"^(mlp|convolutional) ([\d.]+)$", text, re.M))
     assert float(accuracy["mlp"]) >= 0.95
     assert float(accuracy["convolutional"]) >= 0.97  # what examples/digits.py asks for
+
+
+def test_the_example_continues_in_other_processes_and_in_python(examples, run_python, tmp_path):
+    program, digits = examples / "checkpoint", examples / "digits.txt"
+    whole, parts, continued = (tmp_path / name for name in ("whole.pt", "parts.pt", "continued.pt"))
+    expected = output_of(program, whole, digits, 4)
+    assert expected.startswith("epochs 4 right ") and int(expected.split()[-1]) >= 0.95 * 360
+    output_of(program, parts, digits, 1)
+    text = output_of(program, parts, digits, 2)
+    assert run_python(EXAMPLE / "read_checkpoint.py", parts, digits) == text
+    assert output_of(program, parts, digits, 1) == expected
+    assert parts.read_bytes() == whole.read_bytes()
+    # One of the epochs in Python, whose sums may end in other bits.
+    text = run_python(EXAMPLE / "read_checkpoint.py", parts, digits, continued)
+    assert text.startswith("epochs 5 ") and output_of(program, continued, digits, 0) == text
