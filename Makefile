@@ -121,7 +121,7 @@ cpp-test: env  ## C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer a
 lint: env $(VENV)/.lint.installed  ## what CI lints
 	$(call say,Linting)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
-	@$(PY) -m codegen generate > /dev/null && cp torchgen_out/stubs/*.pyi python/flambeau/
+	@$(PY) -m codegen generate > /dev/null && cp -r torchgen_out/stubs/. torchgen_out/package/. python/flambeau/
 	@$(VENV)/bin/mypy codegen python/build_support python/flambeau
 	@$(VENV)/bin/yamllint -s native_functions.yaml derivatives.yaml codegen
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $(VENV)/bin/clang-format --dry-run --Werror

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from codegen.deriving import batching
 from codegen.language.forms import tensor_args
+from codegen.language.show import show
 from codegen.model import FormKind, Kernels, Kind, Model, Operator
 
 ARTEFACTS = (
     "functional", "in-place", "out", "numbers", "shape", "cpu", "cuda", "backward", "forward",
-    "python", "docs", "samples", "reference", "lowering", "vmap", "autocast", "onnx", "shard",
+    "python", "docs", "samples", "reference", "lowering", "vmap", "autocast", "flops", "onnx", "shard",
 )  # fmt: skip
 GIVEN, DERIVED, MISSING, ABSENT = "given", "derived", "missing", "-"
 
@@ -44,8 +45,21 @@ def artefacts(op: Operator) -> Iterator[Artefact]:
     yield Artefact("vmap", *batching.status(op))
     shown = ", ".join(f"{device}: {policy}" for device, policy in op.autocast)
     yield Artefact("autocast", GIVEN if op.autocast else ABSENT, shown)
+    yield _flops(op)
     for name in ("onnx", "shard"):
         yield Artefact(name, GIVEN if name in extra else ABSENT, str(extra.get(name, "")))
+
+
+def _flops(op: Operator) -> Artefact:
+    """The operations of a composite without `flops` are those of its parts."""
+    if op.flops is None:
+        is_composite = op.kind is Kind.COMPOSITE
+        return Artefact("flops", DERIVED if is_composite else ABSENT, "of its parts" if is_composite else "")
+    given = (("counter", op.flops.counter), ("profiler", op.flops.profiler))
+    shown = [f"{name}: {show(expr)}" for name, expr in given if expr is not None]
+    if op.flops.operator != op.schema.name.base:
+        shown.append(f"as: {op.flops.operator}")
+    return Artefact("flops", GIVEN, ", ".join(shown))
 
 
 def _forms(op: Operator) -> Iterator[Artefact]:

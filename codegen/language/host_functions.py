@@ -79,6 +79,7 @@ class HostFunction:
     forms: tuple[HostForm, ...]
     cpp: str
     of_tensors: bool = False
+    in_python: bool = False
     hint: str = _HINT
 
     @property

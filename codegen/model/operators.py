@@ -159,6 +159,15 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Flops:
+    """How many floating-point operations one call has, over the sizes of its arguments."""
+
+    counter: Expr | None  # of FlopCounterMode; it may read results
+    profiler: Expr | None  # of profiled events; over arguments alone
+    operator: str  # under which FlopCounterMode counts
+
+
+@dataclass(frozen=True, slots=True)
 class Formula:
     """Gradient of the named arguments (several when one call yields all): a function body.
 
@@ -225,6 +234,7 @@ class Operator:
     functional: str = (
         ""  # the name of the functional form, without the overload, where it is another operator
     )
+    flops: Flops | None = None
     read_back: str = ""  # of a view that reads memory as other numbers: the view that reads it back
 
     @property

@@ -22,6 +22,7 @@ from codegen.reading.derivative_entries import (
 )
 from codegen.reading.documentation import check_documented, complete_docs
 from codegen.reading.entries import Draft, check_families, derive_forms, read_entries
+from codegen.reading.flops import check_one_counter
 from codegen.reading.kernel_scan import Sources
 from codegen.reading.known import Known
 from codegen.reading.primitives import load_primitives
@@ -97,6 +98,7 @@ def read_files(
     _check_derivatives(drafts, readings, entries, formulas, context)
     check_recursion(drafts, {name: reading.calls for name, reading in readings.items()}, context)
     reader.check_strays()
+    check_one_counter(drafts, collector)
     if documented:
         check_documented(drafts, collector)
     reader.keep()
@@ -265,6 +267,7 @@ def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
         out_checks=tuple(check for check in reading.checks if check.of_out),
         autocast=reading.autocast,
         sparse=reading.sparse,
+        flops=reading.flops,
         functional=_text(draft, "functional"),
         read_back=_text(draft, "read_back"),
     )

@@ -21,6 +21,7 @@ _NESTED = {
     "check": keys.CHECK,
     "autocast": keys.AUTOCAST,
     "sparse": keys.SPARSE,
+    "flops": keys.FLOPS,
     "doc": keys.DOC,
 }
 

@@ -107,6 +107,7 @@ ENTRY: dict[str, Key] = {
     "test": Key("Sample domains, sample calls, reference; see TEST.", "map"),
     "vmap": Key("Batching rules, tried in order, where none can be derived; see VMAP.", "map|maps"),
     "autocast": Key("What autocast does to the arguments, on all devices or by device.", "text|map"),
+    "flops": Key("Floating-point operations of one call, over sizes; see FLOPS.", "text|map"),
     "onnx": Key("Export to ONNX.", "any"),
     "shard": Key("Sharding rule for distributed tensors.", "any"),
 }
@@ -183,6 +184,13 @@ SWITCH: dict[str, Key] = {
 SPARSE: dict[str, Key] = {
     "functional": Key("A function that takes the operator's arguments and returns its results."),
     "inplace": Key("The same where the first argument, a Tensor&, is written to."),
+}
+
+FLOPS: dict[str, Key] = {
+    "count": Key("An expression over sizes of the arguments, for `counter` and `profiler`."),
+    "counter": Key("What FlopCounterMode counts; it may read sizes of results."),
+    "profiler": Key("What the profiler shows; it may read values of arguments."),
+    "as": Key("The operator under which FlopCounterMode counts; default this one."),
 }
 
 # Beside these, `test` takes any argument's name with [low, high].

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Kernels, Kind, TestSpec
+from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Flops, Kernels, Kind, TestSpec
 from codegen.reading.autocast import read_autocast
 from codegen.reading.batch_rules import read_batching
 from codegen.reading.bodies import build_body, read_dtype
@@ -13,6 +13,7 @@ from codegen.reading.checks import read_checks
 from codegen.reading.context import Context
 from codegen.reading.derivative_entries import Entry, read_derivative
 from codegen.reading.entries import Draft
+from codegen.reading.flops import read_flops
 from codegen.reading.inplace_views import check_inplace_view
 from codegen.reading.kernel_scan import Sources, check_functions, check_strays
 from codegen.reading.known import Facts, Known
@@ -37,6 +38,7 @@ class Reading:
     checks: tuple[Check, ...] = ()
     autocast: tuple[tuple[str, str], ...] = ()
     sparse: tuple[tuple[str, str], ...] = ()
+    flops: Flops | None = None
 
 
 class Reader:
@@ -97,7 +99,10 @@ class Reader:
         report_unused(draft, context, body)
         calls, has_body = called_in_any_case(body), body is not None
         autocast = read_autocast(draft.fields)
-        return Reading(dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse)
+        flops = None if odd else read_flops(draft, context)
+        return Reading(
+            dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse, flops
+        )
 
     def check_strays(self) -> None:
         """Report kernels that no entry declares."""

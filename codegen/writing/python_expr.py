@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from codegen.language.overloads import STR, has_tensor, type_of
 from codegen.model import (
@@ -28,6 +29,15 @@ from codegen.model import (
     Var,
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How Python source reads a tensor and calls host functions."""
+
+    properties: Mapping[str, str]  # property -> format string over the tensor
+    host: str  # before the name of a host function
+
+
 _PROPERTIES = {
     "shape": "list({0}.shape)",
     "strides": "list({0}.stride())",
@@ -47,11 +57,16 @@ _PROPERTIES = {
     "defined": "({0} is not None)",
     "requires_grad": "{0}.requires_grad",
 }
+LOWERING = Dialect(_PROPERTIES, "host.")
 _SYMBOLS = frozenset("+ - * / // % ** == != < <= > >= and or in".split())
 
 
-def python_text(expr: Expr, model: Model) -> str:
+def python_text(expr: Expr, model: Model, dialect: Dialect = LOWERING) -> str:
     """Return Python source over `ops` (operators by form name), `host` and the arguments."""
+
+    def text_of(part: Expr) -> str:
+        return python_text(part, model, dialect)
+
     match expr:
         case Var(name=name):
             return name
@@ -67,31 +82,31 @@ def python_text(expr: Expr, model: Model) -> str:
             parameters = model.form(form)[1].schema.args
             given = []
             for parameter, arg in zip(parameters, args, strict=True):
-                text = python_text(arg, model)
+                text = text_of(arg)
                 given.append(f"{parameter.name}={text}" if parameter.kwarg_only else text)
             return f"ops[{form!r}]({', '.join(given)})"
         case Prop(of=of, name=name):
-            return _PROPERTIES[name].format(python_text(of, model))
+            return dialect.properties[name].format(text_of(of))
         case Host(op=op, args=args):
-            return _host(op, [python_text(arg, model) for arg in args])
+            return _host(op, [text_of(arg) for arg in args], dialect.host)
         case If(condition=a, then=b, other=c):
-            return f"({python_text(b, model)} if {python_text(a, model)} else {python_text(c, model)})"
+            return f"({text_of(b)} if {text_of(a)} else {text_of(c)})"
         case Seq(items=items):
-            inner = ", ".join(python_text(item, model) for item in items)
+            inner = ", ".join(text_of(item) for item in items)
             is_tuple = isinstance(type_of(expr), TupleType)
             return f"({inner}{',' * (len(items) == 1)})" if is_tuple else f"[{inner}]"
         case Item(of=of, index=index):
-            return f"{python_text(of, model)}[{python_text(index, model)}]"
+            return f"{text_of(of)}[{text_of(index)}]"
         case Each():
-            test = "" if expr.condition is None else f" if {python_text(expr.condition, model)}"
-            head = _head(expr.names, expr.lists, model)
-            return f"[{python_text(expr.item, model)} for {head}{test}]"
+            test = "" if expr.condition is None else f" if {text_of(expr.condition)}"
+            head = _head(expr.names, [text_of(part) for part in expr.lists])
+            return f"[{text_of(expr.item)} for {head}{test}]"
     raise TypeError(f"not a tensor-level expression: {expr}")
 
 
-def _head(names: Sequence[str], lists: Sequence[Expr], model: Model) -> str:
+def _head(names: Sequence[str], lists: Sequence[str]) -> str:
     """Return what stands between `for` and the colon."""
-    text = ", ".join(python_text(expr, model) for expr in lists)
+    text = ", ".join(lists)
     walked = text if len(lists) == 1 else f"zip({text}, strict=False)"
     return f"{', '.join(names)} in {walked}"
 
@@ -120,7 +135,8 @@ def python_lines(statements: Sequence[Statement], model: Model) -> Iterator[str]
                     yield "else:"
                     yield from _indented(statement.other, model)
             case Loop():
-                yield f"for {_head(statement.names, statement.lists, model)}:"
+                lists = [python_text(expr, model) for expr in statement.lists]
+                yield f"for {_head(statement.names, lists)}:"
                 yield from _indented(statement.body, model)
 
 
@@ -140,11 +156,11 @@ def _literal(expr: Literal, value: str | None) -> str:
     return repr(value) if expr.type == STR else f"host.constant({value!r})"
 
 
-def _host(op: str, args: list[str]) -> str:
+def _host(op: str, args: list[str], prefix: str) -> str:
     if op in _SYMBOLS and len(args) == 2:
         return f"({args[0]} {op} {args[1]})"
     if op in ("-", "not") and len(args) == 1:
         return f"({op} {args[0]})"
     if op == "slice":
         return f"{args[0]}[{args[1]}:{args[2]}]"
-    return f"host.{op}({', '.join(args)})"
+    return f"{prefix}{op}({', '.join(args)})"

@@ -275,6 +275,7 @@ def test_matrix_counts(repository: Path):
     assert text.startswith("artefact        given  derived  missing\n")
     assert "missing cuda: " in text
     assert "autocast" not in text, "rows that no operator uses are left out"
+    assert re.search(r"^flops +0 +[1-9]", text, re.MULTILINE), "those of composites are those of their parts"
     assert "softmax.int" in run_in(repository, "matrix", "--all").stdout
 
 

@@ -202,6 +202,47 @@ def test_a_body_in_python_takes_the_same_elements(tmp_path: Path):
     assert run(False, [1.0, 5.0, 4.0], [9.0]) == ("c", 9.0)
 
 
+FLOPS = """
+- func: joined(Tensor self, Tensor? bias=None, int[2] stride=[3, 1], *, int n=2) -> (Tensor values, Tensor b)
+  family: activation
+  variants: [function]
+  flops:
+    counter: prod(values.shape) * stride[0] * n + (bias.numel if bias.defined else 0)
+    profiler: self.ndim + sum([size for size in self.shape if size > 1])
+    as: silu
+  composite: exp(self), exp(self)
+  doc: {summary: Joined., example: ">>> 1\\n1"}
+  test: {samples: ["t(2, 3)", "t(0)"], no_reference: it is never built}
+
+- func: scaled(Tensor self, Tensor other) -> Tensor
+  family: activation
+  variants: [function, method, inplace, out]
+  scalars: [[other], [self]]
+  pointwise: self * other
+  flops: {profiler: self.numel}
+  doc: {summary: Scaled., example: ">>> 1\\n1"}
+"""
+
+
+def test_operations_are_functions_of_sizes(tmp_path: Path):
+    text = emit_fixture_with(tmp_path, FLOPS)["package/utils/_flops.py"]
+    scope: dict[str, Any] = {}
+    exec(compile(text, "flops", "exec"), scope)  # noqa: S102  what the generator emits
+    operator, formula = scope["COUNTED"]["joined"]
+    assert (operator, scope["COMPOSITES"]) == ("silu", {"joined": "silu"})
+    assert formula((4, 5), out_shape=((2, 2), (1,))) == 4 * 3 * 2
+    assert formula((4, 5), (7,), [1, 1], n=5, out_shape=((2, 2), (1,))) == 4 * 5 + 7
+    assert scope["PROFILED"]["joined"]((4, 1, 5), None, [1, 1], 2) == 3 + 9
+    # A number has no size, and PyTorch shows nothing for in-place forms.
+    profiled = {name: row for name, row in scope["PROFILED"].items() if name.startswith("scaled")}
+    assert profiled.keys() == {"scaled", "scaled.Scalar", "scaled.out", "scaled.Scalar_out"} | {
+        "scaled_",
+        "scaled_.Scalar",
+    }
+    assert profiled["scaled_"] is None and profiled["scaled.out"]((2, 3), (), (9,)) == 6
+    assert "scaled" not in scope["COUNTED"]
+
+
 def test_emitted_python_is_python(tree: Path):
     for path, text in emitted().items():
         if path.endswith((".py", ".pyi")):

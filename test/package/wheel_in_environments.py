@@ -91,7 +91,9 @@ def test_the_wheel_has_every_module_of_the_checkout(members):
 
 
 def test_stubs_and_the_mark_of_types_are_there(members):
-    generated = {path.name for path in (ROOT / "torchgen_out" / "stubs").glob("*.pyi")}
+    outputs = ROOT / "torchgen_out"
+    found = ((outputs / folder, suffix) for folder, suffix in (("stubs", "*.pyi"), ("package", "*.py")))
+    generated = {p.relative_to(at).as_posix() for at, suffix in found for p in at.rglob(suffix)}
     assert len(generated) > 3
     wanted = {f"flambeau/{name}" for name in generated} | {"flambeau/py.typed", "flambeau/_C.pyi"}
     assert wanted <= members.keys()

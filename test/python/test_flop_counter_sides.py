@@ -3,9 +3,11 @@
 import contextlib
 import importlib
 import io
+import threading
 
 import flambeau as fb
 import pytest
+from flambeau.utils import _flops
 from sides import Scenarios, raised
 
 scenario = Scenarios()
@@ -15,11 +17,11 @@ def module(torch):
     return importlib.import_module(torch.__name__ + ".utils.flop_counter")
 
 
-def counts(torch, call, *args, **kwargs):
+def counts(torch, call, *args, custom_mapping=None, **kwargs):
     """Module -> operator -> operations of what `call` runs."""
-    counter = module(torch).FlopCounterMode(display=False, **kwargs)
+    counter = module(torch).FlopCounterMode(display=False, custom_mapping=custom_mapping)
     with counter:
-        call(*args)
+        call(*args, **kwargs)
     return {
         name: {str(op): n for op, n in sorted(ops.items(), key=str)}
         for name, ops in sorted(counter.get_flop_counts().items())
@@ -29,8 +31,8 @@ def counts(torch, call, *args, **kwargs):
 def through(call):
     """The call with its backward."""
 
-    def run(*args):
-        call(*args).sum().backward()
+    def run(*args, **kwargs):
+        call(*args, **kwargs).sum().backward()
 
     return run
 
@@ -106,6 +108,136 @@ def products_inside_functions(torch):
     ]
 
 
+def leaf(torch, *sizes):
+    return torch.ones(*sizes, requires_grad=True)
+
+
+@scenario
+def products_with_vectors(torch):
+    def x(*sizes):
+        return leaf(torch, *sizes)
+
+    linear = torch.nn.functional.linear
+    calls = [
+        lambda: torch.dot(x(4), x(4)),
+        lambda: torch.vdot(x(4), x(4)),
+        lambda: x(4) @ x(4, 5),
+        lambda: x(2, 3, 4) @ x(4),
+        lambda: linear(x(4), x(5, 4), x(5)),
+        lambda: linear(x(4), x(5, 4)),
+        lambda: linear(x(3, 4), x(4)),
+        lambda: torch.addmv(x(3), x(3, 4), x(4)),
+        lambda: torch.addr(x(3, 4), x(3), x(4)),
+        lambda: torch.outer(x(3), x(4)),
+        lambda: torch.linalg.multi_dot([x(4), x(4, 5), x(5, 6), x(6)]),
+    ]
+    return [counts(torch, through(call)) for call in calls]
+
+
+@scenario
+def sums_of_products(torch):
+    def x(*sizes):
+        return leaf(torch, *sizes)
+
+    a, b, many = torch.ones(3, 4), torch.ones(4, 5), (torch.ones(2, 3, 4), torch.ones(2, 4, 5))
+    return [
+        counts(torch, through(torch.addmm), x(5), x(3, 4), x(4, 5), beta=0),
+        counts(torch, through(torch.addmm), x(5), x(3, 4), x(4, 5), beta=2, alpha=3),
+        counts(torch, through(torch.baddbmm), x(5), x(2, 3, 4), x(2, 4, 5), alpha=3),
+        counts(torch, through(torch.Tensor.addmm), x(5), x(3, 4), x(4, 5), alpha=2),
+        counts(torch, lambda: torch.addmm(torch.ones(5), a, b, alpha=2, out=torch.ones(3, 5))),
+        counts(torch, lambda: torch.ones(3, 5).addmm_(a, b)),
+        counts(torch, lambda: torch.ones(3, 5).addmm_(a, b, alpha=2)),
+        counts(torch, lambda: torch.ones(2, 3, 5).baddbmm_(*many)),
+        counts(torch, lambda: torch.ops.aten.addmm.default(torch.ones(5), a, b, alpha=2)),
+    ]
+
+
+@scenario
+def products_inside_operators(torch):
+    def x(*sizes):
+        return leaf(torch, *sizes)
+
+    linalg, eye = torch.linalg, torch.eye(3, requires_grad=True)
+    rows = torch.arange(12.0).reshape(3, 4)
+    calls = [
+        lambda: torch.inner(x(2, 4), x(3, 4)),
+        lambda: torch.kron(x(2, 3), x(2, 4)),
+        lambda: torch.matrix_power(x(3, 3), 5),
+        lambda: torch.linalg.matrix_exp(x(3, 3)),
+        lambda: torch.cov(rows.clone().requires_grad_()),
+        lambda: torch.corrcoef(rows.clone().requires_grad_()),
+        lambda: linalg.inv(eye),
+        lambda: linalg.solve(eye, x(3, 2)),
+        lambda: linalg.cholesky(eye),
+        lambda: linalg.qr(eye)[0],
+        lambda: torch.tensordot(x(2, 3, 4), x(4, 3, 5), [[1, 2], [1, 0]]),
+    ]
+    return [counts(torch, through(call)) for call in calls]
+
+
+@scenario
+def transforms_and_recomputation(torch):
+    func, checkpoint = torch.func, importlib.import_module(torch.__name__ + ".utils.checkpoint").checkpoint
+    a, b = torch.ones(3, 4), torch.ones(4, 5)
+    many, more = torch.ones(2, 3, 4), torch.ones(2, 4, 5)
+    x = leaf(torch, 3, 4)
+
+    def twice():
+        grad = torch.autograd.grad((x @ b).pow(2).sum(), x, create_graph=True)[0]
+        return torch.autograd.grad(grad.sum(), x)
+
+    return [
+        counts(torch, lambda: torch.vmap(torch.mm)(many, more)),
+        counts(torch, lambda: torch.vmap(torch.mm, (0, None))(many, b)),
+        counts(torch, lambda: func.grad(lambda y: (y @ b).sum())(a)),
+        counts(torch, lambda: func.jvp(lambda y: y @ b, (a,), (a,))),
+        counts(torch, lambda: checkpoint(lambda y: (y @ b).relu(), x, use_reentrant=False).sum().backward()),
+        counts(torch, twice),
+    ]
+
+
+@scenario
+def inputs_of_every_kind(torch):
+    a, b = torch.ones(3, 4), torch.ones(4, 5)
+    on_meta = [t.to("meta") for t in (a, b)]
+    return [
+        counts(torch, lambda: torch.ones(0, 4) @ b),
+        counts(torch, lambda: on_meta[0] @ on_meta[1]),
+        counts(torch, lambda: a.long() @ b.long()),
+        counts(torch, lambda: (a * 1j) @ (b * 1j)),
+        counts(torch, lambda: torch.ones(5, 4, 3).transpose(0, 2)[:, :, 0] @ b),
+        counts(torch, lambda: torch.full((3, 4), float("nan")) @ b),
+        counts(torch, lambda: a @ b, custom_mapping={torch.ops.aten.mm: lambda x, y, out_shape=None: 7}),
+        counts(
+            torch,
+            lambda: torch.addmm(torch.ones(5), a, b),
+            custom_mapping={torch.ops.aten.addmm: lambda *shapes, out_shape=None: out_shape[0]},
+        ),
+        counts(torch, lambda: a.exp(), custom_mapping={torch.ops.aten.exp: lambda x, out_shape=None: 2}),
+    ]
+
+
+@scenario
+def convolutions_of_every_kind(torch):
+    f = torch.nn.functional
+
+    def x(*sizes):
+        return leaf(torch, *sizes)
+
+    image = torch.ones(1, 2, 5, 5)
+    operator = torch.ops.aten.convolution
+    calls = [
+        lambda: f.conv2d(image, x(3, 2, 3, 3)),
+        lambda: f.conv2d(image, torch.ones(3, 2, 3, 3), x(3)),
+        lambda: f.conv2d(x(1, 2, 5, 5), x(3, 2, 2, 2), padding="same"),
+        lambda: f.conv_transpose1d(x(1, 4, 5), x(4, 2, 3), groups=2),
+        lambda: f.conv_transpose3d(x(1, 4, 3, 3, 3), x(4, 2, 2, 2, 2)),
+        lambda: operator(x(1, 2, 5, 5), x(3, 2, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
+    ]
+    return [counts(torch, through(call)) for call in calls]
+
+
 @scenario
 def modules_by_name(torch):
     nn = torch.nn
@@ -173,6 +305,77 @@ def test_attention():
     found = counts(fb, through(fb.nn.functional.scaled_dot_product_attention), q, k, v)
     forward = 2 * 2 * 3 * 4 * 6 * (5 + 7)
     assert found == {"Global": {"aten.bmm": 3 * forward}}
+
+
+def test_lstm_counts_its_products():
+    steps, batch, width, hidden = 5, 2, 3, 4
+    found = counts(fb, fb.nn.LSTM(width, hidden), fb.ones(steps, batch, width))
+    assert found["Global"] == {
+        "aten.addmm": 2 * steps * batch * width * 4 * hidden,
+        "aten.mm": 2 * steps * batch * hidden * 4 * hidden,
+    }
+
+
+def test_old_orders_of_arguments_count():
+    a, b = fb.ones(3, 4), fb.ones(4, 5)
+    found = counts(fb, lambda: fb.addmm(2, fb.ones(5), 3, a, b))
+    assert found == {"Global": {"aten.addmm": 120}}
+
+
+def test_a_counter_within_a_counter():
+    mode = module(fb).FlopCounterMode
+    with mode(display=False) as outer:
+        fb.ones(2, 3) @ fb.ones(3, 4)
+        with mode(display=False) as inner:
+            fb.addmm(fb.ones(4), fb.ones(2, 3), fb.ones(3, 4), alpha=2)
+        with pytest.raises(RuntimeError, match="outside of its own block"), outer:
+            pass
+    assert (inner.get_total_flops(), outer.get_total_flops()) == (48, 96)
+    assert inner.get_flop_counts()["Global"] == {fb.ops.aten.addmm: 48}
+
+
+def test_an_exception_ends_the_count():
+    counter = module(fb).FlopCounterMode(display=False)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"), counter:
+        fb.addmm(fb.ones(5), fb.ones(3, 4), fb.ones(3, 4), alpha=2)
+    with counter:
+        fb.mm(fb.ones(1, 2), fb.ones(2, 3))
+    fb.mm(fb.ones(1, 2), fb.ones(2, 3))
+    assert counter.get_flop_counts() == {"Global": {fb.ops.aten.mm: 12}}
+
+
+def test_other_threads_are_not_counted():
+    counter = module(fb).FlopCounterMode(display=False)
+    with counter:
+        thread = threading.Thread(target=lambda: fb.ones(2, 3) @ fb.ones(3, 4))
+        thread.start()
+        thread.join()
+    assert counter.get_total_flops() == 0
+
+
+def test_left_before_it_was_entered():
+    with pytest.raises(RuntimeError, match="left before it was entered"):
+        module(fb).FlopCounterMode(display=False).__exit__(None, None, None)
+
+
+def test_formulas_refuse_sizes_that_do_not_fit():
+    functions = module(fb)
+    for call in (
+        lambda: functions.mm_flop((3, 4), (5, 6)),
+        lambda: functions.addmm_flop((6,), (3, 4), (5, 6)),
+        lambda: functions.bmm_flop((2, 3, 4), (1, 4, 5)),
+        lambda: functions.baddbmm_flop((5,), (2, 3, 4), (2, 5, 4)),
+    ):
+        with pytest.raises(AssertionError, match="expected equal"):
+            call()
+
+
+def test_every_operator_with_operations_has_a_formula():
+    registry = module(fb).flop_registry
+    assert all(getattr(fb.ops.aten, name) in registry for name in _flops.COUNTED)
+    a, b = fb.ones(2, 3), fb.ones(3, 4)
+    assert registry[fb.ops.aten.mm](a, b, out_val=a @ b) == 48
+    assert registry[fb.ops.aten._addmm](fb.ones(4), a, b, out_val=a @ b) == 48
 
 
 def test_the_table_is_printed():

@@ -4,6 +4,7 @@ import json
 import threading
 import warnings
 
+import flambeau as fb
 import pytest
 from sides import Scenarios, raised
 
@@ -321,18 +322,62 @@ def modules_in_the_stack(torch):
 
 @scenario
 def flops(torch):
-    a, b = torch.ones(2, 3), torch.ones(3, 4)
-    image, weight = torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3)
+    def x(*sizes):
+        return torch.ones(*sizes)
 
-    def work():
-        a @ b
-        torch.addmm(torch.ones(4), a, b)
-        torch.nn.functional.conv2d(image, weight, stride=2, padding=1)
-        a * a
+    a, b, image, weight = x(2, 3), x(3, 4), x(1, 4, 8, 9), x(4, 4, 3, 3)
+    conv2d = torch.nn.functional.conv2d
+    calls = [
+        lambda: a @ b,
+        lambda: torch.mm(a, b, out=x(2, 4)),
+        lambda: torch.addmm(x(4), a, b),
+        lambda: torch.addmm(x(4), a, b, beta=2, alpha=3),
+        lambda: torch.addmm(x(4), a, b, out=x(2, 4)),
+        lambda: x(2, 4).addmm_(a, b),
+        lambda: torch.bmm(x(2, 3, 4), x(2, 4, 5)),
+        lambda: torch.baddbmm(x(5), x(2, 3, 4), x(2, 4, 5), alpha=2),
+        lambda: x(0, 3) @ b,
+        lambda: torch.mv(a, x(3)),
+        lambda: torch.dot(x(3), x(3)),
+        lambda: a * a,
+        lambda: x(3) * a,
+        lambda: 2 * a,
+        lambda: x(2, 3).mul_(2),
+        lambda: torch.add(a, a, alpha=2, out=x(2, 3)),
+        lambda: 1 + a,
+        lambda: torch.tensor(1.0) + a,
+        lambda: a - a,
+        lambda: a.exp().sum(),
+        lambda: conv2d(image, weight),
+        lambda: conv2d(image, weight, None, 2, 1, 2),
+        lambda: conv2d(image, weight, None, (2, 1), (1, 0), (1, 2)),
+        lambda: conv2d(image, x(4, 1, 3, 3), groups=4),
+        lambda: conv2d(image[0], weight),
+        lambda: torch.nn.functional.conv3d(x(1, 1, 3, 3, 3), x(1, 1, 2, 2, 2)),
+        lambda: (x(2, 3).requires_grad_() @ b).sum().backward(),
+        lambda: conv2d(image.clone().requires_grad_(), weight).sum().backward(),
+    ]
+    profiles = [profiled(torch, call, with_flops=True).key_averages() for call in calls]
+    return [sorted((a.key, a.flops) for a in averages if a.flops) for averages in profiles]
 
-    p = profiled(torch, work, with_flops=True)
-    sums = {a.key: a.flops for a in p.key_averages() if a.flops}
-    return sorted(sums.items())
+
+def test_flops_of_calls_that_failed():
+    def fails():
+        for call in (lambda: fb.mm(fb.ones(3), fb.ones(3)), lambda: fb.bmm(fb.ones(3), fb.ones(3))):
+            with pytest.raises((RuntimeError, IndexError)):
+                call()
+        with pytest.raises(RuntimeError):
+            fb.nn.functional.conv2d(fb.ones(1, 1, 4, 4), fb.ones(1, 1, 2, 2), stride=0)
+
+    events = profiled(fb, fails, with_flops=True).events()
+    failed = [event for event in events if event.name in ("aten::mm", "aten::bmm", "aten::conv2d")]
+    assert len(failed) == 3 and all(event.flops == 0 for event in failed)
+
+
+def test_flops_of_a_stride_for_both_dimensions():
+    image, weight = fb.ones(1, 1, 4, 4), fb.ones(1, 1, 2, 2)
+    averages = profiled(fb, lambda: fb.conv2d(image, weight, stride=[2]), with_flops=True).key_averages()
+    assert {a.key: a.flops for a in averages if a.flops} == {"aten::conv2d": 2 * 4 * 4}
 
 
 def trace_of(torch, path):

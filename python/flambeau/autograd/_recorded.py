@@ -74,6 +74,26 @@ class RecordedEvent:
         return [value if kind == "value" else None for kind, value in self.arguments or []]
 
     @property
+    def formula(self) -> str:
+        """The row of an operator in the table of floating-point operations; "" for other events."""
+        name = self.name.removeprefix("aten::") if self.kind == OPERATOR else ""
+        return f"{name}.{self.overload}" if self.overload else name
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations; 0 without a formula, and for calls that failed."""
+        from flambeau.utils._flops import PROFILED
+
+        formula = PROFILED.get(self.formula)
+        if formula is None or self.arguments is None:
+            return 0
+        sizes = zip(self.arguments, self.structured_shapes, self.concrete, strict=True)
+        try:
+            return formula(*(value if kind == "value" else shape for (kind, _), shape, value in sizes))
+        except (IndexError, TypeError, ZeroDivisionError):
+            return 0  # arguments that the operator refused
+
+    @property
     def types(self) -> list[str]:
         """PyTorch's names of the types of the arguments."""
         return [_type_name(kind, value) for kind, value in self.arguments or []]
@@ -169,12 +189,16 @@ class Recording:
                 function.set_cpu_parent(made[event.parent])
         self._add_memory(made)
         if with_flops:
-            from flambeau.utils._event_flops import flops_of_event
+            from flambeau.utils._flops import PROFILED
 
-            for function, event in zip(made, self.events, strict=True):
-                counted = function.cpu_parent is not None and function.cpu_parent.flops  # with its parts
-                shapes = event.structured_shapes
-                function.flops = 0 if counted else flops_of_event(event.name, shapes, event.concrete)
+            whole: set[int] = set()  # events that are counted with their parts, and their parts
+            for i, (function, event) in enumerate(zip(made, self.events, strict=True)):
+                function.flops = 0
+                if event.parent in whole:
+                    whole.add(i)
+                elif event.formula in PROFILED:
+                    whole.add(i)
+                    function.flops = event.flops
         listed = sorted([*made, *self._outside(len(made))], key=lambda e: e.time_range.start)
         result = EventList(listed, profile_memory=profile_memory, with_flops=with_flops, trace=self)
         result._tree_built = True

@@ -1,8 +1,8 @@
 """Counts the floating-point operations of matrix products, convolutions and attention.
 
 A product of an (m, k) and a (k, n) matrix counts 2 m k n. `FlopCounterMode` counts what runs within its
-``with`` block, forward and backward, by module and operator. Products with a vector, pointwise operators and
-reductions are not counted, as in PyTorch.
+``with`` block, forward and backward, by module and operator. Products of a matrix with a vector, pointwise
+operators and reductions are not counted, as in PyTorch. The formulas are those of native_functions.yaml.
 
 >>> import flambeau as fb
 >>> with FlopCounterMode(display=False) as counter:
@@ -13,6 +13,7 @@ reductions are not counted, as in PyTorch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import warnings
@@ -22,8 +23,10 @@ from typing import Any
 
 from flambeau import ops
 from flambeau._C import Tensor
+from flambeau._overrides.inventory import resolve_name
 from flambeau.overrides import TorchFunctionMode
-from flambeau.utils import _products
+from flambeau.utils import _flops
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils._pytree import tree_map
 from flambeau.utils.module_tracker import ModuleTracker
 
@@ -89,50 +92,60 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Any]
     return register
 
 
-# --- formulas ------------------------------------------------------------------------------------
+# --- formulas of the specification ----------------------------------------------------------------
+
+_OPERATORS: dict[Any, Any] = {}  # operator -> the one under which its calls are counted
+for _name, (_shown, _formula) in _flops.COUNTED.items():
+    flop_registry[getattr(aten, _name)] = shape_wrapper(_formula)
+    _OPERATORS[getattr(aten, _name)] = getattr(aten, _shown)
 
 
-@register_flop_formula(aten.mm)
+def _of(name: str, *shapes: Any, out_shape: Any = None) -> int:
+    """Return the operations of an operator's call with tensors of these sizes."""
+    return _flops.COUNTED[name][1](*shapes, out_shape=out_shape)
+
+
+def _check_equal(function: str, what: str, first: int, second: int) -> None:
+    if first != second:
+        raise AssertionError(f"{function}: expected equal {what}, got {first} and {second}")
+
+
 def mm_flop(a_shape: Shape, b_shape: Shape, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
     """Return the operations of a product of two matrices."""
-    (m, k), (inner, n) = a_shape, b_shape
-    if k != inner:
-        raise AssertionError(f"mm_flop: expected equal inner sizes, got {k} and {inner}")
-    return 2 * m * k * n
+    _check_equal("mm_flop", "inner sizes", a_shape[1], b_shape[0])
+    return _of("mm", a_shape, b_shape)
 
 
-@register_flop_formula(aten.addmm)
 def addmm_flop(
     self_shape: Shape, a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any
 ) -> int:
     """Return the operations of a matrix plus a product: those of the product."""
-    return mm_flop(a_shape, b_shape)
+    _check_equal("addmm_flop", "inner sizes", a_shape[1], b_shape[0])
+    return _of("addmm", self_shape, a_shape, b_shape)
 
 
-@register_flop_formula(aten.bmm)
 def bmm_flop(a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any) -> int:
     """Return the operations of a batch of products."""
-    batch, *a = a_shape
-    if batch != b_shape[0]:
-        raise AssertionError(f"bmm_flop: expected equal batch sizes, got {batch} and {b_shape[0]}")
-    return batch * mm_flop(a, b_shape[1:])
+    _check_equal("bmm_flop", "batch sizes", a_shape[0], b_shape[0])
+    _check_equal("bmm_flop", "inner sizes", a_shape[2], b_shape[1])
+    return _of("bmm", a_shape, b_shape)
 
 
-@register_flop_formula(aten.baddbmm)
 def baddbmm_flop(
     self_shape: Shape, a_shape: Shape, b_shape: Shape, out_shape: Any = None, **kwargs: Any
 ) -> int:
     """Return the operations of a batch plus products: those of the products."""
-    return bmm_flop(a_shape, b_shape)
+    _check_equal("baddbmm_flop", "batch sizes", a_shape[0], b_shape[0])
+    _check_equal("baddbmm_flop", "inner sizes", a_shape[2], b_shape[1])
+    return _of("baddbmm", self_shape, a_shape, b_shape)
 
 
 def conv_flop_count(x_shape: Shape, w_shape: Shape, out_shape: Shape, transposed: bool = False) -> int:
     """Return the operations of a convolution: 2 per entry of the weight and place of the window."""
-    places = x_shape if transposed else out_shape
-    return 2 * x_shape[0] * math.prod(places[2:]) * math.prod(w_shape)
+    options = (None, (), (), (), transposed, (), 1)
+    return _of("convolution", x_shape, w_shape, *options, out_shape=out_shape)
 
 
-@register_flop_formula(aten.convolution)
 def conv_flop(
     x_shape: Shape,
     w_shape: Shape,
@@ -149,7 +162,6 @@ def conv_flop(
     return conv_flop_count(x_shape, w_shape, out_shape, transposed)
 
 
-@register_flop_formula(aten.convolution_backward)
 def conv_backward_flop(
     grad_out_shape: Shape,
     x_shape: Shape,
@@ -163,22 +175,19 @@ def conv_backward_flop(
     groups: int,
     output_mask: Sequence[bool],
     out_shape: Any = None,
+    **kwargs: Any,
 ) -> int:
     """Return the operations of a convolution's gradients in the input and in the weight.
 
     The gradient in the weight counts as that of a convolution in one group, as PyTorch counts it.
     """
-    window, batch = math.prod(w_shape[2:]), x_shape[0]
-    forward = conv_flop_count(x_shape, w_shape, grad_out_shape, transposed)
-    places = math.prod((x_shape if transposed else grad_out_shape)[2:])
-    weight = 2 * batch * x_shape[1] * grad_out_shape[1] * window * places
-    return forward * bool(output_mask[0]) + weight * bool(output_mask[1])
+    options = (bias, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+    return _of("convolution_backward", grad_out_shape, x_shape, w_shape, *options)
 
 
 def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) -> int:
     """Return the operations of attention: scores of queries and keys, and their product with the values."""
-    (batch, heads, queries, width), keys = query_shape, key_shape[-2]
-    return 2 * batch * heads * queries * keys * (width + value_shape[-1])
+    return _of("_attention", query_shape, key_shape, value_shape, None, 1.0, False)
 
 
 def sdpa_flop(
@@ -192,15 +201,48 @@ def sdpa_backward_flop_count(
     grad_out_shape: Shape, query_shape: Shape, key_shape: Shape, value_shape: Shape
 ) -> int:
     """Return the operations of attention's gradients by a kernel that computes the scores again."""
-    (batch, heads, queries, width), keys = query_shape, key_shape[-2]
-    return 2 * batch * heads * queries * keys * (3 * width + 2 * value_shape[-1])
+    (*lead, queries, width), keys = query_shape, key_shape[-2]
+    again = _of("bmm", (math.prod(lead), queries, width), (math.prod(lead), width, keys))
+    given = (grad_out_shape, query_shape, key_shape, value_shape)
+    return again + _of("_attention_backward_blocks", *given, None, (), (), 1.0, False)
+
+
+def sdpa_backward_flop(
+    grad_out_shape: Shape,
+    query_shape: Shape,
+    key_shape: Shape,
+    value_shape: Shape,
+    *args: Any,
+    out_shape: Any = None,
+    **kwargs: Any,
+) -> int:
+    """Return the operations of attention's gradients, with the operator's arguments."""
+    return sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape)
 
 
 # --- counting ------------------------------------------------------------------------------------
 
 
-class _Observer(TorchFunctionMode):
-    """Sees every call of a public function, and the calls within those that are written in Python."""
+class _Operators(TorchDispatchMode):
+    """Counts every operator that runs below autograd: in forward, in backward, and under transforms."""
+
+    def __init__(self, counter: FlopCounterMode) -> None:
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        formula = self.counter.formulas.get(func.overloadpacket)
+        if formula is not None:
+            self.counter.add(func.overloadpacket, formula(*args, **kwargs, out_val=out))
+        return out
+
+
+class _Composites(TorchFunctionMode):
+    """Names the operator that is counted where a call consists of others, such as `addmm` with a scale."""
 
     def __init__(self, counter: FlopCounterMode) -> None:
         super().__init__()
@@ -210,33 +252,35 @@ class _Observer(TorchFunctionMode):
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        packet = func._packet if isinstance(func, ops.Overload) else func
-        formula = self.counter.formulas.get(packet) if isinstance(packet, ops.OverloadPacket) else None
-        if formula is not None:
-            out = func(*args, **kwargs)
-            self.counter.add([(packet, formula(*args, out_val=out, **kwargs))])
-            return out
-        products = _products.of_call(func)
-        if products is None:
-            inner = getattr(func, "__wrapped__", None)
-            if inner is None:
-                return func(*args, **kwargs)
-            with self:
-                return inner(*args, **kwargs)
-        out = func(*args, **kwargs)
-        forward, backward = products(out, *args, **kwargs)
-        self.counter.add(forward)
-        first = out[0] if isinstance(out, tuple) else out
-        if isinstance(first, Tensor) and first.grad_fn is not None and backward:
-            self.counter.add_in_backward(first.grad_fn, backward)
-        return out
+        shown = _composite(func)
+        if shown is not None:
+            return self.counter.count_composite(shown, func, args, kwargs)
+        inner = getattr(func, "__wrapped__", None)
+        if inner is None:
+            return func(*args, **kwargs)
+        with self:  # a function written in Python calls others
+            return inner(*args, **kwargs)
+
+
+def _composite(func: Any) -> tuple[Any, bool] | None:
+    """Return the operator under which the parts of a call are counted, and whether they are counted at all.
+
+    PyTorch counts no in-place forms.
+    """
+    if isinstance(func, ops.Overload | ops.OverloadPacket):
+        packet = func.overloadpacket if isinstance(func, ops.Overload) else func
+        name = packet.__name__ if packet.namespace == "aten" else ""
+    else:
+        name = str(resolve_name(func) or getattr(func, "__name__", "")).rpartition(".")[2]
+    base = name.removesuffix("_")
+    return (getattr(aten, _flops.COMPOSITES[base]), base == name) if base in _flops.COMPOSITES else None
 
 
 class FlopCounterMode:
     """Context manager that counts floating point operations, by module and operator.
 
-    Operations of ``backward`` inside the block count for the module whose forward needs the gradient.
-    Gradients of gradients are not counted.
+    Every operator with a formula counts, also in ``backward``, in transforms and within other operators.
+    Operations of ``backward`` inside the block count for the modules whose backward runs.
 
     Args:
         mods: no effect; modules are found when they are called.
@@ -261,45 +305,56 @@ class FlopCounterMode:
     ) -> None:
         if mods is not None:
             warnings.warn("FlopCounterMode: `mods` is not needed and ignored", stacklevel=2)
-        custom = custom_mapping or {}
-        raw = {packet: getattr(formula, "_get_raw", False) for packet, formula in custom.items()}
-        self.formulas = flop_registry | {p: f if raw[p] else shape_wrapper(f) for p, f in custom.items()}
+        self._custom = {
+            packet: formula if getattr(formula, "_get_raw", False) else shape_wrapper(formula)
+            for packet, formula in (custom_mapping or {}).items()
+        }
+        self.formulas = flop_registry | self._custom
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
         self.mod_tracker = ModuleTracker()
-        self._observer: _Observer | None = None
+        self._modes: contextlib.ExitStack | None = None
+        self._parts_of: tuple[Any, bool] | None = None  # the composite that runs
 
     def __enter__(self) -> FlopCounterMode:
+        if self._modes is not None:
+            raise RuntimeError("FlopCounterMode: expected a counter outside of its own block, got one within")
         self.flop_counts.clear()
         self.mod_tracker.__enter__()
-        self._observer = _Observer(self)
-        self._observer.__enter__()
+        self._modes = contextlib.ExitStack()
+        self._modes.enter_context(_Operators(self))
+        self._modes.enter_context(_Composites(self))
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        if self._observer is None:
+        if self._modes is None:
             raise RuntimeError("FlopCounterMode: the block was left before it was entered")
-        self._observer.__exit__(*exception)
-        self._observer = None
+        self._modes.close()
+        self._modes = None
         self.mod_tracker.__exit__(*exception)
         if self.display:
             print(self.get_table(self.depth))
 
-    def add(self, counts: Iterable[tuple[Any, int]], parents: Iterable[str] | None = None) -> None:
-        """Add operations of operators to modules; by default to those that run."""
-        for name in self.mod_tracker.parents if parents is None else parents:
-            for packet, count in counts:
-                self.flop_counts[name][packet] += count
+    def add(self, packet: Any, count: int) -> None:
+        """Add operations of an operator to the modules that run."""
+        shown, is_counted = self._parts_of or (_OPERATORS.get(packet, packet), True)
+        for name in self.mod_tracker.parents if is_counted else ():
+            self.flop_counts[name][shown] += count
 
-    def add_in_backward(self, node: Any, counts: list[tuple[Any, int]]) -> None:
-        """Add operations when a node of the graph runs, if that is within the same block."""
-        parents, observer = set(self.mod_tracker.parents), self._observer
-
-        def count(gradients: Any) -> None:
-            if self._observer is observer:
-                self.add(counts, parents)
-
-        node.register_prehook(count)
+    def count_composite(
+        self, composite: tuple[Any, bool], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function whose parts are counted as one operator, or by the formula that a program gave."""
+        packet, is_counted = composite
+        given = self._custom.get(packet)
+        before, self._parts_of = self._parts_of, (packet, is_counted and given is None)
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self._parts_of = before
+        if given is not None and is_counted:
+            self.add(packet, given(*args, **kwargs, out_val=out))
+        return out
 
     def get_total_flops(self) -> int:
         """Return the number of operations counted."""
