@@ -3,12 +3,15 @@
 import gzip
 import json
 import re
+import warnings
 from html.parser import HTMLParser
 
 import flambeau as fb
 import pytest
 from flambeau.profiler import profile
-from flambeau.profiler._memory_page import _offsets, blocks_of, peak_of
+from flambeau.profiler._memory_blocks import offsets, owners, peak_of
+from flambeau.profiler._memory_timeline import blocks_of
+from oracle import pytorch
 
 KILO = 1 << 10
 
@@ -57,7 +60,8 @@ def test_blocks_live_from_allocation_to_release():
     assert set(blocks) == {64 * KILO, 128 * KILO}, "blocks that were there before are not listed"
     assert blocks[64 * KILO].end == recording.end
     assert recording.start < blocks[128 * KILO].begin < blocks[128 * KILO].end < recording.end
-    assert peak_of(recording) == (blocks[128 * KILO].begin, recording.first_bytes + 192 * KILO)
+    peak = peak_of(blocks.values(), recording.start, recording.first_bytes)
+    assert peak == (blocks[128 * KILO].begin, recording.first_bytes + 192 * KILO)
 
 
 def test_bands_share_no_bytes_at_one_time():
@@ -69,10 +73,10 @@ def test_bands_share_no_bytes_at_one_time():
                 del alive[: n // 3]
 
     blocks = blocks_of(recorded(program).profiler._recording)
-    offsets = _offsets(blocks)
+    places = offsets(blocks)
     assert len(blocks) >= 32
-    for i, (a, at) in enumerate(zip(blocks, offsets, strict=True)):
-        for b, bt in zip(blocks[:i], offsets[:i], strict=True):
+    for i, (a, at) in enumerate(zip(blocks, places, strict=True)):
+        for b, bt in zip(blocks[:i], places[:i], strict=True):
             apart_in_time = a.end <= b.begin or b.end <= a.begin
             assert apart_in_time or at + a.size <= bt or bt + b.size <= at
 
@@ -101,20 +105,89 @@ def test_hostile_names_are_escaped(tmp_path):
 )
 def test_no_blocks_and_many_blocks(program, tmp_path):
     text = page_of(recorded(program), tmp_path)
-    assert "<svg" in text and text.count("<rect") <= 3000
+    assert text.count("<svg") == 2 and text.count("<rect") <= 3000
 
 
-def test_json_has_the_forms_of_pytorch(tmp_path):
+def test_json_has_times_and_categories(tmp_path):
     p = recorded(lambda: fb.ones(100 * KILO).exp())
     plain, raw = tmp_path / "m.json", tmp_path / "m.raw.json.gz"
     p.export_memory_timeline(str(plain), "cpu")
     p.export_memory_timeline(str(raw))
     times, sizes = json.loads(plain.read_text())
     assert len(times) == len(sizes) and all(len(row) == 9 and row[0] == 0 for row in sizes)
+    assert times == sorted(set(times))
     rows = json.loads(gzip.open(raw, "rt").read())
-    assert {row[1] for row in rows} >= {1, 3} and all(row[2] > 0 and row[3] == 0 for row in rows)
-    created = [row[2] for row in rows if row[1] == 1]
+    assert {row[1] for row in rows} >= {2, 4} and all(row[2] > 0 for row in rows)
+    created = [row[2] for row in rows if row[1] == 2]
     assert created.count(400 * KILO) == 2
+
+
+def trained(torch, tmp_path):
+    """The bytes by category at the end of two steps, and the actions with their categories."""
+    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 8))
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.ones(64, 256)
+    with torch.profiler.profile(profile_memory=True, with_stack=True, record_shapes=True) as p:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+    plain, raw = tmp_path / f"{torch.__name__}.json", tmp_path / f"{torch.__name__}.raw.json.gz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p.export_memory_timeline(str(plain), "cpu")
+        p.export_memory_timeline(str(raw), "cpu")
+    return json.loads(plain.read_text())[1], json.loads(gzip.open(raw, "rt").read())
+
+
+PARAMETER, OPTIMIZER_STATE, ACTIVATION, GRADIENT, DETAIL = 0, 1, 4, 5, 6
+
+
+def test_categories_are_those_of_pytorch(tmp_path):
+    ours, theirs = trained(fb, tmp_path), trained(pytorch(), tmp_path)
+    for category in (PARAMETER, OPTIMIZER_STATE, GRADIENT):
+        assert ours[0][-1][1 + category] == theirs[0][-1][1 + category] > 0
+    assert ours[0][0][1 + PARAMETER] == theirs[0][0][1 + PARAMETER]
+    assert {row[3] for row in ours[1]} >= {PARAMETER, OPTIMIZER_STATE, ACTIVATION, GRADIENT, DETAIL}
+    there, here = (
+        sorted(row for row in side[1] if row[1] == 1 and row[3] == PARAMETER) for side in (theirs, ours)
+    )
+    assert here == there and len(here) == 4, "blocks that were there before: at time -1, with the action 1"
+
+
+def test_owners_without_memory_and_hostile_objects():
+    class Quarrelsome(fb.nn.Parameter):
+        is_ready = False
+
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            if cls.is_ready:
+                raise ValueError("no calls")
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    class Liar:
+        @property
+        def __class__(self):
+            raise RuntimeError("no class")
+
+    plain = fb.nn.Parameter(fb.ones(3))
+    optimizer = fb.optim.SGD([plain], lr=0.1)
+    optimizer.state["self"] = optimizer.state
+    optimizer.state[plain] = {"deep": [{"buffer": fb.ones(5)}]}
+    kept = [
+        Liar(),
+        fb.nn.LazyLinear(3),
+        fb.nn.Parameter(fb.ones(3, device="meta")),
+        fb.nn.Parameter(fb.ones(3, 3).to_sparse()),
+        fb.nn.Parameter(fb.ones(0)),
+        Quarrelsome(fb.ones(7)),
+    ]
+    Quarrelsome.is_ready = True
+    found = owners()
+    buffer = optimizer.state[plain]["deep"][0]["buffer"]
+    assert found[plain.data_ptr()] == (PARAMETER, 12) and found[buffer.data_ptr()] == (OPTIMIZER_STATE, 20)
+    Quarrelsome.is_ready = False
+    assert found[kept[-1].data_ptr()] == (PARAMETER, 28)
 
 
 def test_what_is_refused(tmp_path):

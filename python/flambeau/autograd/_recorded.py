@@ -136,6 +136,8 @@ class Recording:
         start: nanoseconds of the system's monotonic clock.
         end: nanoseconds.
         first_bytes: bytes that were allocated at the start.
+        owners: from the addresses of blocks that parameters and optimizers had at the end to the number of
+            their category and their size; empty without memory.
     """
 
     events: list[RecordedEvent]
@@ -145,6 +147,7 @@ class Recording:
     end: int
     first_bytes: int
     metadata: dict[str, str] = field(default_factory=dict)
+    owners: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, native: tuple[Any, ...]) -> Recording:

@@ -182,6 +182,10 @@ class profile:
         if self.acc_events and self._function_events is not None:
             self._earlier = list(self._function_events)
         self._recording = Recording.of(native) if native else None
+        if self._recording is not None and self.profile_memory:
+            from flambeau.profiler._memory_blocks import owners
+
+            self._recording.owners = owners()
         self._function_events = None
 
     def _prepare_trace(self) -> None:

@@ -1,212 +1,259 @@
-"""Pictures of the memory in a profile: which blocks lived when, and what the peak consists of."""
+"""A page about memory: bytes by category over time, a band per block, and what the peak consists of."""
 
 from __future__ import annotations
 
-import gzip
 import html
-import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flambeau.autograd import _recorded
 from flambeau.autograd._event_table import format_memory, format_time
-from flambeau.autograd._recorded import Recording
-
-_WIDTH, _HEIGHT, _LEFT, _TOP = 1500, 560, 90, 24  # pixels
-_MOST_BLOCKS = 3000  # drawn; smaller ones are counted only
-_MOST_ROWS, _MOST_FRAMES = 40, 4  # of the table of the peak
-_COLOURS = ("#7fb2e5", "#eda35e", "#9fd39b", "#cdb4db", "#e08f8f", "#8fd0cf", "#d6c26a", "#b7a08c")
-_STYLE = (
-    "body{font:14px/1.5 system-ui,sans-serif;margin:20px;color:#1c2430}h1{font-size:1.3rem}"
-    "text{font:11px sans-serif;fill:#555}rect:hover{stroke:#000}table{border-collapse:collapse}"
-    "td,th{padding:.15rem 1rem .15rem 0;text-align:left;vertical-align:top}"
-    "td.n{text-align:right;white-space:nowrap}small{color:#5a6675;white-space:pre-line}"
+from flambeau.profiler._memory_blocks import (
+    BEFORE,
+    BEFORE_TEXT,
+    CATEGORIES,
+    UNKNOWN,
+    Block,
+    changes,
+    offsets,
+    peak_of,
 )
-_CREATE, _DESTROY = 1, 3  # the numbers of actions in PyTorch's files
-_UNKNOWN, _CATEGORIES = 0, 8
+
+_WIDTH, _LEFT, _TOP = 1400, 80, 24  # pixels
+_CURVE, _BANDS = 220, 420  # heights
+_COLUMNS = 1000  # of the curve
+_MOST_BLOCKS = 3000  # drawn; smaller ones are counted only
+_MOST_ROWS, _SHOWN_FRAMES = 40, 3  # of the table of the peak
+COLOURS = ("#4f7cac", "#d9a441", "#3d3d3d", "#b9a7d1", "#d1605e", "#5aa469", "#9cc5a1", "#b8bfc9")
+_STYLE = (
+    "body{font:14px/1.5 system-ui,sans-serif;margin:24px;color:#1c2430;max-width:1480px}"
+    "h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .3rem}"
+    "p{margin:.2rem 0 .6rem;color:#5a6675}svg{display:block}rect:hover{stroke:#000}"
+    "text{font:11px system-ui,sans-serif;fill:#5a6675}"
+    "table{border-collapse:collapse}td,th{padding:.2rem 1.2rem .2rem 0;text-align:left;vertical-align:top}"
+    "tr+tr td{border-top:1px solid #e6e9ee}td.n{text-align:right;white-space:nowrap}"
+    "small,pre{color:#5a6675;white-space:pre-line;margin:0;font:12px/1.4 ui-monospace,monospace}"
+    "summary{cursor:pointer}.key{display:inline-block;margin-right:1.2rem;white-space:nowrap}"
+    ".key i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}"
+)
 
 
-@dataclass(slots=True)
-class Block:
-    """One allocation.
+@dataclass
+class Picture:
+    """What a page shows.
 
     Args:
-        begin, end: nanoseconds of the recording's clock; the recording's own where the block outlives it.
-        size: bytes.
-        event: the place of the event that allocated it, or -1.
+        title: the heading.
+        start, end: nanoseconds.
+        first_bytes: bytes that are allocated all the time and that no block tells of.
+        blocks: with their categories.
+        label: from a block's `source` to the operator or function that allocated it and the functions of
+            Python that called it, one a line.
+        sections: HTML behind the pictures.
     """
 
-    begin: int
+    title: str
+    start: int
     end: int
-    size: int
-    event: int
+    first_bytes: int
+    blocks: list[Block]
+    label: Callable[[int], tuple[str, str]]
+    sections: tuple[str, ...] = ()
 
 
-def blocks_of(recording: Recording) -> list[Block]:
-    """Return the blocks that were allocated in the recording, in that order."""
-    alive: dict[int, Block] = {}
-    found: list[Block] = []
-    for time, size, _, address, event, _ in recording.memory:
-        if size >= 0:
-            alive[address] = Block(time, recording.end, size, event)
-            found.append(alive[address])
-        elif (block := alive.pop(address, None)) is not None:
-            block.end = time
-    return found
-
-
-def peak_of(recording: Recording) -> tuple[int, int]:
-    """Return the time and the bytes of the largest total."""
-    best = (recording.start, recording.first_bytes)
-    for time, _, total, *_ in recording.memory:
-        if total > best[1]:
-            best = (time, total)
-    return best
-
-
-def _offsets(blocks: list[Block]) -> list[int]:
-    """Return a place for each block such that no two share bytes at one time, the lowest that is free."""
-    placed: list[tuple[int, int, int]] = []  # offset, size, end of those that may overlap
-    offsets = []
-    for block in blocks:
-        placed = sorted(p for p in placed if p[2] > block.begin)
-        offset = 0
-        for start, size, _ in placed:
-            if start - offset >= block.size:
-                break
-            offset = max(offset, start + size)
-        placed.append((offset, block.size, block.end))
-        offsets.append(offset)
-    return offsets
-
-
-class _Names:
-    """The operator and the frames of Python for events."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.events = recording.events
-
-    def of(self, event: int) -> tuple[str, str]:
-        """Return the innermost operator or node, and the innermost functions of Python, line by line."""
-        name, frames = "", list[str]()
-        while event >= 0:
-            found = self.events[event]
-            if found.kind in (_recorded.OPERATOR, _recorded.NODE):
-                name = name or found.name
-            elif found.kind == _recorded.PYTHON:
-                frames.append(found.name)
-            event = found.parent
-        return name or "outside of operators", "\n".join(frames[:_MOST_FRAMES])
+def key(name: str, colour: str, note: str = "") -> str:
+    """Return one entry of a legend."""
+    return (
+        f'<span class="key"><i style="background:{colour}"></i>{html.escape(name)} {html.escape(note)}</span>'
+    )
 
 
 class _Page:
-    def __init__(self, recording: Recording) -> None:
-        self.recording, self.names = recording, _Names(recording)
-        self.blocks = blocks_of(recording)
-        self.peak_time, self.peak = peak_of(recording)
-        largest = sorted(self.blocks, key=lambda b: b.size, reverse=True)[:_MOST_BLOCKS]
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.peak_time, self.peak = peak_of(picture.blocks, picture.start, picture.first_bytes)
+        largest = sorted(picture.blocks, key=lambda b: b.size, reverse=True)[:_MOST_BLOCKS]
         self.drawn = sorted(largest, key=lambda b: b.begin)
-        self.offsets = _offsets(self.drawn)
+        self.offsets = offsets(self.drawn)
         tops = [offset + block.size for offset, block in zip(self.offsets, self.drawn, strict=True)]
         self.reach = max(tops, default=1) or 1
-        self.colours: dict[str, str] = {}
+
+    def label(self, block: Block) -> tuple[str, str]:
+        return (BEFORE_TEXT, "") if block.source == BEFORE else self.picture.label(block.source)
 
     def x(self, time: int) -> float:
-        length = max(self.recording.end - self.recording.start, 1)
-        share = min(max((time - self.recording.start) / length, 0.0), 1.0)
+        length = max(self.picture.end - self.picture.start, 1)
+        share = min(max((time - self.picture.start) / length, 0.0), 1.0)
         return _LEFT + share * (_WIDTH - _LEFT)
 
-    def colour(self, name: str) -> str:
-        return self.colours.setdefault(name, _COLOURS[len(self.colours) % len(_COLOURS)])
+    # --- bytes by category ---------------------------------------------------------------------------
+
+    def columns(self) -> list[tuple[float, list[int]]]:
+        """Return bytes by category at the largest total of each column in which something changes."""
+        totals = [0] * len(CATEGORIES)
+        totals[UNKNOWN] = self.picture.first_bytes
+        found = [(float(_LEFT), list(totals))]
+        wide = (_WIDTH - _LEFT) / _COLUMNS
+        column, before = -1, list(totals)
+        for time, size, category in changes(self.picture.blocks):
+            at = int((self.x(time) - _LEFT) / wide)
+            if at != column:
+                if column >= 0:
+                    found.append((_LEFT + (column + 1) * wide, before))
+                column = at
+                found.append((_LEFT + at * wide, before))
+            totals[category] += size
+            if found[-1][1] is before or sum(totals) > sum(found[-1][1]):
+                found[-1] = (found[-1][0], list(totals))
+            before = list(totals)
+        return [*found, (_LEFT + (column + 1) * wide, before), (float(_WIDTH), before)]
+
+    def areas(self) -> Iterator[str]:
+        columns = self.columns()
+        scale = (_CURVE - _TOP) / (self.peak or 1)
+        below = [0] * len(columns)
+        for category, name in enumerate(CATEGORIES):
+            above = [low + bytes_[category] for low, (_, bytes_) in zip(below, columns, strict=True)]
+            if above == below:
+                continue
+            edges = [
+                _steps([x for x, _ in columns], [_CURVE - y * scale for y in heights])
+                for heights in (above, below)
+            ]
+            points = " ".join([*edges[0], *reversed(edges[1])])
+            yield f'<polygon fill="{COLOURS[category]}" points="{points}"><title>{name}</title></polygon>'
+            below = above
+
+    def curve(self) -> str:
+        parts = "\n".join([*self.areas(), *self.mark(_CURVE), *self.times(_CURVE), _scale(self.peak, _CURVE)])
+        return _svg(_CURVE + 22, parts)
+
+    def legend(self) -> str:
+        totals = [0] * len(CATEGORIES)
+        totals[UNKNOWN] = self.picture.first_bytes
+        for block in self.at_peak():
+            totals[block.category] += block.size
+        parts = [
+            key(name, colour, format_memory(total))
+            for name, colour, total in zip(CATEGORIES, COLOURS, totals, strict=True)
+            if total
+        ]
+        return "At the peak: " + "".join(parts)
+
+    # --- a band per block ----------------------------------------------------------------------------
 
     def bands(self) -> Iterator[str]:
-        scale = (_HEIGHT - _TOP) / self.reach
+        scale = (_BANDS - _TOP) / self.reach
         for block, offset in zip(self.drawn, self.offsets, strict=True):
-            name, frames = self.names.of(block.event)
+            name, frames = self.label(block)
             left, height = self.x(block.begin), max(block.size * scale, 0.4)
             width = max(self.x(block.end) - left, 0.5)
-            y = _HEIGHT - offset * scale - height
-            told = f"{format_memory(block.size)}\n{name}\n{frames}".strip()
+            y = _BANDS - offset * scale - height
+            told = f"{format_memory(block.size)}, {CATEGORIES[block.category]}\n{name}\n{frames}".strip()
             yield (
                 f'<rect x="{left:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" '
-                f'fill="{self.colour(name)}"><title>{html.escape(told)}</title></rect>'
+                f'fill="{COLOURS[block.category]}"><title>{html.escape(told)}</title></rect>'
             )
 
-    def axes(self) -> Iterator[str]:
+    def times(self, y: int) -> Iterator[str]:
+        length = self.picture.end - self.picture.start
         for tenth in range(10):
-            time = self.recording.start + (self.recording.end - self.recording.start) * tenth // 10
-            text = format_time(self.recording.us(time))
-            yield f'<text x="{self.x(time):.1f}" y="{_HEIGHT + 16}">{text}</text>'
-        yield f'<text x="0" y="{_TOP + 4}">{format_memory(self.reach)}</text>'
-        yield f'<text x="0" y="{_HEIGHT}">0 b</text>'
+            time = self.picture.start + length * tenth // 10
+            text = format_time((time - self.picture.start) / 1e3)
+            yield f'<text x="{self.x(time):.1f}" y="{y + 16}">{text}</text>'
+
+    def mark(self, y: int) -> Iterator[str]:
         x = self.x(self.peak_time)
-        yield f'<path d="M{x:.1f} {_TOP}V{_HEIGHT}" stroke="#b03a2e" stroke-dasharray="4 3"/>'
+        yield f'<path d="M{x:.1f} {_TOP - 6}V{y}" stroke="#1c2430" stroke-dasharray="4 3"/>'
         anchor = "end" if x > _WIDTH * 0.8 else "start"
-        shown = f"peak {format_memory(self.peak)}"
-        yield f'<text x="{x:.1f}" y="{_TOP - 8}" text-anchor="{anchor}">{shown}</text>'
+        text = f"peak {format_memory(self.peak)}"
+        yield f'<text x="{x:.1f}" y="{_TOP - 10}" text-anchor="{anchor}">{text}</text>'
+
+    def band_picture(self) -> str:
+        parts = "\n".join(
+            [*self.bands(), *self.mark(_BANDS), *self.times(_BANDS), _scale(self.reach, _BANDS)]
+        )
+        return _svg(_BANDS + 22, parts)
+
+    # --- the peak ------------------------------------------------------------------------------------
+
+    def at_peak(self) -> Iterator[Block]:
+        for block in self.picture.blocks:
+            if block.begin <= self.peak_time and (self.peak_time < block.end or not block.is_released):
+                yield block
 
     def table(self) -> str:
-        """Return what lived at the peak, by operator and caller, the largest first."""
-        sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-        known = 0
-        for block in self.blocks:
-            if block.begin <= self.peak_time < block.end:
-                name, frames = self.names.of(block.event)
-                entry = sums[name, frames]
-                entry[0] += block.size
-                entry[1] += 1
-                known += block.size
+        """Return what lived at the peak, by category, operator and caller, the largest first."""
+        sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+        for block in self.at_peak():
+            entry = sums[(CATEGORIES[block.category], *self.label(block))]
+            entry[0] += block.size
+            entry[1] += 1
         rows = sorted(((size, count, *key) for key, (size, count) in sums.items()), reverse=True)
-        if self.peak > known:
-            rows.append((self.peak - known, 0, "before the profile", ""))
+        hidden = len(rows) - _MOST_ROWS
+        rows = rows[:_MOST_ROWS]
+        if self.picture.first_bytes:
+            rows.append((self.picture.first_bytes, 0, CATEGORIES[UNKNOWN], BEFORE_TEXT, ""))
         cells = "".join(
-            f'<tr><td class="n">{format_memory(size)}</td><td class="n">{count or ""}</td>'
-            f"<td>{html.escape(name)}<br><small>{html.escape(frames)}</small></td></tr>"
-            for size, count, name, frames in rows[:_MOST_ROWS]
+            f'<tr><td class="n">{format_memory(size)}</td><td class="n">{count or ""}</td><td>{category}</td>'
+            f"<td>{html.escape(name)}{_folded(frames)}</td></tr>"
+            for size, count, category, name, frames in rows
         )
-        return f"<table><tr><th>bytes</th><th>blocks</th><th>allocated by</th></tr>{cells}</table>"
+        note = f"<p>{hidden} smaller rows are left out.</p>" if hidden > 0 else ""
+        head = "<tr><th>bytes</th><th>blocks</th><th>category</th><th>allocated by</th></tr>"
+        return f"<table>{head}{cells}</table>{note}"
 
     def text(self) -> str:
-        hidden = len(self.blocks) - len(self.drawn)
+        hidden = len(self.picture.blocks) - len(self.drawn)
         note = f"; the {hidden} smallest are not drawn" if hidden else ""
-        parts = "\n".join([*self.bands(), *self.axes()])
+        title = html.escape(self.picture.title)
         return (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Memory</title>'
-            f"<style>{_STYLE}</style></head><body><h1>Memory of the CPU</h1>"
-            f"<p>{len(self.blocks)} blocks{note}. Each band is a block from its allocation to its release, "
-            "at the lowest place that is free; its height is its size. Point at one for its operator.</p>"
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT + 24}">{parts}</svg>'
-            f"<h1>At the peak</h1>{self.table()}</body></html>\n"
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+            f"<h2>Bytes by category</h2><p>{self.legend()}</p>{self.curve()}"
+            f"<h2>Blocks</h2><p>{len(self.picture.blocks)} blocks{note}. Each band is a block from its "
+            "allocation to its release, at the lowest place that is free; its height is its size. Point at "
+            f"one for its origin.</p>{self.band_picture()}"
+            f"<h2>At the peak</h2>{self.table()}{''.join(self.picture.sections)}</body></html>\n"
         )
 
 
-def _totals(recording: Recording) -> list[list[object]]:
-    """Return the times and, for each, the bytes by category, as PyTorch's files have them."""
-    times: list[object] = [recording.start, *(change[0] for change in recording.memory)]
-    totals = [recording.first_bytes, *(change[2] for change in recording.memory)]
-    return [times, [[0, total, *[0] * (_CATEGORIES - 1)] for total in totals]]
+def _steps(xs: list[float], ys: list[float]) -> list[str]:
+    """Return the points of a line that keeps each height until the next place."""
+    points = [f"{xs[0]:.1f},{ys[0]:.1f}"]
+    for i in range(1, len(xs)):
+        points += [f"{xs[i]:.1f},{ys[i - 1]:.1f}", f"{xs[i]:.1f},{ys[i]:.1f}"]
+    return points
 
 
-def _actions(recording: Recording) -> list[tuple[int, int, int, int]]:
-    """Return (time, action, bytes, category) of each change, as PyTorch's files have them."""
-    found = []
-    for block in blocks_of(recording):
-        found.append((block.begin, _CREATE, block.size, _UNKNOWN))
-        if block.end < recording.end:
-            found.append((block.end, _DESTROY, block.size, _UNKNOWN))
-    return sorted(found)
+def _scale(most: int, height: int) -> str:
+    return f'<text x="0" y="{_TOP + 4}">{format_memory(most)}</text><text x="0" y="{height}">0 B</text>'
 
 
-def write_memory(recording: Recording, path: str) -> None:
-    """Write the memory of a recording: a page for ``.html``, else JSON."""
-    if path.endswith(".html"):
-        Path(path).write_text(_Page(recording).text(), encoding="utf-8", errors="xmlcharrefreplace")
-        return
-    written = json.dumps(_actions(recording) if ".raw.json" in Path(path).name else _totals(recording))
-    if path.endswith(".gz"):
-        with gzip.open(path, "wt", encoding="utf-8") as file:
-            file.write(written)
-    else:
-        Path(path).write_text(written, encoding="utf-8")
+def _folded(frames: str) -> str:
+    """Return the innermost frames, with the others behind a switch."""
+    lines = frames.splitlines()
+    shown = html.escape("\n".join(lines[:_SHOWN_FRAMES]))
+    if not lines:
+        return ""
+    if len(lines) <= _SHOWN_FRAMES:
+        return f"<br><small>{shown}</small>"
+    rest = html.escape("\n".join(lines[_SHOWN_FRAMES:]))
+    return f"<details><summary><small>{shown}</small></summary><pre>{rest}</pre></details>"
+
+
+def _svg(height: int, parts: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%">{parts}</svg>'
+    )
+
+
+def page_text(picture: Picture) -> str:
+    """Return the page of a picture."""
+    return _Page(picture).text()
+
+
+def write_page(picture: Picture, path: str) -> None:
+    """Write the page of a picture to a file."""
+    Path(path).write_text(page_text(picture), encoding="utf-8", errors="xmlcharrefreplace")

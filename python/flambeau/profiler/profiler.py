@@ -182,12 +182,18 @@ class _KinetoProfile:
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Write which blocks of memory lived when, and what the largest total consists of.
 
-        A page (``.html``) draws each block as a band, marks the peak and lists what was allocated then, by
-        operator and, with `with_stack`, by callers. ``.raw.json`` has a row (time in ns, action, bytes,
-        category) for each allocation (1) and release (3). Other names get times, and bytes by category for
-        each of them. Both are compressed if the name ends in ``.gz``. Blocks that were allocated before the
-        profile count in totals only, for as long as it lasts.
-        Categories are not known, so that all bytes are in the first.
+        A page (``.html``) draws bytes by category over time and each block as a band, marks the peak and
+        lists what was allocated then, by operator and, with `with_stack`, by callers. ``.raw.json.gz`` has a
+        row (time in ns, action, bytes, category) for each allocation (2) and release (4), and for each block
+        that parameters and optimizers had before (1, at time -1). Other names get times, and bytes by
+        category for each of them, compressed if the name ends in ``.gz``. Blocks that were allocated before
+        the profile are counted for as long as it lasts.
+
+        Categories are, by number: parameter, optimizer state, input, temporary, activation, gradient,
+        autograd detail, unknown. Parameters, their gradients and the states of optimizers are those that
+        live when the profile ends. Other blocks that a backward pass allocates are autograd detail if a
+        backward pass releases them, otherwise gradients. Of the rest, a block is an activation if a backward
+        pass releases it, temporary if it is released elsewhere, and otherwise unknown. No block is an input.
 
         Args:
             path: of the file, which is replaced.
@@ -199,7 +205,7 @@ class _KinetoProfile:
             ...     _ = flambeau.ones(1000).exp()
             >>> p.export_memory_timeline("/tmp/memory.html")
         """
-        from flambeau.profiler._memory_page import write_memory
+        from flambeau.profiler._memory_timeline import write_memory
 
         if not self.profile_memory:
             raise ValueError("export_memory_timeline: expected a profile with profile_memory=True, got False")

@@ -1,0 +1,172 @@
+"""Blocks of memory: when they lived, which category they belong to, and the largest total."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# The numbers that PyTorch's files give to categories.
+CATEGORIES = (
+    "parameter",
+    "optimizer state",
+    "input",
+    "temporary",
+    "activation",
+    "gradient",
+    "autograd detail",
+    "unknown",
+)
+PARAMETER, OPTIMIZER_STATE, _, TEMPORARY, ACTIVATION, GRADIENT, AUTOGRAD_DETAIL, UNKNOWN = range(8)
+
+# The `source` of a block that was there before the recording.
+BEFORE = -2
+BEFORE_TEXT = "before the recording"
+
+# The address of a block -> its category and size.
+Owners = dict[int, tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Block:
+    """One allocation.
+
+    Args:
+        begin, end: nanoseconds; the beginning or end of what is recorded where the block outlives it.
+        size: bytes.
+        source: a number by which the picture finds the operator and the functions of Python; -1: there are
+            none; `BEFORE`.
+        address: of the first byte.
+        is_released: whether the release is recorded.
+        begins_in_backward, ends_in_backward: whether its thread was in a backward pass.
+        category: a place in `CATEGORIES`.
+    """
+
+    begin: int
+    end: int
+    size: int
+    source: int
+    address: int = 0
+    is_released: bool = False
+    begins_in_backward: bool = False
+    ends_in_backward: bool = False
+    category: int = UNKNOWN
+
+
+_MOST_NESTED = 4  # lists and dicts in the state of an optimizer
+
+
+def _block_of(tensor: Any) -> tuple[int, int] | None:
+    """Return the address and the size of a tensor's memory, or None if it has none on the CPU."""
+    import flambeau
+
+    if tensor.device.type != "cpu" or tensor.layout is not flambeau.strided:
+        return None
+    storage = tensor.untyped_storage()
+    return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
+
+
+def _tensors_in(value: Any, depth: int = 0) -> Iterator[Any]:
+    from flambeau import Tensor
+
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple) and depth < _MOST_NESTED:
+        for one in list(value.values() if isinstance(value, dict) else value):
+            yield from _tensors_in(one, depth + 1)
+
+
+def _kind_of(kind: type) -> int:
+    """Return the category that objects of a class own memory for, or UNKNOWN."""
+    from flambeau.nn import Parameter
+
+    optim = sys.modules.get("flambeau.optim")
+    for base in type.mro(kind):
+        if base is Parameter:
+            return PARAMETER
+        if optim is not None and base is optim.Optimizer:
+            return OPTIMIZER_STATE
+    return UNKNOWN
+
+
+def _owned() -> Iterator[tuple[int, Any]]:
+    """Return the tensors that parameters and optimizers hold, with the category of each."""
+    kinds: dict[type, int] = {}
+    for one in gc.get_objects():
+        kind = kinds.get(type(one))
+        if kind is None:
+            kind = kinds[type(one)] = _kind_of(type(one))
+        if kind == OPTIMIZER_STATE:
+            for tensor in _tensors_in(vars(one).get("state", {})):
+                yield OPTIMIZER_STATE, tensor
+        elif kind == PARAMETER:
+            yield PARAMETER, one
+            if one.is_leaf and one.grad is not None:
+                yield GRADIENT, one.grad
+
+
+def owners() -> Owners:
+    """Return the blocks of all living parameters, of their gradients, and of the states of optimizers."""
+    from flambeau import _C
+
+    found: Owners = {}
+    with _C.DisableTorchFunctionSubclass():
+        for category, tensor in _owned():
+            try:
+                block = _block_of(tensor)
+            except (RuntimeError, NotImplementedError):  # a wrapper without memory
+                continue
+            if block is not None and (block[0] not in found or category < found[block[0]][0]):
+                found[block[0]] = (category, block[1])
+    return found
+
+
+def categorize(blocks: Iterable[Block], owned: Owners) -> None:
+    """Give each block its category: by its owner at the end, otherwise by when it lived."""
+    for block in blocks:
+        if not block.is_released and block.address in owned:
+            block.category = owned[block.address][0]
+        elif block.begins_in_backward:
+            block.category = AUTOGRAD_DETAIL if block.ends_in_backward else GRADIENT
+        elif block.ends_in_backward:
+            block.category = ACTIVATION
+        else:
+            block.category = TEMPORARY if block.is_released else UNKNOWN
+
+
+def changes(blocks: Iterable[Block]) -> list[tuple[int, int, int]]:
+    """Return (time, bytes, category) of each allocation and release, by time; releases are negative."""
+    found = []
+    for block in blocks:
+        found.append((block.begin, block.size, block.category))
+        if block.is_released:
+            found.append((block.end, -block.size, block.category))
+    return sorted(found)
+
+
+def peak_of(blocks: Iterable[Block], start: int, first_bytes: int) -> tuple[int, int]:
+    """Return the time and the bytes of the largest total."""
+    best, total = (start, first_bytes), first_bytes
+    for time, size, _ in changes(blocks):
+        total += size
+        if total > best[1]:
+            best = (time, total)
+    return best
+
+
+def offsets(blocks: list[Block]) -> list[int]:
+    """Return a place for each block such that no two share bytes at one time, the lowest that is free."""
+    placed: list[tuple[int, int, int]] = []  # offset, size, end of those that may overlap
+    found = []
+    for block in blocks:
+        placed = sorted(p for p in placed if p[2] > block.begin)
+        offset = 0
+        for start, size, _ in placed:
+            if start - offset >= block.size:
+                break
+            offset = max(offset, start + size)
+        placed.append((offset, block.size, block.end))
+        found.append(offset)
+    return found
