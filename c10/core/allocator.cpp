@@ -10,11 +10,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "c10/core/check.h"
 #include "c10/core/fork_mutex.h"
 #include "c10/core/memory_note.h"
+#include "c10/core/segments.h"
 #include "c10/core/small_blocks.h"
 
 namespace flambeau::c10 {
@@ -53,58 +56,114 @@ void* map_huge(size_t bytes) {
   return block;
 }
 
+void unmap(void* data, size_t bytes) noexcept {
+  tell_action(MemoryAction::Return, data, bytes);
+  munmap(data, bytes);
+}
+
+// Entries stay from the mapping of a block to its unmapping, so that reuse allocates nothing.
 class LargeBlocks {
  public:
-  // Null when nothing of that size is kept.
-  void* take(size_t bytes) {
+  // A kept block of that size, which is in use from now on; null when there is none.
+  void* take(size_t bytes, size_t requested) {
     const std::lock_guard lock(mutex_);
-    for (size_t i = blocks_.size(); i-- > 0;) {  // the latest is the likeliest to be in the cache
-      if (blocks_[i].bytes != bytes) continue;
-      void* data = blocks_[i].data;
-      blocks_.erase(blocks_.begin() + static_cast<ptrdiff_t>(i));
-      cached_ -= bytes;
-      return data;
+    for (size_t i = kept_.size(); i-- > 0;) {  // the latest is the likeliest to be in the cache
+      if (kept_[i]->bytes != bytes) continue;
+      Block& block = *kept_[i];
+      kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(i));
+      kept_bytes_ -= bytes;
+      block.requested = requested;
+      return block.data;
     }
     return nullptr;
+  }
+
+  // A new block; null when memory is short.
+  void* map(size_t bytes, size_t requested) {
+    void* data = map_huge(bytes);
+    if (!data) return nullptr;
+    try {
+      const std::lock_guard lock(mutex_);
+      kept_.reserve(blocks_.size() + 1);  // `keep` must not fail
+      blocks_.try_emplace(data, Block{data, bytes, requested});
+    } catch (const std::bad_alloc&) {
+      munmap(data, bytes);
+      return nullptr;
+    }
+    tell_action(MemoryAction::Obtain, data, bytes);
+    return data;
   }
 
   void keep(void* data, size_t bytes) noexcept {
     static const size_t cap = cache_cap();
     if (bytes > cap) {
-      munmap(data, bytes);
+      forget(data);
+      unmap(data, bytes);
       return;
     }
-    const std::lock_guard lock(mutex_);
-    size_t evicted = 0;
-    while (cached_ + bytes > cap) {
-      munmap(blocks_[evicted].data, blocks_[evicted].bytes);
-      cached_ -= blocks_[evicted++].bytes;
-    }
-    blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<ptrdiff_t>(evicted));
-    blocks_.push_back({data, bytes});
-    cached_ += bytes;
+    while (const std::optional<Block> oldest = keep_within(cap, data, bytes))
+      unmap(oldest->data, oldest->bytes);
   }
 
   void clear() {
-    const std::lock_guard lock(mutex_);
-    for (const Block& b : blocks_) munmap(b.data, b.bytes);
-    blocks_.clear();
-    cached_ = 0;
+    while (const std::optional<Block> oldest = oldest_kept()) unmap(oldest->data, oldest->bytes);
   }
 
-  size_t cached() {
+  size_t kept_bytes() {
     const std::lock_guard lock(mutex_);
-    return cached_;
+    return kept_bytes_;
+  }
+
+  void visit(void (*visit)(void* context, const Segment& segment), void* context) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [data, block] : blocks_)
+      visit(context, {data, block.bytes, block.requested, true});
   }
 
  private:
   struct Block {
     void* data;
     size_t bytes;
+    size_t requested;  // 0: kept
   };
+
+  void forget(void* data) noexcept {
+    const std::lock_guard lock(mutex_);
+    blocks_.erase(data);
+  }
+
+  // The functions below may return a block that is no longer in the lists. It is unmapped without
+  // the lock, because `note_action` takes locks of its own.
+
+  // Keeps a block if the sum stays within `cap`, otherwise takes out the oldest one.
+  std::optional<Block> keep_within(size_t cap, void* data, size_t bytes) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (kept_bytes_ + bytes > cap) return take_oldest();
+    Block& block = blocks_.find(data)->second;
+    block.requested = 0;
+    kept_.push_back(&block);
+    kept_bytes_ += bytes;
+    return std::nullopt;
+  }
+
+  std::optional<Block> oldest_kept() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (kept_.empty()) return std::nullopt;
+    return take_oldest();
+  }
+
+  Block take_oldest() noexcept {
+    const Block oldest = *kept_.front();
+    kept_.erase(kept_.begin());
+    kept_bytes_ -= oldest.bytes;
+    blocks_.erase(oldest.data);
+    return oldest;
+  }
+
   ForkMutex mutex_;
-  std::vector<Block> blocks_;
-  size_t cached_ = 0;
+  std::unordered_map<const void*, Block> blocks_;
+  std::vector<Block*> kept_;  // the oldest first
+  size_t kept_bytes_ = 0;
 };
 
 class CpuAllocator final : public Allocator {
@@ -116,13 +175,13 @@ class CpuAllocator final : public Allocator {
     const bool hit = small_blocks::kReuse && lists && lists->head[small_blocks::class_of(bytes)];
     void* data = small_blocks::allocate(bytes);
     count(static_cast<int64_t>(bytes), hit);
-    tell_memory(data, static_cast<int64_t>(bytes));
+    tell_memory(MemoryAction::Allocate, data, bytes);
     return data;
   }
 
   void deallocate(void* data, size_t bytes) noexcept override {
     if (!data) return;
-    tell_memory(data, -static_cast<int64_t>(bytes));
+    tell_memory(MemoryAction::Release, data, bytes);
     if (is_large(bytes)) {
       large_.keep(data, large_bytes(bytes));
     } else {
@@ -143,7 +202,7 @@ class CpuAllocator final : public Allocator {
         &s);
     s.allocated_bytes += published_.load(std::memory_order_relaxed);
     s.peak_allocated_bytes = std::max(peak_.load(std::memory_order_relaxed), s.allocated_bytes);
-    s.cached_bytes = small_blocks::cached_bytes() + static_cast<int64_t>(large_.cached());
+    s.cached_bytes = small_blocks::cached_bytes() + static_cast<int64_t>(large_.kept_bytes());
     return s;
   }
 
@@ -152,6 +211,16 @@ class CpuAllocator final : public Allocator {
   void empty_cache() override {
     small_blocks::release_cached();
     large_.clear();
+  }
+
+  void visit_large(void (*visit)(void* context, const Segment& segment), void* context) {
+    large_.visit(visit, context);
+  }
+
+  static size_t held_bytes(size_t bytes) {
+    if (!small_blocks::kReuse) return bytes;
+    return is_large(bytes) ? large_bytes(bytes)
+                           : small_blocks::class_bytes(small_blocks::class_of(bytes));
   }
 
  private:
@@ -163,16 +232,16 @@ class CpuAllocator final : public Allocator {
   void* allocate_large(size_t bytes) {
     check_size(bytes);
     const size_t rounded = large_bytes(bytes);
-    void* data = large_.take(rounded);
+    void* data = large_.take(rounded, bytes);
     const bool hit = data != nullptr;
-    if (!data) data = map_huge(rounded);
+    if (!data) data = large_.map(rounded, bytes);
     if (!data) {
       empty_cache();
-      data = map_huge(rounded);
+      data = large_.map(rounded, bytes);
     }
     if (!data) small_blocks::fail_memory(bytes);
     count(static_cast<int64_t>(bytes), hit);
-    tell_memory(data, static_cast<int64_t>(bytes));
+    tell_memory(MemoryAction::Allocate, data, bytes);
     return data;
   }
 
@@ -215,11 +284,24 @@ std::atomic<Allocator*> registered[kNumDeviceTypes];
 }  // namespace
 
 void (*note_memory)(const void* block, int64_t bytes) noexcept = nullptr;
+std::atomic<void (*)(MemoryAction action, const void* block, size_t bytes) noexcept> note_action{
+    nullptr};
 
-Allocator* cpu_allocator() {
-  static Allocator* const instance = new CpuAllocator;
-  return instance;
+namespace {
+CpuAllocator& the_allocator() {
+  static CpuAllocator* const instance = new CpuAllocator;
+  return *instance;
 }
+}  // namespace
+
+Allocator* cpu_allocator() { return &the_allocator(); }
+
+void visit_segments(void (*visit)(void* context, const Segment& segment), void* context) {
+  small_blocks::visit_kept(visit, context);
+  the_allocator().visit_large(visit, context);
+}
+
+size_t held_bytes(size_t bytes) { return CpuAllocator::held_bytes(bytes); }
 
 Allocator* allocator_of(DeviceType t) {
   Allocator* a = registered[static_cast<int>(t)].load(std::memory_order_acquire);

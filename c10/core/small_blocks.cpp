@@ -6,6 +6,8 @@
 
 #include "c10/core/check.h"
 #include "c10/core/fork_mutex.h"
+#include "c10/core/memory_note.h"
+#include "c10/core/segments.h"
 
 namespace flambeau::c10::small_blocks {
 
@@ -56,18 +58,44 @@ void* system_allocate(int index) {
     p = aligned_block(class_bytes(index));
   }
   if (!p) fail_memory(class_bytes(index));
+  tell_action(MemoryAction::Obtain, p, class_bytes(index));
   return p;
 }
 
+void system_free(void* p, int index) noexcept {
+  tell_action(MemoryAction::Return, p, class_bytes(index));
+  std::free(p);
+}
+
+// Blocks on their way to the system. They are freed when no lock is held, because `note_action`
+// takes locks of its own.
+class Leaving {
+ public:
+  Leaving() = default;
+  ~Leaving() {
+    for (int i = 0; i < kNumClasses; ++i) {
+      while (head_[i]) system_free(pop(head_[i], count_[i]), i);
+    }
+  }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+  void add(void* p, int index) { push(head_[index], count_[index], p); }
+
+ private:
+  FreeBlock* head_[kNumClasses] = {};
+  uint32_t count_[kNumClasses] = {};
+};
+
 // Moves all of a thread's blocks to the shared lists, or to the system where those are full.
-void surrender(ThreadLists& lists, Shared& s) {
+void surrender(ThreadLists& lists, Shared& s, Leaving& leaving) {
   for (int i = 0; i < kNumClasses; ++i) {
     while (lists.head[i]) {
       void* p = pop(lists.head[i], lists.count[i]);
       if (s.count[i] < kSharedLimit * class_limit(i)) {
         push(s.head[i], s.count[i], p);
       } else {
-        std::free(p);
+        leaving.add(p, i);
       }
     }
   }
@@ -86,9 +114,10 @@ struct ThreadEnd {
   ~ThreadEnd() {
     thread_lists = nullptr;
     thread_ended = true;
+    Leaving leaving;
     Shared& s = shared();
     const std::lock_guard lock(s.mutex);
-    surrender(lists, s);
+    surrender(lists, s, leaving);
     std::erase(s.threads, &lists);
     add_owned(s.ended.unpublished_bytes, lists.unpublished_bytes.load(std::memory_order_relaxed));
     add_owned(s.ended.allocations, lists.allocations.load(std::memory_order_relaxed));
@@ -98,6 +127,7 @@ struct ThreadEnd {
 }  // namespace
 
 void fail_memory(size_t bytes) {
+  tell_action(MemoryAction::Fail, nullptr, bytes);
   fail(ErrorKind::OutOfMemory, "out of memory: DefaultCPUAllocator: can't allocate memory of ",
        bytes, " bytes");
 }
@@ -138,16 +168,30 @@ void deallocate_slow(void* block, int index) noexcept {
       return;
     }
   }
-  std::free(block);
+  system_free(block, index);
 }
 
 void release_cached() {
   ThreadLists* own = thread_lists;
+  Leaving leaving;
   Shared& s = shared();
   const std::lock_guard lock(s.mutex);
   for (int i = 0; i < kNumClasses; ++i) {
-    while (own && own->head[i]) std::free(pop(own->head[i], own->count[i]));
-    while (s.head[i]) std::free(pop(s.head[i], s.count[i]));
+    while (own && own->head[i]) leaving.add(pop(own->head[i], own->count[i]), i);
+    while (s.head[i]) leaving.add(pop(s.head[i], s.count[i]), i);
+  }
+}
+
+void visit_kept(void (*visit)(void* context, const Segment& segment), void* context) {
+  const ThreadLists* own = thread_lists;
+  Shared& s = shared();
+  const std::lock_guard lock(s.mutex);
+  const auto visit_list = [&](const FreeBlock* head, int i) {
+    for (; head; head = head->next) visit(context, {head, class_bytes(i), 0, false});
+  };
+  for (int i = 0; i < kNumClasses; ++i) {
+    if (own) visit_list(own->head[i], i);
+    visit_list(s.head[i], i);
   }
 }
 

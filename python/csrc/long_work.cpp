@@ -20,6 +20,7 @@
 
 #include "c10/core/interrupt.h"
 #include "c10/core/thread_state.h"
+#include "python/csrc/memory_history.h"
 #include "python/csrc/object.h"
 
 namespace flambeau::python {
@@ -104,6 +105,7 @@ void forget_other_threads() {
 
 PyThreadState* leave_python() noexcept {
   switches_on_leaving = thread_state;
+  keep_stack_for_history();
   start_work();
   return PyEval_SaveThread();
 }
@@ -111,6 +113,7 @@ PyThreadState* leave_python() noexcept {
 void enter_python(PyThreadState* state) noexcept {
   end_work();
   take_gil([state] { PyEval_RestoreThread(state); });
+  drop_stack_for_history();
 }
 
 BorrowedGil borrow_python() noexcept {

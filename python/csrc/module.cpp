@@ -8,6 +8,7 @@
 #include "python/csrc/fused.h"
 #include "python/csrc/gradient_lists.h"
 #include "python/csrc/guards.h"
+#include "python/csrc/memory_history.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/operator_call.h"
 #include "python/csrc/private_device.h"
@@ -67,6 +68,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_module_slots(module.get());
     add_guards(module.get());
     add_profiling(module.get());
+    add_memory_history(module.get());
     add_private_device(module.get());
     add_gradient_lists(module.get());
     add_fused(module.get());

@@ -8,6 +8,7 @@
 #include "aten/dispatch/operator_entry.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/boxed_schema.h"
+#include "python/csrc/lists.h"
 
 // Callgrind collects while a function of this name runs (Timer.collect_callgrind).
 extern "C" [[gnu::noinline, gnu::visibility("default")]] PyObject* flambeau_counted_call(
@@ -128,24 +129,11 @@ void stop_tracing() {
 
 // --- the log as Python's objects -----------------------------------------------------------------
 
-Ref string_of(std::string_view text) {
-  const auto size = static_cast<Py_ssize_t>(text.size());
-  return Ref::checked(PyUnicode_DecodeUTF8(text.data(), size, "backslashreplace"));
-}
-
 Ref sizes_of(IntArrayRef sizes) {
   Ref out = Ref::checked(PyList_New(static_cast<Py_ssize_t>(sizes.size())));
   for (size_t i = 0; i < sizes.size(); ++i)
     PyList_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i),
                     Ref::checked(PyLong_FromLongLong(sizes[i])).release());
-  return out;
-}
-
-template <typename Items, typename Convert>
-Ref list_of(const Items& items, Convert&& convert) {
-  Ref out = Ref::checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
-  for (size_t i = 0; i < items.size(); ++i)
-    PyList_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Ref(convert(items[i])).release());
   return out;
 }
 
@@ -202,21 +190,6 @@ class WordReader {
 
   const Log& log_;
   const int64_t* next_;
-};
-
-// Building many containers makes Python collect garbage again and again, though none of them can
-// be garbage.
-class WithoutCollection {
- public:
-  WithoutCollection() : was_enabled_(PyGC_Disable()) {}
-  ~WithoutCollection() {
-    if (was_enabled_) PyGC_Enable();
-  }
-  WithoutCollection(const WithoutCollection&) = delete;
-  WithoutCollection& operator=(const WithoutCollection&) = delete;
-
- private:
-  int was_enabled_;
 };
 
 class Conversion {

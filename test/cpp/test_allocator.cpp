@@ -1,10 +1,15 @@
 // The caching allocator: alignment, reuse, statistics, threads that give back one another's blocks.
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <thread>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "c10/core/allocator.h"
+#include "c10/core/memory_note.h"
+#include "c10/core/segments.h"
 #include "c10/core/small_blocks.h"
 #include "harness.h"
 
@@ -97,4 +102,119 @@ TEST(allocator_blocks_cross_threads) {
     a->deallocate(slots[slot].load(), bytes);
   }
   EXPECT_EQ(a->stats().allocated_bytes, before);
+}
+
+namespace {
+
+using c10::MemoryAction;
+
+// What a block went through, while `note` is set.
+struct Told {
+  MemoryAction action;
+  const void* block;
+  size_t bytes;
+};
+std::mutex told_mutex;
+std::vector<Told> told;
+
+void note(MemoryAction action, const void* block, size_t bytes) noexcept {
+  const std::lock_guard lock(told_mutex);
+  told.push_back({action, block, bytes});
+}
+
+std::vector<MemoryAction> actions_of(const void* block) {
+  std::vector<MemoryAction> found;
+  for (const Told& t : told) {
+    if (t.block == block) found.push_back(t.action);
+  }
+  return found;
+}
+
+std::vector<c10::Segment> segments() {
+  std::vector<c10::Segment> found;
+  c10::visit_segments(
+      [](void* context, const c10::Segment& s) {
+        static_cast<std::vector<c10::Segment>*>(context)->push_back(s);
+      },
+      &found);
+  return found;
+}
+
+// The bytes that its tensor asked for; -1: the block is not listed.
+int64_t requested_of(const void* block) {
+  for (const c10::Segment& s : segments()) {
+    if (s.data == block) return static_cast<int64_t>(s.requested);
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST(allocator_lists_large_blocks_and_kept_ones) {
+  if (!small_blocks::kReuse) return;
+  Allocator* a = cpu_allocator();
+  void* large = a->allocate(10 << 20);
+  void* small = a->allocate(777);
+  EXPECT_EQ(requested_of(large), int64_t{10 << 20});
+  EXPECT_EQ(requested_of(small), int64_t{-1});
+  a->deallocate(large, 10 << 20);
+  a->deallocate(small, 777);
+  EXPECT_EQ(requested_of(large), int64_t{0});
+  EXPECT_EQ(requested_of(small), int64_t{0});
+  EXPECT_EQ(c10::held_bytes(777), size_t{816});
+  EXPECT_EQ(c10::held_bytes((10 << 20) - 5), size_t{10 << 20});
+  a->empty_cache();
+  EXPECT_EQ(requested_of(large), int64_t{-1});
+  EXPECT_EQ(requested_of(small), int64_t{-1});
+}
+
+TEST(allocator_tells_what_it_does) {
+  if (!small_blocks::kReuse) return;
+  Allocator* a = cpu_allocator();
+  a->empty_cache();
+  told.clear();
+  c10::note_action = note;
+  void* large = a->allocate(9 << 20);
+  void* small = a->allocate(50000);
+  a->deallocate(large, 9 << 20);
+  a->deallocate(small, 50000);
+  EXPECT(a->allocate(9 << 20) == large);
+  a->deallocate(large, 9 << 20);
+  a->empty_cache();
+  EXPECT(testing::throws(ErrorKind::OutOfMemory, "can't allocate",
+                         [] { cpu_allocator()->allocate(size_t{1} << 60); }));
+  c10::note_action = nullptr;
+  using enum MemoryAction;
+  EXPECT((actions_of(large) == std::vector{Obtain, Allocate, Release, Allocate, Release, Return}));
+  EXPECT((actions_of(small) == std::vector{Obtain, Allocate, Release, Return}));
+  EXPECT(told.back().action == Fail && told.back().bytes == size_t{1} << 60);
+  a->deallocate(a->allocate(9 << 20), 9 << 20);
+  EXPECT(told.back().action == Fail);  // nothing is told any more
+}
+
+// Each block is told by one thread at a time, in its order, while the cache is emptied and listed.
+TEST(allocator_tells_threads_in_the_order_of_blocks) {
+  if (!small_blocks::kReuse) return;
+  Allocator* a = cpu_allocator();
+  told.clear();
+  c10::note_action = note;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([a] {
+      for (int i = 0; i < 2000; ++i) {
+        const size_t bytes = i % 50 == 0 ? size_t{3} << 20 : size_t{70000};
+        a->deallocate(a->allocate(bytes), bytes);
+        if (i % 500 == 0) a->empty_cache();
+        if (i % 700 == 0) (void)segments();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  c10::note_action = nullptr;
+  std::unordered_map<const void*, bool> in_use;
+  for (const Told& t : told) {
+    if (t.action == MemoryAction::Allocate) EXPECT(!std::exchange(in_use[t.block], true));
+    if (t.action == MemoryAction::Release) EXPECT(std::exchange(in_use[t.block], false));
+    if (t.action == MemoryAction::Return) EXPECT(!in_use[t.block]);
+  }
 }
