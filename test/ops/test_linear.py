@@ -47,3 +47,19 @@ def test_wrong_arguments():
     refuse_alike(lambda m, x, w: m.nn.functional.linear(x[..., :2], w), X, W)
     refuse_alike(lambda m, x, w: m.nn.functional.linear(x, w.float()), X, W)
     refuse_alike(lambda m, x, w, b: m.nn.functional.linear(x, w, b[:2]), X, W, B)
+
+
+@pytest.mark.parametrize("bias", [(), (1,), (5,)])
+@pytest.mark.parametrize("lead", [(), (4,), (4, 2), (0,)])
+def test_a_weight_of_one_dimension(lead, bias):
+    """A bias has no dimensions then, and the input any number but two."""
+    x, w, b = numbers(*lead, 3, dtype=np.float64), W[0], np.ones(bias)
+    refused = bias != () or len(lead) == 1
+
+    def program(m, x, w, b):
+        return m.nn.functional.linear(x, w, b)
+
+    if refused:
+        refuse_alike(program, x, w, b)
+    else:
+        same(program, x, w, b, rtol=1e-13, atol=1e-13)
