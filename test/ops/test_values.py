@@ -8,7 +8,8 @@ import flambeau as fb
 import numpy as np
 import pytest
 import references
-import scipy.special as sp
+from flambeau.utils.operator_tests import _samples
+from flambeau.utils.operator_tests._samples import assert_values, wide
 from numerics import ROUNDING, rounding_of_parts
 from op_cases import (
     CATEGORY_OF,
@@ -26,88 +27,12 @@ from op_cases import (
     to_array,
 )
 
-# Relative error allowed per dtype: a few roundings, more for sums.
-TOLERANCE = {
-    "float16": 4e-3,
-    "bfloat16": 3e-2,
-    "float32": 2e-5,
-    "float64": 1e-11,
-    "complex32": 4e-3,
-    "complex64": 4e-5,
-    "complex128": 1e-11,
-}
 DEFAULT_FLOAT = {"bool": "float32", "integral": "float32"}
-
-
-def wide(value: Any) -> Any:
-    """References compute in double precision."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f":
-            return value.astype(np.float64)
-        if value.dtype.kind == "c":
-            return value.astype(np.complex128)
-        return value.astype(np.int64) if value.dtype.kind in "iu" else value
-    if isinstance(value, fb.dtype):
-        return getattr(np, str(value).split(".")[-1])
-    return [wide(v) for v in value] if isinstance(value, list) else value
-
-
-def default_of(text: str) -> Any:
-    """A schema default as a Python value."""
-    words = {
-        "None": None,
-        "Mean": 0,
-        "Sum": 0,  # as PyTorch's Python functions have them
-        "inf": np.inf,
-        "contiguous_format": None,
-    }
-    if text in words:
-        return words[text]
-    return eval(text, vars(np).copy())  # noqa: S307  our own YAML; dtypes by NumPy's names
 
 
 def expected_of(op: Op, arguments: dict[str, Any]) -> list[Any]:
     """Evaluate the reference over the arguments in double precision, defaults included."""
-    values: dict[str, Any] = {}
-    for arg in op.arguments:
-        if arg["name"] in arguments:
-            values[arg["name"]] = arguments[arg["name"]]
-        elif arg["default"] is not None:
-            values[arg["name"]] = default_of(arg["default"])
-    scope = {"references": references, "np": np, "sp": sp, "fb": fb}
-    with np.errstate(all="ignore"):
-        try:
-            result = eval(op.reference, scope | values)  # noqa: S307  our own YAML
-        except TypeError:
-            result = None
-        if result is None or getattr(result, "dtype", None) == np.float16:  # NumPy knows little of bool
-            numbers = {k: v * 1 if getattr(v, "dtype", None) == np.bool_ else v for k, v in values.items()}
-            result = eval(op.reference, scope | numbers)  # noqa: S307  our own YAML
-    return list(result) if isinstance(result, tuple | list) else [result]
-
-
-def assert_values(op: Op, got: Any, want: Any, dtype: str, where: str, slack: Any = 0.0) -> None:
-    """One result against one reference value; `slack` is further error that is allowed, per element."""
-    if not is_tensor(got):
-        assert got == want or np.allclose(got, want, equal_nan=True), where
-        return
-    have = to_array(got)
-    want = np.asarray(want)
-    assert have.shape == want.shape, f"{where}: shape {have.shape}, expected {want.shape}"
-    if have.dtype.kind in "biu":
-        with np.errstate(all="ignore"):
-            assert np.array_equal(have, want.astype(have.dtype)), f"{where}: {have} != {want}"
-        return
-    name = str(got.dtype).split(".")[-1]
-    tolerance = TOLERANCE[name]
-    if op.tolerance is not None:
-        tolerance = max(tolerance, op.tolerance * tolerance / TOLERANCE["float32"])
-    scale = np.max(np.abs(want[np.isfinite(want)]), initial=1.0) if want.size else 1.0
-    limit = np.finfo(np.float16).max if name == "float16" else np.inf
-    want = np.where(np.abs(want) > limit, np.sign(want) * np.inf, want) if want.dtype.kind == "f" else want
-    slack = slack + tolerance * min(scale, 100.0)
-    close = np.isclose(have, want, rtol=tolerance, atol=slack, equal_nan=True)
-    assert close.all(), f"{where}: {have[~close][:4]} expected {want[~close][:4]}"
+    return _samples.expected_of(op, arguments, references)
 
 
 def check_call(op: Op, call: Call, dtype: str, seed: int = 0) -> None:
