@@ -5,6 +5,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "api/generated.h"
+
 namespace flambeau::api {
 namespace {
 
@@ -115,6 +117,14 @@ std::string without_namespace(const std::string& name) {
 
 }  // namespace
 
+OperatorsInit::OperatorsInit(const OperatorLibrary& library) {
+  try {
+    register_library(library);
+  } catch (const std::exception& error) {
+    keep_library_error(error.what());
+  }
+}
+
 Library::Library(Kind kind, std::string ns, std::optional<DispatchKey> key)
     : kind_(kind), namespace_(std::move(ns)), key_(key) {
   static std::mutex mutex;
@@ -141,9 +151,13 @@ LibraryInit::LibraryInit(Library::Kind kind, const char* ns, std::optional<Dispa
     Library library(kind, ns, key);
     block(library);
   } catch (const std::exception& error) {
-    const std::lock_guard lock(errors_mutex);
-    errors() += text_of(errors().empty() ? "" : "\n", error.what());
+    keep_library_error(error.what());
   }
+}
+
+void keep_library_error(const char* message) {
+  const std::lock_guard lock(errors_mutex);
+  errors() += text_of(errors().empty() ? "" : "\n", message);
 }
 
 std::string take_library_errors() {

@@ -95,6 +95,7 @@ struct LibraryInit {
 };
 // What went wrong in blocks since the last call; empty if nothing did.
 std::string take_library_errors();
+void keep_library_error(const char* message);
 
 // --- calls of operators by their name -----------------------------------------------------------
 

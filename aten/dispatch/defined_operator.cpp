@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "aten/dispatch/operator_library.h"
+
 namespace flambeau {
 namespace {
 
@@ -194,6 +196,9 @@ DefinedOperator* define_operator(std::string_view space, std::string_view schema
   op->boxing_adapter = reinterpret_cast<void*>(&no_unboxed_call);
   op->make_traits();
 
+  check(!find_library_operator(op->full_name), op->full_name,
+        ": expected a name and overload that ",
+        "are new, got those of an operator of a library that is loaded");
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   const auto [at, is_new] = all.operators.try_emplace(op->full_name, op.get());

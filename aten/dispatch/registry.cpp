@@ -6,6 +6,7 @@
 #include "aten/dispatch/defined_operator.h"
 #include "aten/dispatch/fallbacks.h"
 #include "aten/dispatch/operator_entry.h"
+#include "aten/dispatch/operator_library.h"
 #include "aten/dispatch/operator_traits.h"
 
 namespace flambeau {
@@ -51,7 +52,10 @@ void register_operators(OperatorEntry* const* first, size_t count) {
 const std::vector<OperatorEntry*>& all_operators() { return entries(); }
 
 const OperatorEntry* find_operator(std::string_view name) {
-  if (name.find("::") != std::string_view::npos) return find_defined_operator(name);
+  if (name.find("::") != std::string_view::npos) {
+    if (const OperatorEntry* const op = find_library_operator(name)) return op;
+    return find_defined_operator(name);
+  }
   const std::vector<OperatorEntry*>& all = entries();
   const auto at = std::lower_bound(all.begin(), all.end(), name, by_name);
   return at != all.end() && name == (*at)->name ? *at : nullptr;

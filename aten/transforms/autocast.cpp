@@ -8,6 +8,7 @@
 #include "aten/autograd/variable.h"
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/cast_policy.h"
+#include "aten/dispatch/operator_library.h"
 #include "aten/dispatch/operator_traits.h"
 #include "c10/core/device_backend.h"
 #include "torchgen_out/aten/copy_ops.h"
@@ -169,15 +170,20 @@ BoxedKernel kernel_of(size_t at, std::index_sequence<i...>) {
   return kernels[at];
 }
 
-}  // namespace
-
-void install() {
+void install_rows(std::span<const CastPolicies> rows) {
   constexpr size_t kPolicies = static_cast<size_t>(CastPolicy::Refuse) + 1;
-  for (const CastPolicies& row : cast_policies()) {
+  for (const CastPolicies& row : rows) {
     const size_t at = static_cast<size_t>(row.cpu) * kPolicies + static_cast<size_t>(row.cuda);
     set_boxed_kernel(*row.entry, DispatchKey::Autocast,
                      kernel_of(at, std::make_index_sequence<kPolicies * kPolicies>()));
   }
+}
+
+}  // namespace
+
+void install() {
+  install_rows(cast_policies());
+  on_library_policies(install_rows);
 }
 
 bool casts(const OperatorEntry& op, DeviceType device) {
@@ -185,7 +191,8 @@ bool casts(const OperatorEntry& op, DeviceType device) {
     if (row.entry != &op) continue;
     return (device == DeviceType::CPU ? row.cpu : row.cuda) != CastPolicy::None;
   }
-  return false;
+  const CastPolicies* const row = library_policies(op);
+  return row && (device == DeviceType::CPU ? row->cpu : row->cuda) != CastPolicy::None;
 }
 
 bool is_supported(DeviceType device) {

@@ -4,6 +4,7 @@
 #include "api/library.h"
 #include "api/python_access.h"
 #include "aten/dispatch/defined_operator.h"
+#include "aten/dispatch/operator_library.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/value_types.h"
@@ -67,6 +68,19 @@ PyObject* operators(PyObject*, PyObject*) {
   });
 }
 
+// _library_schemas(): the schemas of all operators of libraries, "mylib::swish(Tensor self) ->
+// ...".
+PyObject* library_schemas(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    Ref list = Ref::checked(PyList_New(0));
+    for (const OperatorEntry* op : library_operators()) {
+      const Ref schema = Ref::checked(PyUnicode_FromString(op->schema));
+      checked(PyList_Append(list.get(), schema.get()));
+    }
+    return list.release();
+  });
+}
+
 // _take_library_errors(): what went wrong in blocks of TORCH_LIBRARY since the last call.
 PyObject* library_errors(PyObject*, PyObject*) {
   return guarded([] { return PyUnicode_FromString(api::take_library_errors().c_str()); });
@@ -74,6 +88,7 @@ PyObject* library_errors(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {{"_take_library_errors", library_errors, METH_NOARGS, nullptr},
                            {"_defined_operators", operators, METH_NOARGS, nullptr},
+                           {"_library_schemas", library_schemas, METH_NOARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

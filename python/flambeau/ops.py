@@ -2,12 +2,14 @@
 
 The namespace `aten` looks a name up among all operators of the specification, internal ones too, and among
 the functions and methods that are written in Python. An overload takes the arguments of its own schema only.
-Other namespaces hold what `flambeau.library` has defined.
+Other namespaces hold what `flambeau.library` has defined, and the operators of extensions that are generated
+from YAML files.
 """
 
 from __future__ import annotations
 
 import functools
+import mmap
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +41,7 @@ class Overload(_C._OperatorHandle):
         self.py_kernels: dict[Any, Function] = {}
         base = packet.__name__
         #: The operator's name in the dispatcher; "" for what is written in Python.
-        self._entry = entry_name(base, name) if packet.namespace == "aten" else ""
+        self._entry = entry_name(base, name, packet.namespace)
         self.__name__ = f"{packet.__name__}.{name}"
         self._call_entry(self._entry)
 
@@ -70,7 +72,7 @@ class Overload(_C._OperatorHandle):
         if custom:
             return custom[self._overloadname.replace("default", "")].schema
         if self._read is None:
-            text = _schemas().get((self._packet.__name__, self._overloadname))
+            text = _schemas(self.namespace).get((self._packet.__name__, self._overloadname))
             if text is None:
                 raise AttributeError(f"{self!r} is written in Python: it has no schema")
             self._read = read(text, self.namespace)
@@ -101,7 +103,7 @@ class Overload(_C._OperatorHandle):
         custom = self._packet.custom()
         if custom:
             return _followed(self, self._defined())(*args, **kwargs)
-        if self.namespace != "aten":
+        if not self._entry and self.namespace != "aten":
             raise _absent(self)
         if not self._entry:
             return self._packet(*args, **kwargs)
@@ -120,9 +122,10 @@ class Overload(_C._OperatorHandle):
         result = _C._call_operator(self._entry, args, kwargs, keys)
         if result is not NotImplemented:
             return result
-        who = f"aten::{self.__name__}()"
+        who = f"{self.namespace}::{self.__name__}()"
         if self._parameters is None:
-            self._parameters = parameters_of(_schemas()[self._packet.__name__, self._overloadname])
+            schema = _schemas(self.namespace)[self._packet.__name__, self._overloadname]
+            self._parameters = parameters_of(schema)
         _given(who, self._parameters, args, kwargs)
         raise RuntimeError(f"{who}: expected arguments that fit {self._schema}")
 
@@ -253,11 +256,11 @@ class OverloadPacket(_C._OperatorHandle):
         )
 
     def _internal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Overload:
-        if self.namespace != "aten":
+        names = _overloads(self.namespace).get(self.__name__)
+        if names is None:
             raise _absent(self)
-        names = _overloads()[self.__name__]
         for name in names:
-            if _fits(parameters_of(_schemas()[self.__name__, name]), args, kwargs):
+            if _fits(parameters_of(_schemas(self.namespace)[self.__name__, name]), args, kwargs):
                 return getattr(self, name)
         return getattr(self, names[0])
 
@@ -279,7 +282,7 @@ class OverloadPacket(_C._OperatorHandle):
         """Return the names of the overloads; "default" is the one without."""
         if self._function is None and self.custom():
             return [overload or "default" for overload in self.custom()]
-        return _overloads().get(self.__name__, ["default"])
+        return _overloads(self.namespace).get(self.__name__, ["default"])
 
     def __repr__(self) -> str:
         return f"<operator {self._qualified}>"
@@ -288,28 +291,54 @@ class OverloadPacket(_C._OperatorHandle):
         return self._qualified
 
 
+_Schemas = dict[tuple[str, str], str]
+# Namespace -> (base name, overload) -> schema: the operators of extensions, as they are loaded.
+_extensions: dict[str, _Schemas] = {}
+
+
 @functools.cache
-def _schemas() -> dict[tuple[str, str], str]:
+def _specification() -> _Schemas:
     """(Base name, overload) -> schema, from the table of operators."""
-    found = {}
-    for schema in _C._operator_schemas():
-        base, _, overload = schema.partition("(")[0].partition(".")
-        found[base, overload or "default"] = schema
-    return found
+    return {_split(schema): schema for schema in _C._operator_schemas()}
 
 
-def entry_name(base: str, overload: str) -> str:
-    """Return an operator's name in the dispatcher; "" for what is not in the specification."""
-    if (base, overload or "default") not in _schemas():
+def _split(schema: str) -> tuple[str, str]:
+    base, _, overload = schema.partition("(")[0].rpartition("::")[2].partition(".")
+    return base, overload or "default"
+
+
+def _schemas(namespace: str = "aten") -> _Schemas:
+    """(Base name, overload) -> schema of the operators of a namespace."""
+    if namespace == "aten":
+        return _specification()
+    schemas = _C._library_schemas()
+    if len(schemas) != sum(map(len, _extensions.values())):
+        for schema in schemas:
+            _extensions.setdefault(schema.partition("::")[0], {})[_split(schema)] = schema
+    return _extensions.get(namespace, {})
+
+
+def entry_name(base: str, overload: str, namespace: str = "aten") -> str:
+    """Return an operator's name in the dispatcher; "" for what is not generated from a specification."""
+    if (base, overload or "default") not in _schemas(namespace):
         return ""
-    return base if overload in ("", "default") else f"{base}.{overload}"
+    name = base if overload in ("", "default") else f"{base}.{overload}"
+    return name if namespace == "aten" else f"{namespace}::{name}"
+
+
+def _overloads(namespace: str = "aten") -> dict[str, list[str]]:
+    """Base name -> overloads."""
+    return _names_of_specification() if namespace == "aten" else _grouped(_schemas(namespace))
 
 
 @functools.cache
-def _overloads() -> dict[str, list[str]]:
-    """Base name -> overloads."""
+def _names_of_specification() -> dict[str, list[str]]:
+    return _grouped(_specification())
+
+
+def _grouped(schemas: _Schemas) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for base, overload in _schemas():
+    for base, overload in schemas:
         found.setdefault(base, []).append(overload)
     return found
 
@@ -340,7 +369,7 @@ def _find(name: str) -> Function | None:
 
 def _is_defined(namespace: str, name: str) -> bool:
     """Whether Python, or a compiled library, has defined the operator."""
-    if (namespace, name) in CUSTOM:
+    if (namespace, name) in CUSTOM or name in _overloads(namespace):
         return True
     from flambeau.library._compiled import define_new
 
@@ -355,7 +384,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> OverloadPacket:
         function = _find(name) if self._name == "aten" and not name.startswith("__") else None
-        is_internal = self._name == "aten" and name in _overloads()
+        is_internal = name in _overloads(self._name)
         if not callable(function) and not is_internal and not _is_defined(self._name, name):
             raise AttributeError(f"'{self._name}' object has no attribute '{name}'")
         packet = OverloadPacket(self._name, name, function if callable(function) else None)
@@ -363,9 +392,7 @@ class Namespace:
         return packet
 
     def __dir__(self) -> list[str]:
-        return (
-            sorted(_overloads()) if self._name == "aten" else sorted(n for s, n in CUSTOM if s == self._name)
-        )
+        return sorted({*_overloads(self._name), *(n for s, n in CUSTOM if s == self._name)})
 
     def __repr__(self) -> str:
         return f"<operators of {self._name}>"
@@ -392,6 +419,7 @@ def load_library(path: Any) -> None:
 
     Raises:
         OSError: the file cannot be loaded, also because it is linked against PyTorch.
+        ImportError: it holds operators that were generated from YAML for another version of flambeau.
         RuntimeError: its ``TORCH_LIBRARY`` reports a mistake.
     """
     import ctypes
@@ -402,6 +430,7 @@ def load_library(path: Any) -> None:
     if known is not None and file.is_file():
         import_module(f"flambeau._surface.{known}").define()
     else:
+        _check_built_for(file)
         try:
             ctypes.CDLL(str(file.absolute()))
         except OSError as error:
@@ -410,6 +439,40 @@ def load_library(path: Any) -> None:
         if errors := _C._take_library_errors():
             raise RuntimeError(f"load_library: {path}: {errors}")
     loaded_libraries.add(str(path))
+
+
+_BUILT_FOR = b"flambeau operators built for: "
+
+
+def _check_built_for(file: Path) -> None:
+    """Refuse generated operators that were built for another flambeau, before any of their code runs."""
+    try:
+        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = data.find(_BUILT_FOR)
+            end = data.find(b"\0", at)
+            built = data[at + len(_BUILT_FOR) : end].decode(errors="replace") if at >= 0 and end > at else ""
+    except (OSError, ValueError):  # the loader reports what is wrong with the file
+        return
+    from flambeau.version import __version__
+
+    here = f"flambeau {__version__}, specification {_C._spec_hash[:16]}"
+    if built and built != here:
+        raise ImportError(
+            f"{file}: expected operators built for {here}, got {built}: build the extension again"
+        )
+
+
+def _load_beside(library: str, module: str) -> Namespace:
+    """Load the compiled operators that lie beside a generated module, and return their namespace."""
+    folder = Path(module).parent
+    found = sorted(folder.glob("_native*.so"))
+    if len(found) != 1:
+        names = ", ".join(file.name for file in found) or "none"
+        raise ImportError(
+            f"{library}: expected one file _native*.so in {folder}, got {names}: build the extension"
+        )
+    load_library(found[0])
+    return __getattr__(library)
 
 
 def import_module(module: str) -> None:

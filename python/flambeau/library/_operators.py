@@ -12,7 +12,7 @@ from flambeau import _C
 from flambeau._arguments.schemas import bind, classes_of
 from flambeau._C import Tensor
 from flambeau.library._schemas import Schema
-from flambeau.ops import CUSTOM, Overload, OverloadPacket
+from flambeau.ops import CUSTOM, Overload, OverloadPacket, entry_name
 
 Function = Callable[..., Any]
 
@@ -289,6 +289,8 @@ def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 def define(namespace: str, schema: Schema) -> CustomOperator:
     """Add an operator; RuntimeError if there is one of this name and overload."""
+    if entry := namespace != "aten" and entry_name(schema.name, schema.overload, namespace):
+        raise RuntimeError(f"library: {entry} is already defined by a compiled extension")
     overloads = CUSTOM.setdefault((namespace, schema.name), {})
     if schema.overload in overloads:
         raise RuntimeError(f"library: {overloads[schema.overload].name} is already defined")
